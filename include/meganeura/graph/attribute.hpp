@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// What a node carries besides its operands: one plain struct a kind, interned in the graph.
+#pragma once
+#include <meganeura/core/shape.hpp>
+#include <meganeura/graph/scalar.hpp>
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+enum class reduce_kind : std::uint8_t { sum, max, min, product };
+
+struct no_attribute {
+  friend bool operator==(const no_attribute&, const no_attribute&) = default;
+};
+
+/// input, parameter, state: the name they are bound, saved and printed by.
+struct leaf_attribute {
+  std::string name;
+  friend bool operator==(const leaf_attribute&, const leaf_attribute&) = default;
+};
+
+struct constant_attribute {
+  double value = 0;
+  friend bool operator==(const constant_attribute&, const constant_attribute&) = default;
+};
+
+/// random: equal nodes are one node, so two draws need two stream names.
+struct random_attribute {
+  enum distribution_kind : std::uint8_t { uniform, normal };  // [0, 1) and mean 0, deviation 1
+  std::string stream;
+  distribution_kind distribution = uniform;
+  friend bool operator==(const random_attribute&, const random_attribute&) = default;
+};
+
+struct map_attribute {
+  scalar_program program;
+  friend bool operator==(const map_attribute&, const map_attribute&) = default;
+};
+
+struct reduce_attribute {
+  reduce_kind kind = reduce_kind::sum;
+  std::uint32_t axes = 0;  // bit i: axis i of the operand disappears
+  friend bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
+};
+
+/// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over, numbered
+/// in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
+struct contract_attribute {
+  std::uint8_t a[max_rank]{};
+  std::uint8_t b[max_rank]{};
+  int result_rank = 0;
+  friend bool operator==(const contract_attribute&, const contract_attribute&) = default;
+};
+
+/// out[i] = in.flat[offset + sum strides[k] * i[k]]; axes of extent 1 have stride 0 (canonical form).
+struct view_attribute {
+  std::int64_t offset = 0;
+  std::int64_t strides[max_rank]{};
+  friend bool operator==(const view_attribute&, const view_attribute&) = default;
+};
+
+/// Non-negative numbers of elements added before and after each axis.
+struct pad_attribute {
+  std::int64_t low[max_rank]{};
+  std::int64_t high[max_rank]{};
+  double value = 0;
+  friend bool operator==(const pad_attribute&, const pad_attribute&) = default;
+};
+
+/// concat, gather, scatter_add.
+struct axis_attribute {
+  int axis = 0;
+  friend bool operator==(const axis_attribute&, const axis_attribute&) = default;
+};
+
+inline constexpr int max_spatial = 3;
+
+/// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as in
+/// PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
+/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms.
+struct convolution_attribute {
+  enum form_kind : std::uint8_t { output, input, filter };
+  form_kind form = output;
+  int spatial = 2;  // number of spatial axes
+  std::int64_t stride[max_spatial]{1, 1, 1};
+  std::int64_t pad_low[max_spatial]{};
+  std::int64_t pad_high[max_spatial]{};
+  std::int64_t dilation[max_spatial]{1, 1, 1};
+  std::int64_t groups = 1;
+  friend bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
+};
+
+/// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding, sum counts it
+/// as 0. window_scatter is its adjoint: sum(y) spreads each value over its window, max(x, y) adds it to the window's first
+/// maximum in row-major order. PyTorch's out = floor((in + pads - window) / stride) + 1.
+struct window_attribute {
+  reduce_kind kind = reduce_kind::max;
+  int spatial = 2;
+  std::int64_t window[max_spatial]{1, 1, 1};
+  std::int64_t stride[max_spatial]{1, 1, 1};
+  std::int64_t pad_low[max_spatial]{};
+  std::int64_t pad_high[max_spatial]{};
+  friend bool operator==(const window_attribute&, const window_attribute&) = default;
+};
+
+enum class optimizer_kind : std::uint8_t { sgd, adam, adamw };
+
+/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... Rates and the step number are per-step
+/// values, not attributes, so that schedules need no new plan.
+struct optimizer_attribute {
+  optimizer_kind kind = optimizer_kind::sgd;
+  bool momentum = false;  // sgd only
+  friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
+};
+
+// ---- implementations -------------------------------------------------------------------------------------------------
+
+/// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of which
+/// the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands, or
+/// index_source for the flat position itself as i32 (a fused iota, no memory at all).
+struct access {
+  static constexpr int index_source = -1;
+  int source = 0;
+  std::int64_t offset = 0;
+  std::int64_t strides[max_rank]{};
+  std::uint32_t bounded = 0;  // bit i: valid only for low[i] <= index[i] < high[i]
+  std::int64_t low[max_rank]{};
+  std::int64_t high[max_rank]{};
+  double fill = 0;
+  friend bool operator==(const access&, const access&) = default;
+};
+
+/// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last `row_axes` axes
+/// form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the program's result is the
+/// same all along the row and one value is stored for each row.
+/// The result is stored at `output`: strides of the iteration axes in the dense result (0 for row axes when per_row).
+struct region_attribute {
+  shape space;
+  int row_axes = 0;
+  bool per_row = false;
+  scalar_program program;
+  std::vector<access> accesses;
+  access output;
+  friend bool operator==(const region_attribute&, const region_attribute&) = default;
+};
+
+/// What is applied to a product before it is stored: argument 0 is the accumulator, argument k + 1 what accesses[k] reads
+/// (an iteration index over the product's result axes, in the order of the implementation's space).
+struct epilogue {
+  scalar_program program;
+  std::vector<access> accesses;
+  friend bool operator==(const epilogue&, const epilogue&) = default;
+};
+
+/// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the order
+/// batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never bounded); epilogue
+/// accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
+struct matmul_attribute {
+  shape space;
+  int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
+  access a, b, output;
+  epilogue finish;
+  friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
+};
+
+/// A convolution read from dense operands 0 and 1, with an epilogue over the result's axes (sources >= 2).
+struct convolve_attribute {
+  convolution_attribute convolution;
+  epilogue finish;
+  friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
+};
+
+using attribute =
+    std::variant<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, reduce_attribute,
+                 contract_attribute, view_attribute, pad_attribute, axis_attribute, convolution_attribute,
+                 window_attribute, optimizer_attribute, region_attribute, matmul_attribute, convolve_attribute>;
+
+[[nodiscard]] std::uint64_t hash(const attribute& value);
+
+/// For printing, e.g. "axes={1} sum" or "program=add(a0, a1)".
+[[nodiscard]] std::string to_string(const attribute& value);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/graph/attribute.ipp>
+#endif

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Hashing and printing of attributes.
+#pragma once
+#include <meganeura/core/hash.hpp>
+#include <meganeura/graph/attribute.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <bit>
+#include <span>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+class attribute_hasher {
+ public:
+  explicit attribute_hasher(std::uint64_t seed) : hash_(seed) {}
+  [[nodiscard]] std::uint64_t result() const { return hash_; }
+
+  void operator()(const no_attribute&) {}
+  void operator()(const leaf_attribute& a) { text(a.name); }
+  void operator()(const constant_attribute& a) { word(a.value); }
+  void operator()(const random_attribute& a) { text(a.stream), word(a.distribution); }
+  void operator()(const map_attribute& a) { word(a.program.hash()); }
+  void operator()(const reduce_attribute& a) { word(a.kind), word(a.axes); }
+  void operator()(const contract_attribute& a) { words(a.a), words(a.b), word(a.result_rank); }
+  void operator()(const view_attribute& a) { word(a.offset), words(a.strides); }
+  void operator()(const pad_attribute& a) { words(a.low), words(a.high), word(a.value); }
+  void operator()(const axis_attribute& a) { word(a.axis); }
+  void operator()(const convolution_attribute& a) {
+    word(a.form), word(a.spatial), words(a.stride), words(a.pad_low), words(a.pad_high), words(a.dilation);
+    word(a.groups);
+  }
+  void operator()(const window_attribute& a) {
+    word(a.kind), word(a.spatial), words(a.window), words(a.stride), words(a.pad_low), words(a.pad_high);
+  }
+  void operator()(const optimizer_attribute& a) { word(a.kind), word(a.momentum); }
+  void operator()(const access& a) {
+    word(a.source), word(a.offset), words(a.strides), word(a.bounded), word(a.fill);
+    if (a.bounded) words(a.low), words(a.high);
+  }
+  void operator()(const region_attribute& a) {
+    space(a.space), word(a.row_axes), word(a.per_row), word(a.program.hash()), accesses(a.accesses), (*this)(a.output);
+  }
+  void operator()(const epilogue& a) { word(a.program.hash()), accesses(a.accesses); }
+  void operator()(const matmul_attribute& a) {
+    space(a.space), word(a.batch_axes), word(a.m_axes), word(a.n_axes), word(a.k_axes);
+    (*this)(a.a), (*this)(a.b), (*this)(a.output), (*this)(a.finish);
+  }
+  void operator()(const convolve_attribute& a) { (*this)(a.convolution), (*this)(a.finish); }
+
+ private:
+  void word(double value) { hash_ = hash_combine(hash_, std::bit_cast<std::uint64_t>(value)); }
+  template <class Integer>
+  void word(Integer value) {
+    hash_ = hash_combine(hash_, static_cast<std::uint64_t>(value));
+  }
+  template <class Integer, std::size_t N>
+  void words(const Integer (&values)[N]) {
+    for (Integer value : values) word(value);
+  }
+  void text(const std::string& value) { hash_ = hash_string(value, hash_); }
+  void space(const shape& value) {
+    for (std::int64_t extent : value) word(extent);
+    word(value.rank);
+  }
+  void accesses(const std::vector<access>& values) {
+    for (const access& value : values) (*this)(value);
+    word(values.size());
+  }
+  std::uint64_t hash_;
+};
+
+template <class Integer>
+std::string list(const Integer* values, int count) {
+  return fmt::format("{}", fmt::join(values, values + count, ","));
+}
+
+inline int used_rank(const std::int64_t (&values)[max_rank]) {
+  int rank = max_rank;
+  while (rank > 0 && values[rank - 1] == 0) --rank;
+  return rank;
+}
+
+struct attribute_printer {
+  std::string operator()(const no_attribute&) const { return {}; }
+  std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
+  std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
+  std::string operator()(const random_attribute& a) const {
+    return fmt::format("\"{}\" {}", a.stream, a.distribution == random_attribute::uniform ? "uniform" : "normal");
+  }
+  std::string operator()(const map_attribute& a) const { return to_string(a.program); }
+  std::string operator()(const reduce_attribute& a) const {
+    std::string axes;
+    for (int i = 0; i < max_rank; ++i) {
+      if (a.axes >> i & 1) axes += fmt::format("{}{}", axes.empty() ? "" : ",", i);
+    }
+    return fmt::format("{} axes={{{}}}", kind_name(a.kind), axes);
+  }
+  std::string operator()(const contract_attribute& a) const {
+    return fmt::format("a={} b={} result_rank={}", list(a.a, max_rank), list(a.b, max_rank), a.result_rank);
+  }
+  std::string operator()(const view_attribute& a) const {
+    return fmt::format("offset={} strides=[{}]", a.offset, list(a.strides, used_rank(a.strides)));
+  }
+  std::string operator()(const pad_attribute& a) const {
+    return fmt::format("low=[{}] high=[{}] value={}", list(a.low, used_rank(a.low)), list(a.high, used_rank(a.high)),
+                       a.value);
+  }
+  std::string operator()(const axis_attribute& a) const { return fmt::format("axis={}", a.axis); }
+  std::string operator()(const convolution_attribute& a) const {
+    constexpr const char* forms[] = {"output", "input", "filter"};
+    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}", forms[a.form], list(a.stride, a.spatial),
+                       list(a.pad_low, a.spatial), list(a.pad_high, a.spatial), list(a.dilation, a.spatial), a.groups);
+  }
+  std::string operator()(const window_attribute& a) const {
+    return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", kind_name(a.kind), list(a.window, a.spatial),
+                       list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
+  }
+  std::string operator()(const optimizer_attribute& a) const {
+    constexpr const char* names[] = {"sgd", "adam", "adamw"};
+    return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
+  }
+  std::string operator()(const region_attribute& a) const {
+    return fmt::format("space=[{}] rows={}{} {}", list(a.space.extents, a.space.rank), a.row_axes,
+                       a.per_row ? " per_row" : "", to_string(a.program));
+  }
+  std::string operator()(const matmul_attribute& a) const {
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}", list(a.space.extents, a.space.rank), a.batch_axes, a.m_axes,
+                       a.n_axes, a.k_axes, to_string(a.finish.program));
+  }
+  std::string operator()(const convolve_attribute& a) const {
+    return (*this)(a.convolution) + ' ' + to_string(a.finish.program);
+  }
+  static const char* kind_name(reduce_kind kind) {
+    constexpr const char* names[] = {"sum", "max", "min", "product"};
+    return names[static_cast<int>(kind)];
+  }
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
+  detail::attribute_hasher hasher(value.index());
+  std::visit(hasher, value);
+  return hasher.result();
+}
+
+MEGANEURA_INLINE std::string to_string(const attribute& value) { return std::visit(detail::attribute_printer{}, value); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI

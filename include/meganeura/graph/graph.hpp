@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
+#pragma once
+#include <meganeura/graph/attribute.hpp>
+#include <meganeura/graph/op.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+using node_id = std::uint32_t;
+using attribute_id = std::uint32_t;
+inline constexpr node_id no_node = ~node_id{0};
+
+struct node {
+  op kind{};
+  dtype type = dtype::f32;
+  shape extents;  // of the result
+  attribute_id attribute = 0;
+  std::uint32_t first_operand = 0;
+  std::uint32_t operand_count = 0;
+};
+
+/// Equal attributes get equal ids; ids are dense and in order of first use.
+class attribute_pool {
+ public:
+  attribute_pool();
+  attribute_id intern(attribute value);
+  [[nodiscard]] const attribute& operator[](attribute_id id) const { return values_[id]; }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+
+ private:
+  std::vector<attribute> values_;
+  std::unordered_multimap<std::uint64_t, attribute_id> ids_;
+};
+
+struct graph_output {
+  std::string name;
+  node_id node = no_node;
+};
+
+/// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands and
+/// throws error(invalid_argument) with the shapes in the sentence; scalars (rank 0) never broadcast by themselves: use
+/// `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise.
+class graph {
+ public:
+  // ---- leaves
+  node_id input(std::string_view name, dtype type, const shape& extents);
+  node_id parameter(std::string_view name, dtype type, const shape& extents);
+  node_id state(std::string_view name, dtype type, const shape& extents);
+  node_id constant(double value, dtype type = dtype::f32);
+  node_id iota(std::int64_t count);  // [count] of i32
+  node_id random(std::string_view stream, random_attribute::distribution_kind distribution, const shape& extents);
+
+  // ---- primitives
+  node_id map(const scalar_program& program, std::span<const node_id> operands, dtype result);
+  node_id map(scalar_op kind, std::initializer_list<node_id> operands);  // one operation
+  node_id cast(node_id a, dtype type);
+  node_id reduce(reduce_kind kind, node_id a, std::uint32_t axes);
+  /// Labels as in einsum, e.g. contract(a, b, "bik", "bkj", "bij").
+  node_id contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
+                   std::string_view labels_result);
+  node_id contract(node_id a, node_id b, const contract_attribute& labels);
+  node_id view(node_id a, const shape& extents, const view_attribute& map);
+  node_id reshape(node_id a, const shape& extents);
+  node_id permute(node_id a, std::span<const int> axes);  // result axis i is operand axis axes[i]
+  node_id slice(node_id a, int axis, std::int64_t start, std::int64_t count, std::int64_t step = 1);
+  node_id flip(node_id a, int axis);
+  /// NumPy broadcasting: trailing axes align, extents are equal or 1.
+  node_id expand(node_id a, const shape& extents);
+  /// Inserts axes of extent `extents[i]` wherever bit i of `new_axes` is set: what undoes a reduce.
+  node_id expand_axes(node_id a, const shape& extents, std::uint32_t new_axes);
+  node_id pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high, double value = 0);
+  node_id concat(std::span<const node_id> operands, int axis);
+  /// result = data.shape[:axis] + indices.shape + data.shape[axis+1:]; indices i32, out-of-range is undefined.
+  node_id gather(node_id data, node_id indices, int axis);
+  /// zeros(extents) with updates[.., i, ..] added at [.., indices[i], ..]; the adjoint of gather.
+  node_id scatter_add(node_id indices, node_id updates, int axis, const shape& extents);
+  /// `extents` of the result is needed for the forms input and filter (a stride forgets them) and checked for all.
+  node_id convolution(node_id a, node_id b, const convolution_attribute& geometry, const shape& extents);
+  node_id window_reduce(node_id a, const window_attribute& geometry);
+  node_id window_scatter(std::span<const node_id> operands, const window_attribute& geometry, const shape& extents);
+  node_id stop_gradient(node_id a);
+
+  // ---- effects (also appended to effects())
+  node_id assign(node_id state, node_id value);
+  node_id optimizer_step(const optimizer_attribute& kind, std::span<const node_id> parameters_and_gradients);
+
+  // ---- helpers that expand into the above
+  node_id add(node_id a, node_id b) { return map(scalar_op::add, {a, b}); }
+  node_id subtract(node_id a, node_id b) { return map(scalar_op::subtract, {a, b}); }
+  node_id multiply(node_id a, node_id b) { return map(scalar_op::multiply, {a, b}); }
+  node_id divide(node_id a, node_id b) { return map(scalar_op::divide, {a, b}); }
+  /// A constant in the dtype and shape of `like`.
+  node_id full_like(node_id like, double value);
+  node_id full(const shape& extents, double value, dtype type = dtype::f32);
+  /// iota along `axis` of `extents`, as i32.
+  node_id coordinates(const shape& extents, int axis);
+
+  /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest.
+  node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);
+
+  void add_output(std::string_view name, node_id node);
+
+  // ---- reading
+  [[nodiscard]] std::size_t size() const { return nodes_.size(); }
+  [[nodiscard]] const node& operator[](node_id id) const { return nodes_[id]; }
+  [[nodiscard]] std::span<const node_id> operands(node_id id) const {
+    return {operands_.data() + nodes_[id].first_operand, nodes_[id].operand_count};
+  }
+  [[nodiscard]] node_id operand(node_id id, std::size_t index) const { return operands(id)[index]; }
+  template <class Attribute>
+  [[nodiscard]] const Attribute& get(node_id id) const {
+    return std::get<Attribute>(attributes_[nodes_[id].attribute]);
+  }
+  [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
+  [[nodiscard]] const std::vector<graph_output>& outputs() const { return outputs_; }
+  [[nodiscard]] const std::vector<node_id>& effects() const { return effects_; }
+  /// Leaves of one kind (input, parameter or state) in order of creation.
+  [[nodiscard]] std::vector<node_id> leaves(op kind) const;
+  /// The leaf of that name; no_node if there is none.
+  [[nodiscard]] node_id find_leaf(std::string_view name) const;
+  [[nodiscard]] node_id find_output(std::string_view name) const;
+  /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else.
+  [[nodiscard]] double flops() const;
+
+ private:
+  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
+  std::vector<node> nodes_;
+  std::vector<node_id> operands_;
+  attribute_pool attributes_;
+  std::vector<graph_output> outputs_;
+  std::vector<node_id> effects_;
+  std::unordered_multimap<std::uint64_t, node_id> ids_;
+};
+
+/// "[32, 784]".
+[[nodiscard]] std::string to_string(const shape& extents);
+
+/// One node a line: "%7 = map f32[32, 128] (%5, %6) add(a0, a1)".
+[[nodiscard]] std::string to_text(const graph& g);
+/// For Graphviz.
+[[nodiscard]] std::string to_dot(const graph& g);
+
+/// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
+[[nodiscard]] view_attribute dense_view(const shape& extents);
+
+/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the shape
+/// between them. Returns false when the composition is not affine.
+[[nodiscard]] bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
+                           const shape& middle, view_attribute& result);
+
+/// A copy holding only what outputs and effects reach, in the same order.
+[[nodiscard]] graph pruned(const graph& g);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/graph/graph.ipp>
+#endif

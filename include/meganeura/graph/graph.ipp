@@ -1,0 +1,677 @@
+// SPDX-License-Identifier: MIT
+// Building, checking and printing of graphs.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/hash.hpp>
+#include <meganeura/graph/graph.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE std::string to_string(const shape& extents) {
+  return fmt::format("[{}]", fmt::join(extents.begin(), extents.end(), ", "));
+}
+
+// ---- attribute pool --------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
+
+MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
+  const std::uint64_t key = hash(value);
+  const auto [begin, end] = ids_.equal_range(key);
+  for (auto it = begin; it != end; ++it) {
+    if (values_[it->second] == value) return it->second;
+  }
+  const auto id = static_cast<attribute_id>(values_.size());
+  values_.push_back(std::move(value));
+  ids_.emplace(key, id);
+  return id;
+}
+
+// ---- nodes -----------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, const attribute& value,
+                                         std::span<const node_id> operands) {
+  const attribute_id interned = attributes_.intern(value);
+  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), interned);
+  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
+  for (node_id operand : operands) key = hash_combine(key, operand);
+  const auto [begin, end] = ids_.equal_range(key);
+  for (auto it = begin; it != end; ++it) {
+    const node& known = nodes_[it->second];
+    if (known.kind == kind && known.type == type && known.attribute == interned && known.extents == extents &&
+        std::ranges::equal(this->operands(it->second), operands)) {
+      return it->second;
+    }
+  }
+  const auto id = static_cast<node_id>(nodes_.size());
+  nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
+                    static_cast<std::uint32_t>(operands.size())});
+  // `operands` may be a view into operands_ itself: copy before growing.
+  const std::vector<node_id> copy(operands.begin(), operands.end());
+  operands_.insert(operands_.end(), copy.begin(), copy.end());
+  ids_.emplace(key, id);
+  if (info(kind).stage == op_stage::effect) effects_.push_back(id);
+  return id;
+}
+
+MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
+  if (find_output(name) != no_node) {
+    fail(error_category::invalid_argument, "graph: output \"{}\" exists already; give it another name", name);
+  }
+  outputs_.push_back({std::string(name), node});
+}
+
+MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
+  std::vector<node_id> found;
+  for (node_id id = 0; id < size(); ++id) {
+    if (nodes_[id].kind == kind) found.push_back(id);
+  }
+  return found;
+}
+
+MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
+  for (node_id id = 0; id < size(); ++id) {
+    const auto* leaf = std::get_if<leaf_attribute>(&attribute_of(id));
+    if (leaf && leaf->name == name) return id;
+  }
+  return no_node;
+}
+
+MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
+  for (const graph_output& output : outputs_) {
+    if (output.name == name) return output.node;
+  }
+  return no_node;
+}
+
+// ---- leaves ----------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
+  if (type == dtype::boolean) {
+    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind), name);
+  }
+  const node_id known = find_leaf(name);
+  if (known != no_node &&
+      (nodes_[known].kind != kind || nodes_[known].type != type || nodes_[known].extents != extents)) {
+    fail(error_category::invalid_argument, "{} \"{}\" {} {}: the name is taken by a {} {} {}; choose another name",
+         to_string(kind), name, to_string(type), to_string(extents), to_string(nodes_[known].kind),
+         to_string(nodes_[known].type), to_string(nodes_[known].extents));
+  }
+  return known != no_node ? known : add_node(kind, type, extents, leaf_attribute{std::string(name)}, {});
+}
+
+MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
+  return leaf(op::input, name, type, extents);
+}
+MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents) {
+  return leaf(op::parameter, name, type, extents);
+}
+MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const shape& extents) {
+  return leaf(op::state, name, type, extents);
+}
+MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
+  if (type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
+  return add_node(op::constant, type, {}, constant_attribute{value}, {});
+}
+MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
+  return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
+}
+MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute::distribution_kind distribution,
+                                       const shape& extents) {
+  return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), distribution}, {});
+}
+
+// ---- map, reduce, contract -------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<const node_id> operands, dtype result) {
+  for (node_id operand : operands) {
+    if (nodes_[operand].extents != nodes_[operands[0]].extents) {
+      fail(error_category::invalid_argument, "map {}: operands must have one shape; found {} and {}; expand one of them",
+           to_string(program), to_string(nodes_[operands[0]].extents), to_string(nodes_[operand].extents));
+    }
+  }
+  if (operands.empty() || program.arguments() > static_cast<int>(operands.size()) || program.has_rows()) {
+    fail(error_category::invalid_argument, "map {}: needs an operand for each argument and no row reductions; found {}",
+         to_string(program), operands.size());
+  }
+  if (result == dtype::boolean || program.type() != compute_type(result)) {
+    fail(error_category::invalid_argument, "map {}: computes {} and cannot be stored as {}; convert it",
+         to_string(program), to_string(program.type()), to_string(result));
+  }
+  return add_node(op::map, result, nodes_[operands[0]].extents, map_attribute{program}, operands);
+}
+
+MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_id> operands) {
+  dtype types[3]{};
+  std::size_t count = 0;
+  for (node_id operand : operands) types[count++] = compute_type(nodes_[operand].type);
+  const scalar_program program = single_op_program(kind, {types, count}, types[0]);
+  const dtype stored = nodes_[*operands.begin()].type;
+  return map(program, {operands.begin(), operands.size()},
+             compute_type(stored) == program.type() ? stored : program.type());
+}
+
+MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
+  const dtype from = nodes_[a].type;
+  if (from == type) return a;
+  scalar_builder builder;
+  const node_id operands[] = {a};
+  return map(builder.finish(builder.convert(builder.argument(0, from), type)), operands, type);
+}
+
+MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
+  const node& operand = nodes_[a];
+  if (axes >> operand.extents.rank) {
+    fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
+         to_string(operand.extents));
+  }
+  if (axes == 0) return a;
+  shape result;
+  for (int i = 0; i < operand.extents.rank; ++i) {
+    if (!(axes >> i & 1)) result.push_back(operand.extents[i]);
+  }
+  const node_id operands[] = {a};
+  return add_node(op::reduce, operand.type, result, reduce_attribute{kind, axes}, operands);
+}
+
+MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
+                                         std::string_view labels_result) {
+  std::string order(labels_result);  // canonical numbering: position in this string
+  for (char label : labels_a) {
+    if (order.find(label) == std::string::npos) order += label;
+  }
+  contract_attribute labels{.result_rank = static_cast<int>(labels_result.size())};
+  const auto number = [&](std::string_view text, std::uint8_t* out, node_id operand) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const std::size_t at = order.find(text[i]);
+      if (at == std::string::npos || static_cast<int>(text.size()) != nodes_[operand].extents.rank) {
+        fail(error_category::invalid_argument,
+             "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
+             labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
+      }
+      out[i] = static_cast<std::uint8_t>(at);
+    }
+  };
+  number(labels_a, labels.a, a);
+  number(labels_b, labels.b, b);
+  return contract(a, b, labels);
+}
+
+MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
+  constexpr int max_labels = 2 * max_rank;
+  std::int64_t extents[2][max_labels]{};  // of each label in each operand, 0 = absent
+  const node_id operands[] = {a, b};
+  const auto refuse = [&](const char* rule) {
+    fail(error_category::invalid_argument, "contract {} of {} and {}: {}", to_string(attribute(labels)),
+         to_string(nodes_[a].extents), to_string(nodes_[b].extents), rule);
+  };
+  for (int side = 0; side < 2; ++side) {
+    const shape& operand = nodes_[operands[side]].extents;
+    for (int i = 0; i < operand.rank; ++i) {
+      std::int64_t& extent = extents[side][(side == 0 ? labels.a : labels.b)[i] % max_labels];
+      if (extent != 0) refuse("a label may stand only once in a term; take a diagonal first");
+      extent = operand[i];
+    }
+  }
+  shape result;
+  for (int label = 0; label < max_labels; ++label) {
+    const std::int64_t in_a = extents[0][label], in_b = extents[1][label];
+    if (in_a && in_b && in_a != in_b) refuse("extents of one label must agree");
+    if (label < labels.result_rank && !in_a && !in_b) refuse("a label of the result is in no operand");
+    if (label >= labels.result_rank && !in_a != !in_b) refuse("a label is summed over one operand alone; reduce it first");
+    if (label < labels.result_rank) result.push_back(in_a ? in_a : in_b);
+  }
+  if (nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
+    refuse("operands must be floats of one type; cast one of them");
+  }
+  return add_node(op::contract, nodes_[a].type, result, labels, operands);
+}
+
+// ---- views -----------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
+  view_attribute map;
+  std::int64_t stride = 1;
+  for (int i = extents.rank; i-- > 0;) {
+    map.strides[i] = extents[i] == 1 ? 0 : stride;
+    stride *= extents[i];
+  }
+  return map;
+}
+
+namespace detail {
+
+// Splits a flat stride of the middle tensor into index steps along its axes; steps may be negative (a flip).
+inline bool decompose(std::int64_t stride, const shape& middle, std::int64_t (&steps)[max_rank]) {
+  const std::int64_t sign = stride < 0 ? -1 : 1;
+  stride *= sign;
+  for (int i = 0; i < middle.rank; ++i) {
+    const std::int64_t unit = middle.stride(i);
+    steps[i] = middle[i] == 1 ? 0 : sign * (stride / unit);
+    if (middle[i] != 1) stride %= unit;
+  }
+  return stride == 0;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
+                              const shape& middle, view_attribute& result) {
+  // The index along each middle axis must stay affine and in range: start + sum step * i, within [0, extent).
+  std::int64_t start[max_rank]{}, low[max_rank]{}, high[max_rank]{};
+  if (!detail::decompose(outer.offset, middle, start)) return false;
+  result = {.offset = inner.offset};
+  for (int axis = 0; axis < middle.rank; ++axis) {
+    result.offset += start[axis] * inner.strides[axis];
+    low[axis] = high[axis] = start[axis];
+  }
+  for (int k = 0; k < outer_extents.rank; ++k) {
+    std::int64_t steps[max_rank]{};
+    if (!detail::decompose(outer.strides[k], middle, steps)) return false;
+    for (int axis = 0; axis < middle.rank; ++axis) {
+      const std::int64_t reach = steps[axis] * (outer_extents[k] - 1);
+      (reach < 0 ? low : high)[axis] += reach;
+      result.strides[k] += steps[axis] * inner.strides[axis];
+    }
+  }
+  for (int axis = 0; axis < middle.rank; ++axis) {
+    if (low[axis] < 0 || high[axis] >= middle[axis]) return false;
+  }
+  return true;
+}
+
+MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view_attribute& map) {
+  view_attribute canonical{.offset = map.offset};
+  std::int64_t low = map.offset, high = map.offset;
+  for (int i = 0; i < extents.rank; ++i) {
+    if (extents[i] == 1) continue;
+    canonical.strides[i] = map.strides[i];
+    (map.strides[i] < 0 ? low : high) += map.strides[i] * (extents[i] - 1);
+  }
+  if (extents.rank > max_rank || low < 0 || high >= nodes_[a].extents.elements()) {
+    fail(error_category::invalid_argument, "view {} of {} as {}: reads elements {} to {} of {}; choose a smaller view",
+         to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), low, high,
+         nodes_[a].extents.elements());
+  }
+  if (extents == nodes_[a].extents && canonical == dense_view(extents)) return a;
+  if (nodes_[a].kind == op::view) {  // view of a view: one view where the map stays affine
+    view_attribute composed;
+    if (compose(canonical, extents, get<view_attribute>(a), nodes_[a].extents, composed)) {
+      return view(operand(a, 0), extents, composed);
+    }
+  }
+  const node_id operands[] = {a};
+  return add_node(op::view, nodes_[a].type, extents, canonical, operands);
+}
+
+MEGANEURA_INLINE node_id graph::reshape(node_id a, const shape& extents) {
+  if (extents.elements() != nodes_[a].extents.elements()) {
+    fail(error_category::invalid_argument, "reshape {} to {}: {} elements cannot become {}", to_string(nodes_[a].extents),
+         to_string(extents), nodes_[a].extents.elements(), extents.elements());
+  }
+  return view(a, extents, dense_view(extents));
+}
+
+MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
+  const shape from = nodes_[a].extents;
+  const view_attribute dense = dense_view(from);
+  shape extents;
+  view_attribute map;
+  std::uint32_t seen = 0;
+  for (int axis : axes) {
+    if (axis < 0 || axis >= from.rank || (seen >> axis & 1)) break;
+    seen |= 1u << axis;
+    map.strides[extents.rank] = dense.strides[axis];
+    extents.push_back(from[axis]);
+  }
+  if (extents.rank != from.rank || static_cast<int>(axes.size()) != from.rank) {
+    fail(error_category::invalid_argument, "permute {} by ({}): each axis must be named exactly once", to_string(from),
+         fmt::join(axes, ", "));
+  }
+  return view(a, extents, map);
+}
+
+MEGANEURA_INLINE node_id graph::slice(node_id a, int axis, std::int64_t start, std::int64_t count, std::int64_t step) {
+  shape extents = nodes_[a].extents;
+  if (axis < 0 || axis >= extents.rank || start < 0 || count < 1 || step < 1 ||
+      start + (count - 1) * step >= extents[axis]) {
+    fail(error_category::invalid_argument, "slice {} along axis {}: {} elements from {} by {} do not fit",
+         to_string(extents), axis, count, start, step);
+  }
+  view_attribute map = dense_view(extents);
+  map.offset = start * extents.stride(axis);
+  map.strides[axis] *= step;
+  extents[axis] = count;
+  return view(a, extents, map);
+}
+
+MEGANEURA_INLINE node_id graph::flip(node_id a, int axis) {
+  const shape& extents = nodes_[a].extents;
+  if (axis < 0 || axis >= extents.rank) {
+    fail(error_category::invalid_argument, "flip {} along axis {}: there is no such axis", to_string(extents), axis);
+  }
+  view_attribute map = dense_view(extents);
+  map.offset = map.strides[axis] * (extents[axis] - 1);
+  map.strides[axis] = -map.strides[axis];
+  return view(a, shape(extents), map);
+}
+
+MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
+  const shape from = nodes_[a].extents;
+  const view_attribute dense = dense_view(from);
+  view_attribute map;
+  const int added = extents.rank - from.rank;
+  bool fits = added >= 0;
+  for (int i = 0; fits && i < from.rank; ++i) {
+    fits = from[i] == 1 || from[i] == extents[i + added];
+    map.strides[i + added] = dense.strides[i];
+  }
+  if (!fits) {
+    fail(error_category::invalid_argument, "expand {} to {}: trailing extents must be equal or 1", to_string(from),
+         to_string(extents));
+  }
+  return view(a, extents, map);
+}
+
+MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std::uint32_t new_axes) {
+  const shape from = nodes_[a].extents;
+  const view_attribute dense = dense_view(from);
+  view_attribute map;
+  int used = 0;
+  bool fits = true;
+  for (int i = 0; i < extents.rank; ++i) {
+    if (new_axes >> i & 1) continue;
+    fits = fits && used < from.rank && from[used] == extents[i];
+    map.strides[i] = fits ? dense.strides[used] : 0;
+    ++used;
+  }
+  if (!fits || used != from.rank) {
+    fail(error_category::invalid_argument, "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's",
+         to_string(from), to_string(extents), new_axes);
+  }
+  return view(a, extents, map);
+}
+
+MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
+                                    double value) {
+  shape extents = nodes_[a].extents;
+  pad_attribute border{.value = value};
+  bool fits = static_cast<int>(low.size()) == extents.rank && static_cast<int>(high.size()) == extents.rank, any = false;
+  for (int i = 0; fits && i < extents.rank; ++i) {
+    border.low[i] = low[static_cast<std::size_t>(i)];
+    border.high[i] = high[static_cast<std::size_t>(i)];
+    fits = border.low[i] >= 0 && border.high[i] >= 0;
+    any = any || border.low[i] || border.high[i];
+    extents[i] += border.low[i] + border.high[i];
+  }
+  if (!fits) {
+    fail(error_category::invalid_argument, "pad {}: needs a non-negative border for each axis; use slice to cut",
+         to_string(nodes_[a].extents));
+  }
+  const node_id operands[] = {a};
+  return any ? add_node(op::pad, nodes_[a].type, extents, border, operands) : a;
+}
+
+MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int axis) {
+  if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
+  shape extents = nodes_[operands[0]].extents;
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    shape other = nodes_[operands[i]].extents;
+    const std::int64_t added = axis >= 0 && axis < other.rank ? other[axis] : 0;
+    if (added) other[axis] = extents[axis];
+    if (!added || other != extents || nodes_[operands[i]].type != nodes_[operands[0]].type) {
+      fail(error_category::invalid_argument, "concat along axis {}: {} and {} must agree in dtype and all other extents",
+           axis, to_string(extents), to_string(nodes_[operands[i]].extents));
+    }
+    extents[axis] += added;
+  }
+  return operands.size() == 1 ? operands[0]
+                              : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
+}
+
+// ---- gather, scatter -------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline shape gathered_shape(const shape& data, const shape& indices, int axis) {
+  shape result;
+  for (int i = 0; i < axis; ++i) result.push_back(data[i]);
+  for (std::int64_t extent : indices) result.push_back(extent);
+  for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
+  return result;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
+  const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
+  if (axis < 0 || axis >= from.rank || nodes_[indices].type != dtype::i32 || from.rank + at.rank - 1 > max_rank) {
+    fail(error_category::invalid_argument, "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices",
+         to_string(from), axis, to_string(nodes_[indices].type), to_string(at));
+  }
+  const node_id operands[] = {data, indices};
+  return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis}, operands);
+}
+
+MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
+  const shape& at = nodes_[indices].extents;
+  if (axis < 0 || axis >= extents.rank || nodes_[indices].type != dtype::i32 ||
+      extents.rank + at.rank - 1 > max_rank || detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
+    fail(error_category::invalid_argument,
+         "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
+         to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
+  }
+  const node_id operands[] = {indices, updates};
+  return add_node(op::scatter_add, nodes_[updates].type, extents, axis_attribute{axis}, operands);
+}
+
+// ---- convolution, windows --------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline std::int64_t window_count(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t pads) {
+  return in + pads < window ? 0 : (in + pads - window) / stride + 1;
+}
+
+inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+  const int rank = c.spatial + 2;
+  if (c.spatial < 1 || c.spatial > max_spatial || x.rank != rank || w.rank != rank || y.rank != rank) return false;
+  if (c.groups < 1 || x[0] != y[0] || x[1] != w[1] * c.groups || y[1] != w[0] || w[0] % c.groups != 0) return false;
+  for (int i = 0; i < c.spatial; ++i) {
+    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
+    const std::int64_t window = (w[i + 2] - 1) * c.dilation[i] + 1;
+    if (y[i + 2] < 1 || y[i + 2] != window_count(x[i + 2], window, c.stride[i], c.pad_low[i] + c.pad_high[i])) return false;
+  }
+  return true;
+}
+
+inline shape window_shape(const window_attribute& w, const shape& x) {
+  shape y = x;
+  for (int i = 0; i < w.spatial; ++i) {
+    const int axis = x.rank - w.spatial + i;
+    y[axis] = w.stride[i] < 1 ? 0 : window_count(x[axis], w.window[i], w.stride[i], w.pad_low[i] + w.pad_high[i]);
+  }
+  return y;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c, const shape& extents) {
+  const shape &first = nodes_[a].extents, &second = nodes_[b].extents;
+  const bool fits = c.form == convolution_attribute::output  ? detail::convolution_fits(c, first, second, extents)
+                    : c.form == convolution_attribute::input ? detail::convolution_fits(c, extents, second, first)
+                                                             : detail::convolution_fits(c, first, extents, second);
+  if (!fits || nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
+    fail(error_category::invalid_argument,
+         "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, out..]",
+         to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
+  }
+  const node_id operands[] = {a, b};
+  return add_node(op::convolution, nodes_[a].type, extents, c, operands);
+}
+
+MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
+  const shape& x = nodes_[a].extents;
+  const bool known = w.kind == reduce_kind::max || w.kind == reduce_kind::sum;
+  const bool fits = known && w.spatial >= 1 && w.spatial <= max_spatial && w.spatial <= x.rank;
+  const shape y = fits ? detail::window_shape(w, x) : shape{};
+  if (!fits || y.elements() == 0) {
+    fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
+         to_string(attribute(w)), to_string(x));
+  }
+  const node_id operands[] = {a};
+  return add_node(op::window_reduce, nodes_[a].type, y, w, operands);
+}
+
+MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
+                                               const shape& extents) {
+  const bool is_max = w.kind == reduce_kind::max;
+  const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
+                    (!is_max || nodes_[operands[0]].extents == extents) &&
+                    detail::window_shape(w, extents) == nodes_[operands.back()].extents;
+  if (!fits) {
+    fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
+         to_string(attribute(w)), to_string(extents));
+  }
+  return add_node(op::window_scatter, nodes_[operands.back()].type, extents, w, operands);
+}
+
+MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
+  const node_id operands[] = {a};
+  return add_node(op::stop_gradient, nodes_[a].type, shape(nodes_[a].extents), no_attribute{}, operands);
+}
+
+// ---- effects ---------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
+  if (nodes_[state].kind != op::state || nodes_[state].extents != nodes_[value].extents ||
+      nodes_[state].type != nodes_[value].type) {
+    fail(error_category::invalid_argument, "assign {} {} {}: the target must be a state of the value's dtype and shape {} {}",
+         to_string(nodes_[state].kind), to_string(nodes_[state].type), to_string(nodes_[state].extents),
+         to_string(nodes_[value].type), to_string(nodes_[value].extents));
+  }
+  const node_id operands[] = {state, value};
+  return add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
+}
+
+MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
+                                               std::span<const node_id> parameters_and_gradients) {
+  for (std::size_t i = 0; i + 1 < parameters_and_gradients.size(); i += 2) {
+    const node &parameter = nodes_[parameters_and_gradients[i]], &gradient = nodes_[parameters_and_gradients[i + 1]];
+    if (parameter.kind == op::parameter && parameter.extents == gradient.extents && parameter.type == dtype::f32 &&
+        gradient.type == dtype::f32) {
+      continue;
+    }
+    fail(error_category::invalid_argument, "optimizer_step: operand {} must be an f32 parameter and {} its gradient", i,
+         i + 1);
+  }
+  return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
+}
+
+// ---- helpers ---------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::full(const shape& extents, double value, dtype type) {
+  return expand(constant(value, type), extents);
+}
+
+MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
+  return full(shape(nodes_[like].extents), value, nodes_[like].type);
+}
+
+MEGANEURA_INLINE node_id graph::coordinates(const shape& extents, int axis) {
+  return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank) - 1) & ~(1u << axis));
+}
+
+MEGANEURA_INLINE double graph::flops() const {
+  double total = 0;
+  for (node_id id = 0; id < size(); ++id) {
+    const node& n = nodes_[id];
+    const auto elements = static_cast<double>(n.extents.elements());
+    if (n.kind == op::contract) {
+      // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
+      const auto& labels = get<contract_attribute>(id);
+      double summed = 1;
+      const shape& a = nodes_[operand(id, 0)].extents;
+      for (int i = 0; i < a.rank; ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
+      total += 2 * elements * summed;
+    } else if (n.kind == op::convolution) {
+      // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
+      const auto& c = get<convolution_attribute>(id);
+      const shape& first = nodes_[operand(id, 0)].extents;
+      const shape& second = nodes_[operand(id, 1)].extents;
+      const shape& y = c.form == convolution_attribute::output ? n.extents
+                       : c.form == convolution_attribute::input ? first : second;
+      const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
+      total += 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+    } else if (n.kind == op::map) {
+      total += elements * static_cast<double>(get<map_attribute>(id).program.nodes.size() - operands(id).size());
+    } else if (n.kind == op::reduce) {
+      total += static_cast<double>(nodes_[operand(id, 0)].extents.elements());
+    }
+  }
+  return total;
+}
+
+// ---- printing, pruning -----------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE std::string to_text(const graph& g) {
+  std::string text;
+  for (node_id id = 0; id < g.size(); ++id) {
+    std::string operands;
+    for (node_id operand : g.operands(id)) operands += fmt::format("{}%{}", operands.empty() ? "" : ", ", operand);
+    text += fmt::format("%{} = {} {}{} ({}) {}\n", id, to_string(g[id].kind), to_string(g[id].type),
+                        to_string(g[id].extents), operands, to_string(g.attribute_of(id)));
+  }
+  for (const graph_output& output : g.outputs()) text += fmt::format("output \"{}\" = %{}\n", output.name, output.node);
+  return text;
+}
+
+MEGANEURA_INLINE std::string to_dot(const graph& g) {
+  const auto quoted = [](const std::string& text) {
+    std::string result;
+    for (char character : text) {
+      if (character == '"' || character == '\\') result += '\\';
+      result += character;
+    }
+    return result;
+  };
+  std::string text = "digraph meganeura {\n  node [shape=box, fontname=monospace];\n";
+  for (node_id id = 0; id < g.size(); ++id) {
+    text += fmt::format("  n{} [label=\"{} {}{}\\n{}\"];\n", id, to_string(g[id].kind), to_string(g[id].type),
+                        to_string(g[id].extents), quoted(to_string(g.attribute_of(id))));
+    for (node_id operand : g.operands(id)) text += fmt::format("  n{} -> n{};\n", operand, id);
+  }
+  for (std::size_t i = 0; i < g.outputs().size(); ++i) {
+    text += fmt::format("  out{} [label=\"{}\", shape=ellipse];\n  n{} -> out{};\n", i, quoted(g.outputs()[i].name),
+                        g.outputs()[i].node, i);
+  }
+  return text + "}\n";
+}
+
+MEGANEURA_INLINE graph pruned(const graph& g) {
+  std::vector<bool> needed(g.size(), false);
+  for (const graph_output& output : g.outputs()) needed[output.node] = true;
+  for (node_id effect : g.effects()) needed[effect] = true;
+  for (node_id id = static_cast<node_id>(g.size()); id-- > 0;) {
+    if (!needed[id]) continue;
+    for (node_id operand : g.operands(id)) needed[operand] = true;
+  }
+  graph result;
+  std::vector<node_id> copies(g.size(), no_node);
+  for (node_id id = 0; id < g.size(); ++id) {
+    if (!needed[id]) continue;
+    std::vector<node_id> operands;
+    for (node_id operand : g.operands(id)) operands.push_back(copies[operand]);
+    copies[id] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), operands);
+  }
+  for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// The op table: every node kind of the run-time graph, with its name, arity and stage.
+#pragma once
+#include <meganeura/config.hpp>
+
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+enum class op : std::uint8_t {
+  // leaves
+  input,       // bound by name every step
+  parameter,   // owned by the parameters object; trained
+  state,       // owned by the session; changed by `assign` at the end of a step
+  constant,    // one scalar value, rank 0
+  iota,        // [n]: 0, 1, 2, ... as i32; other ranks are views of it
+  random,      // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
+  // primitives
+  map,            // out[i] = program(a[i], b[i], ...): all operands have the result's shape
+  reduce,         // sum, max, min, product over some axes, which disappear
+  contract,       // generalised matrix product of two operands (einsum)
+  view,           // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
+  pad,            // a constant border around the operand
+  concat,         // along one axis
+  gather,         // rows of a table chosen by integer indices
+  scatter_add,    // its adjoint: updates added into zeros
+  convolution,    // N-d; the output, the input or the filter of one and the same correlation
+  window_reduce,  // pooling
+  window_scatter, // its adjoint
+  stop_gradient,  // identity forward, zero backward
+  // effects: no value, roots of the graph
+  assign,          // state := value, after every read of the old value
+  optimizer_step,  // all parameters updated in place from their gradients
+  // implementations: what extraction leaves and the plan runs (together with gather, scatter_add, random, window_*)
+  region,       // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
+  matmul,       // contract with strided operands and an epilogue program
+  convolve,     // convolution with an epilogue program
+};
+
+inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
+
+enum class op_stage : std::uint8_t { leaf, primitive, effect, implementation };
+
+struct op_info {
+  const char* name;
+  int arity;  // number of operands, -1 = any
+  op_stage stage;
+};
+
+namespace detail {
+inline constexpr op_info op_table[op_count] = {
+    {"input", 0, op_stage::leaf},
+    {"parameter", 0, op_stage::leaf},
+    {"state", 0, op_stage::leaf},
+    {"constant", 0, op_stage::leaf},
+    {"iota", 0, op_stage::leaf},
+    {"random", 0, op_stage::leaf},
+    {"map", -1, op_stage::primitive},
+    {"reduce", 1, op_stage::primitive},
+    {"contract", 2, op_stage::primitive},
+    {"view", 1, op_stage::primitive},
+    {"pad", 1, op_stage::primitive},
+    {"concat", -1, op_stage::primitive},
+    {"gather", 2, op_stage::primitive},
+    {"scatter_add", 2, op_stage::primitive},
+    {"convolution", 2, op_stage::primitive},
+    {"window_reduce", 1, op_stage::primitive},
+    {"window_scatter", -1, op_stage::primitive},
+    {"stop_gradient", 1, op_stage::primitive},
+    {"assign", 2, op_stage::effect},
+    {"optimizer_step", -1, op_stage::effect},
+    {"region", -1, op_stage::implementation},
+    {"matmul", -1, op_stage::implementation},
+    {"convolve", -1, op_stage::implementation},
+};
+}  // namespace detail
+
+[[nodiscard]] constexpr const op_info& info(op kind) { return detail::op_table[static_cast<int>(kind)]; }
+[[nodiscard]] constexpr const char* to_string(op kind) { return info(kind).name; }
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+// Definitions for graph/scalar.hpp.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/hash.hpp>
+#include <meganeura/graph/scalar.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE int scalar_program::arguments() const {
+  int count = 0;
+  for (const scalar_node& node : nodes) {
+    if (node.op == scalar_op::argument) count = std::max(count, static_cast<int>(node.value) + 1);
+  }
+  return count;
+}
+
+MEGANEURA_INLINE bool scalar_program::has_rows() const {
+  return std::any_of(nodes.begin(), nodes.end(), [](const scalar_node& node) { return is_row_reduction(node.op); });
+}
+
+MEGANEURA_INLINE bool scalar_program::is_single(scalar_op kind) const {
+  const int arity = info(kind).arity;
+  if (static_cast<int>(nodes.size()) != arity + 1 || nodes.back().op != kind) return false;
+  for (int i = 0; i < arity; ++i) {
+    if (nodes[static_cast<std::size_t>(i)].op != scalar_op::argument) return false;
+    if (nodes[nodes.back().operands[i]].value != i) return false;
+  }
+  return true;
+}
+
+MEGANEURA_INLINE std::uint64_t scalar_program::hash() const {
+  std::uint64_t hash = nodes.size();
+  for (const scalar_node& node : nodes) {
+    hash = hash_combine(hash, static_cast<std::uint64_t>(node.op) | static_cast<std::uint64_t>(node.type) << 8 |
+                                  static_cast<std::uint64_t>(node.operands[0]) << 16 |
+                                  static_cast<std::uint64_t>(node.operands[1]) << 32 |
+                                  static_cast<std::uint64_t>(node.operands[2]) << 48);
+    hash = hash_combine(hash, std::bit_cast<std::uint64_t>(node.value));
+  }
+  return hash;
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
+  const auto found = std::find(nodes_.begin(), nodes_.end(), node);
+  if (found != nodes_.end()) return static_cast<scalar_ref>(found - nodes_.begin());
+  nodes_.push_back(node);
+  return static_cast<scalar_ref>(nodes_.size() - 1);
+}
+
+MEGANEURA_INLINE bool scalar_builder::is_constant(scalar_ref ref, double value) const {
+  return nodes_[ref].op == scalar_op::constant && nodes_[ref].value == value;
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
+  return add({.op = scalar_op::argument, .type = compute_type(type), .value = static_cast<double>(index)});
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::constant(double value, dtype type) {
+  if (type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
+  return add({.op = scalar_op::constant, .type = compute_type(type), .value = value});
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::unary(scalar_op kind, scalar_ref a) {
+  const scalar_ref operands[] = {a};
+  return apply(kind, operands, type(a));
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::binary(scalar_op kind, scalar_ref a, scalar_ref b) {
+  const scalar_ref operands[] = {a, b};
+  return apply(kind, operands);
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::select(scalar_ref condition, scalar_ref a, scalar_ref b) {
+  const scalar_ref operands[] = {condition, a, b};
+  return apply(scalar_op::select, operands);
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::convert(scalar_ref a, dtype to) {
+  if (type(a) == compute_type(to)) return a;
+  const scalar_ref operands[] = {a};
+  return apply(scalar_op::convert, operands, to);
+}
+
+namespace detail {
+
+inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> operands, dtype convert_to) {
+  const auto refuse = [&](const char* rule) {
+    fail(error_category::invalid_argument, "scalar {}: {}; found operand types {} {}", info(kind).name, rule,
+         to_string(operands[0].type), operands.size() > 1 ? to_string(operands[1].type) : "");
+  };
+  const dtype first = operands[0].type;
+  if (kind == scalar_op::convert) return compute_type(convert_to);
+  if (kind == scalar_op::select) {
+    if (first != dtype::boolean) refuse("the condition must be boolean");
+    if (operands[1].type != operands[2].type) refuse("both branches must have one type");
+    return operands[1].type;
+  }
+  if (operands.size() == 2 && first != operands[1].type) refuse("both operands must have one type; cast one of them");
+  const bool logical = kind == scalar_op::logical_not || kind == scalar_op::logical_and || kind == scalar_op::logical_or;
+  if (logical != (first == dtype::boolean)) refuse(logical ? "operands must be boolean" : "operands must be numbers");
+  const bool floats_only = kind == scalar_op::power || (kind >= scalar_op::reciprocal && kind <= scalar_op::round);
+  if (floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
+  return is_comparison(kind) ? dtype::boolean : first;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<const scalar_ref> operands,
+                                                  dtype convert_to) {
+  scalar_node values[3];
+  bool constant_operands = !is_row_reduction(kind);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    values[i] = nodes_[operands[i]];
+    constant_operands = constant_operands && values[i].op == scalar_op::constant;
+  }
+  scalar_node node{.op = kind, .type = detail::scalar_result_type(kind, {values, operands.size()}, convert_to)};
+  std::copy(operands.begin(), operands.end(), node.operands);
+  if (constant_operands) {
+    return constant(evaluate(kind, values[0].value, values[1].value, values[2].value, node.type), node.type);
+  }
+  const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
+  switch (kind) {
+    case scalar_op::negate:
+      if (values[0].op == scalar_op::negate) return values[0].operands[0];
+      break;
+    case scalar_op::add:
+      if (is_constant(a, 0)) return b;
+      if (is_constant(b, 0)) return a;
+      break;
+    case scalar_op::subtract:
+      if (is_constant(b, 0)) return a;
+      break;
+    case scalar_op::multiply:
+      if (is_constant(a, 1)) return b;
+      if (is_constant(b, 1)) return a;
+      break;
+    case scalar_op::divide:
+      if (is_constant(b, 1)) return a;
+      break;
+    case scalar_op::power:
+      if (is_constant(b, 1)) return a;
+      if (is_constant(b, 2)) return binary(scalar_op::multiply, a, a);
+      break;
+    case scalar_op::select:
+      if (operands[1] == operands[2]) return operands[1];
+      break;
+    default: break;
+  }
+  return add(node);
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::inlined(const scalar_program& program,
+                                                    std::span<const scalar_ref> arguments) {
+  std::vector<scalar_ref> copies;
+  copies.reserve(program.nodes.size());
+  for (const scalar_node& node : program.nodes) {
+    if (node.op == scalar_op::argument) {
+      copies.push_back(arguments[static_cast<std::size_t>(node.value)]);
+    } else if (node.op == scalar_op::constant) {
+      copies.push_back(add(node));
+    } else {
+      scalar_ref operands[3]{};
+      const int arity = info(node.op).arity;
+      for (int i = 0; i < arity; ++i) operands[i] = copies[node.operands[i]];
+      copies.push_back(apply(node.op, {operands, static_cast<std::size_t>(arity)}, node.type));
+    }
+  }
+  return copies.back();
+}
+
+namespace detail {
+
+// Post-order from the result: equal DAGs get equal programs, whatever order their nodes were built in.
+inline scalar_ref copy_post_order(const std::vector<scalar_node>& nodes, scalar_ref from, std::vector<int>& copies,
+                                  scalar_program& program) {
+  if (copies[from] >= 0) return static_cast<scalar_ref>(copies[from]);
+  scalar_node node = nodes[from];
+  for (int k = 0; k < info(node.op).arity; ++k) {
+    node.operands[k] = copy_post_order(nodes, node.operands[k], copies, program);
+  }
+  program.nodes.push_back(node);
+  copies[from] = static_cast<int>(program.nodes.size()) - 1;
+  return static_cast<scalar_ref>(copies[from]);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE scalar_program scalar_builder::finish(scalar_ref result) const {
+  scalar_program program;
+  std::vector<int> copies(nodes_.size(), -1);
+  detail::copy_post_order(nodes_, result, copies, program);
+  return program;
+}
+
+MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments, dtype convert_to) {
+  scalar_builder builder;
+  scalar_ref operands[3]{};
+  for (std::size_t i = 0; i < arguments.size(); ++i) operands[i] = builder.argument(static_cast<int>(i), arguments[i]);
+  return builder.finish(builder.apply(kind, {operands, arguments.size()}, convert_to));
+}
+
+MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type) {
+  switch (kind) {
+    case scalar_op::negate: return -a;
+    case scalar_op::abs: return std::fabs(a);
+    case scalar_op::sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
+    case scalar_op::reciprocal: return 1 / a;
+    case scalar_op::sqrt: return std::sqrt(a);
+    case scalar_op::rsqrt: return 1 / std::sqrt(a);
+    case scalar_op::exp: return std::exp(a);
+    case scalar_op::log: return std::log(a);
+    case scalar_op::sin: return std::sin(a);
+    case scalar_op::cos: return std::cos(a);
+    case scalar_op::tanh: return std::tanh(a);
+    case scalar_op::floor: return std::floor(a);
+    case scalar_op::ceil: return std::ceil(a);
+    case scalar_op::round: return std::nearbyint(a);
+    case scalar_op::logical_not: return a == 0;
+    case scalar_op::convert: return type == dtype::boolean ? a != 0 : is_float(type) ? a : std::trunc(a);
+    case scalar_op::add: return a + b;
+    case scalar_op::subtract: return a - b;
+    case scalar_op::multiply: return a * b;
+    case scalar_op::divide: return is_float(type) ? a / b : std::trunc(a / b);
+    case scalar_op::power: return std::pow(a, b);
+    case scalar_op::minimum: return std::fmin(a, b);
+    case scalar_op::maximum: return std::fmax(a, b);
+    case scalar_op::less: return a < b;
+    case scalar_op::less_equal: return a <= b;
+    case scalar_op::equal: return a == b;
+    case scalar_op::logical_and: return a != 0 && b != 0;
+    case scalar_op::logical_or: return a != 0 || b != 0;
+    case scalar_op::select: return a != 0 ? b : c;
+    default: fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
+  }
+}
+
+MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
+  std::vector<std::string> text;
+  for (const scalar_node& node : program.nodes) {
+    if (node.op == scalar_op::argument) {
+      text.push_back(fmt::format("a{}", static_cast<int>(node.value)));
+    } else if (node.op == scalar_op::constant) {
+      text.push_back(fmt::format("{}", node.value));
+    } else {
+      std::string call = node.op == scalar_op::convert ? to_string(node.type) : info(node.op).name;
+      call += '(';
+      for (int i = 0; i < info(node.op).arity; ++i) call += (i ? ", " : "") + text[node.operands[i]];
+      text.push_back(call + ')');
+    }
+  }
+  return program.nodes.empty() ? std::string() : text.back();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
