@@ -122,7 +122,7 @@ struct optimizer_attribute {
 /// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of which
 /// the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands, or
 /// index_source for the flat position itself as i32 (a fused iota, no memory at all).
-struct access {
+struct index_map {
   static constexpr int index_source = -1;
   int source = 0;
   std::int64_t offset = 0;
@@ -131,8 +131,10 @@ struct access {
   std::int64_t low[max_rank]{};
   std::int64_t high[max_rank]{};
   double fill = 0;
-  friend bool operator==(const access&, const access&) = default;
+  friend bool operator==(const index_map&, const index_map&) = default;
 };
+
+using access = index_map;  // transitional: use index_map, `access` collides with POSIX
 
 /// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last `row_axes` axes
 /// form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the program's result is the
@@ -143,8 +145,8 @@ struct region_attribute {
   int row_axes = 0;
   bool per_row = false;
   scalar_program program;
-  std::vector<access> accesses;
-  access output;
+  std::vector<index_map> accesses;
+  index_map output;
   friend bool operator==(const region_attribute&, const region_attribute&) = default;
 };
 
@@ -152,7 +154,7 @@ struct region_attribute {
 /// (an iteration index over the product's result axes, in the order of the implementation's space).
 struct epilogue {
   scalar_program program;
-  std::vector<access> accesses;
+  std::vector<index_map> accesses;
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
@@ -162,7 +164,7 @@ struct epilogue {
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
-  access a, b, output;
+  index_map a, b, output;
   epilogue finish;
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };

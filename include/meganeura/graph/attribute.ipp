@@ -37,7 +37,7 @@ class attribute_hasher {
     word(a.kind), word(a.spatial), words(a.window), words(a.stride), words(a.pad_low), words(a.pad_high);
   }
   void operator()(const optimizer_attribute& a) { word(a.kind), word(a.momentum); }
-  void operator()(const access& a) {
+  void operator()(const index_map& a) {
     word(a.source), word(a.offset), words(a.strides), word(a.bounded), word(a.fill);
     if (a.bounded) words(a.low), words(a.high);
   }
@@ -66,8 +66,8 @@ class attribute_hasher {
     for (std::int64_t extent : value) word(extent);
     word(value.rank);
   }
-  void accesses(const std::vector<access>& values) {
-    for (const access& value : values) (*this)(value);
+  void accesses(const std::vector<index_map>& values) {
+    for (const index_map& value : values) (*this)(value);
     word(values.size());
   }
   std::uint64_t hash_;

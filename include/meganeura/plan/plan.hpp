@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// From an implementation graph to a fixed list of dispatches with memory, barrier groups and lifetimes: data, printable.
+#pragma once
+#include <meganeura/graph/graph.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::plan {
+
+/// Memory areas. Each is one buffer (or more, past a device's limit); ranges of different areas never overlap.
+enum class area : std::uint8_t { input, parameter, gradient, moment1, moment2, state, arena, step_values };
+inline constexpr int area_count = 8;
+[[nodiscard]] const char* to_string(area where);
+
+/// Bytes of one area.
+struct range {
+  area where = area::arena;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  [[nodiscard]] bool overlaps(const range& other) const {
+    return where == other.where && offset < other.offset + other.bytes && other.offset < offset + bytes;
+  }
+};
+
+/// Every tensor starts at a multiple of this many bytes: the largest alignment Vulkan lets a device ask for.
+inline constexpr std::uint64_t tensor_alignment = 256;
+
+/// Named tensors one after the other in one area.
+struct layout {
+  struct slot {
+    std::string name;
+    dtype type{};
+    shape extents;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<slot> slots;
+  std::uint64_t bytes = 0;
+  [[nodiscard]] const slot* find(std::string_view name) const;
+};
+
+/// The leaves of one kind in order of creation.
+[[nodiscard]] layout make_layout(const graph& g, op leaf_kind);
+
+enum class usage : std::uint8_t { read, write, read_write };
+
+struct binding {
+  range where;
+  usage how = usage::read;
+};
+
+/// One dispatch (or one copy) with what it touches, in the kernel's binding order.
+struct step {
+  enum step_kind : std::uint8_t { kernel, optimizer, copy };
+  step_kind kind = kernel;
+  node_id node = no_node;  // of the implementation graph
+  std::uint32_t group = 0;  // a barrier separates consecutive groups; inside a group order does not matter
+  std::vector<binding> bindings{};
+};
+
+struct named_range {
+  std::string name;
+  dtype type{};
+  shape extents;
+  range where;
+};
+
+struct execution_plan {
+  graph implementation;
+  std::vector<step> steps;
+  std::uint32_t groups = 0;
+  layout inputs, parameters, states;
+  std::vector<named_range> outputs;
+  std::array<std::uint64_t, area_count> area_bytes{};
+  std::uint64_t unaliased_arena_bytes = 0;  // what the arena would be without sharing
+  /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.
+  [[nodiscard]] std::uint64_t peak_bytes() const;
+};
+
+struct plan_options {
+  bool share_memory = true;   // lifetimes may overlap in the arena; off for debugging
+  bool late_scheduling = true;  // run a node as late as its readers allow when that shortens lifetimes
+  bool in_place = true;       // a pointwise kernel may overwrite an operand it is the last to read
+};
+
+/// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
+/// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing implements;
+/// invalid_argument for a parameter that is missing or has another shape.
+[[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
+
+/// Throws error(internal) if two steps of one group conflict, a step reads a range nobody wrote, or a range is outside its
+/// area. Used by tests and in debug builds: it shares no code with make_plan.
+void verify(const execution_plan& p);
+
+/// Groups, dispatches, ranges and a memory summary as text.
+[[nodiscard]] std::string to_text(const execution_plan& p);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/plan/plan.ipp>
+#endif
