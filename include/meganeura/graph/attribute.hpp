@@ -134,8 +134,6 @@ struct index_map {
   friend bool operator==(const index_map&, const index_map&) = default;
 };
 
-using access = index_map;  // transitional: use index_map, `access` collides with POSIX
-
 /// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last `row_axes` axes
 /// form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the program's result is the
 /// same all along the row and one value is stored for each row.
@@ -187,6 +185,10 @@ using attribute =
 [[nodiscard]] std::string to_string(const attribute& value);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+using access = index_map;
+}
 
 #if MEGANEURA_HEADER_ONLY
 #include <meganeura/graph/attribute.ipp>

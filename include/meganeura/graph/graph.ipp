@@ -577,7 +577,8 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
 // ---- helpers ---------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::full(const shape& extents, double value, dtype type) {
-  return expand(constant(value, type), extents);
+  const shape copy = extents;  // may live in this graph's own node table, which the next line can move
+  return expand(constant(value, type), copy);
 }
 
 MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
@@ -585,7 +586,8 @@ MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
 }
 
 MEGANEURA_INLINE node_id graph::coordinates(const shape& extents, int axis) {
-  return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank) - 1) & ~(1u << axis));
+  const shape copy = extents;  // as in full
+  return expand_axes(iota(copy[axis]), copy, ((1u << copy.rank) - 1) & ~(1u << axis));
 }
 
 MEGANEURA_INLINE double graph::flops() const {

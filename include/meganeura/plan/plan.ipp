@@ -341,6 +341,12 @@ class planner {
       if (!runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset) runs.back().bytes = r.offset + r.bytes - runs.back().offset;
       else runs.push_back(r);
     }
+    const std::uint64_t piece = options_.max_binding_bytes / tensor_alignment * tensor_alignment;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (runs[i].bytes <= piece) continue;
+      runs.push_back({runs[i].where, runs[i].offset + piece, runs[i].bytes - piece});
+      runs[i].bytes = piece;
+    }
     const bool first = kind.kind != optimizer_kind::sgd || kind.momentum, second = kind.kind != optimizer_kind::sgd;
     for (const range& run : runs) {
       step s{.kind = step::optimizer, .node = id};
@@ -427,7 +433,7 @@ MEGANEURA_INLINE void verify(const execution_plan& p) {
     check(s.group == group || s.group == group + 1, i, "groups must be numbered in order");
     group = s.group;
     for (const binding& b : s.bindings) {
-      check(b.where.offset + b.where.bytes <= p.area_bytes[static_cast<int>(b.where.where)], i, "a range leaves its area");
+      check(b.where.offset + b.where.bytes <= p.area_bytes[static_cast<std::size_t>(b.where.where)], i, "a range leaves its area");
       const bool scratch = b.where.where == area::arena || b.where.where == area::gradient;
       std::uint64_t covered = 0;
       for (const written& w : contents) {

@@ -14,15 +14,15 @@ enum class binding_kind : std::uint8_t { storage_buffer, uniform_texel_buffer };
 
 /// One compute kernel. All bindings are in descriptor set 0, numbered 0, 1, 2, ... in order; the entry point is "main".
 struct module {
-  std::string name;                          // for profiles and debug labels, e.g. "matmul_f32 64x128x784"
-  std::vector<std::uint32_t> words;          // SPIR-V 1.3 to 1.6
+  std::string name;                  // for profiles and debug labels, e.g. "matmul_f32 64x128x784"
+  std::vector<std::uint32_t> words;  // SPIR-V 1.3 to 1.6
   std::vector<binding_kind> bindings;
   std::array<std::uint32_t, 3> local_size{1, 1, 1};
   std::vector<std::uint32_t> specialization;  // value of constant_id 0, 1, 2, ... (kernels compiled from shaders/)
-  std::uint32_t shared_bytes = 0;            // workgroup memory; must not exceed the device's limit
-  std::uint32_t subgroup_size = 0;           // required size, 0 = the device's default
-  bool needs_f16 = false;                    // shaderFloat16 and 16-bit storage
-  bool needs_cooperative_matrix = false;     // VK_KHR_cooperative_matrix and the Vulkan memory model
+  std::uint32_t shared_bytes = 0;             // workgroup memory; must not exceed the device's limit
+  std::uint32_t subgroup_size = 0;            // required size, 0 = the device's default
+  bool needs_f16 = false;                     // shaderFloat16 and 16-bit storage
+  bool needs_cooperative_matrix = false;      // VK_KHR_cooperative_matrix and the Vulkan memory model
   bool needs_subgroup_arithmetic = false;
 };
 

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: MIT
+// Time of matrix products on a device, every schedule worth measuring, checked against double precision; Eigen beside
+// it.
+#include <meganeura/kernels/matmul.hpp>
+#include <meganeura/kernels/matmul_cooperative.hpp>
+#include <meganeura/runtime/device.hpp>
+
+#include <CLI/CLI.hpp>
+#include <Eigen/Core>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <random>
+
+namespace mn = meganeura;
+namespace mk = meganeura::kernels;
+
+namespace {
+
+struct options {
+  std::string device, json, only;
+  std::vector<std::string> sizes;
+  int runs = 20;
+  bool chosen_only = false, plain_a = false, plain_b = false, matrix_units = true, eigen = true;
+};
+
+struct size {
+  std::uint32_t m = 0, n = 0, k = 0;
+  [[nodiscard]] double flops() const { return 2.0 * m * n * k; }
+};
+
+size parse(const std::string& text) {
+  size s;
+  if (std::sscanf(text.c_str(), "%ux%ux%u", &s.m, &s.n, &s.k) == 3) return s;
+  if (std::sscanf(text.c_str(), "%u", &s.m) == 1) return {s.m, s.m, s.m};
+  throw mn::error(mn::error_category::invalid_argument,
+                  "a size is written 512 or 64x128x784 (m x n x k), not '" + text + "'");
+}
+
+// How the operands lie in memory: a [m, k] or plain [k, m], b [n, k] as a linear layer keeps its weight or plain [k, n].
+// Both plain is the gradient of a weight, whose sum runs over the batch.
+struct layout {
+  bool plain_a = false, plain_b = false;
+  [[nodiscard]] std::size_t at_a(const size& s, std::size_t m, std::size_t k) const {
+    return plain_a ? k * s.m + m : m * s.k + k;
+  }
+  [[nodiscard]] std::size_t at_b(const size& s, std::size_t n, std::size_t k) const {
+    return plain_b ? k * s.n + n : n * s.k + k;
+  }
+};
+
+mk::matmul_problem problem_of(const size& s, const layout& l) {
+  mk::matmul_problem p;
+  p.m = {{s.m, l.plain_a ? 1 : s.k, 0, s.n}};
+  p.n = {{s.n, 0, l.plain_b ? 1 : s.k, 1}};
+  p.k = {{s.k, l.plain_a ? s.m : 1, l.plain_b ? s.n : 1, 0}};
+  return p;
+}
+
+struct operands {
+  std::vector<float> a, b;  // what is multiplied, exactly f16 where f16 buffers are used too
+  std::vector<std::uint16_t> half_a, half_b;
+};
+
+operands random_operands(const size& s) {
+  operands made;
+  std::mt19937 generator(7);
+  std::normal_distribution<float> normal;
+  made.a.resize(std::size_t{s.m} * s.k);
+  made.b.resize(std::size_t{s.n} * s.k);
+  for (auto* values : {&made.a, &made.b}) {
+    auto& half = values == &made.a ? made.half_a : made.half_b;
+    for (float& each : *values) {
+      each = normal(generator);
+      half.push_back(mn::spirv::detail::half_bits(each));
+    }
+  }
+  return made;
+}
+
+float from_half(std::uint16_t bits) {
+  const float magnitude = static_cast<float>(bits & 0x3ffu) + ((bits & 0x7c00u) != 0 ? 1024.0f : 0.0f);
+  const int exponent = std::max((bits >> 10) & 31, 1) - 25;
+  return std::ldexp((bits & 0x8000u) != 0 ? -magnitude : magnitude, exponent);
+}
+
+struct variant {
+  std::string label, family;  // family: of schedules that compute the same thing, of which the library chooses one
+  mk::kernel_dispatch made;
+  bool half = false;
+};
+
+std::vector<variant> variants(const options& o, const mk::target& device, const mk::matmul_problem& p) {
+  std::vector<variant> all;
+  for (const auto& s : mk::matmul_candidates(device, p)) {
+    all.push_back({s.label(), "f32", mk::make_matmul(p, s, device)});
+    if (o.chosen_only) break;
+  }
+  using kind = mk::cooperative_operands;
+  for (const kind operands : {kind::split, kind::rounded, kind::half}) {
+    if (!o.matrix_units) break;
+    constexpr const char* names[] = {"cooperative half", "cooperative rounded", "cooperative split"};
+    for (const auto& s : mk::cooperative_candidates(device, p, operands)) {
+      all.push_back({s.label(), names[static_cast<int>(operands)], mk::make_cooperative_matmul(p, s, device),
+                     operands == kind::half});
+      if (o.chosen_only) break;
+    }
+  }
+  if (!o.only.empty()) std::erase_if(all, [&](const variant& v) { return v.label.find(o.only) == std::string::npos; });
+  return all;
+}
+
+// Frobenius norm of the error over that of the result, on a sample of entries; NaN left in the result shows as
+// infinity.
+double error_of(const std::vector<float>& found, const operands& in, const size& s, bool half, const layout& l) {
+  std::mt19937 generator(11);
+  double error = 0;
+  double norm = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::size_t m = i == 0 ? s.m - 1 : generator() % s.m;
+    const std::size_t n = i == 0 ? s.n - 1 : generator() % s.n;
+    double sum = 0;
+    for (std::size_t k = 0; k < s.k; ++k) {
+      const std::size_t at_a = l.at_a(s, m, k);
+      const std::size_t at_b = l.at_b(s, n, k);
+      const float a = half ? from_half(in.half_a[at_a]) : in.a[at_a];
+      const float b = half ? from_half(in.half_b[at_b]) : in.b[at_b];
+      sum += static_cast<double>(a) * static_cast<double>(b);
+    }
+    const double difference = static_cast<double>(found[m * s.n + n]) - sum;
+    error += difference * difference;
+    norm += sum * sum;
+  }
+  if (std::ranges::any_of(found, [](float x) { return std::isnan(x); })) return std::numeric_limits<double>::infinity();
+  return std::sqrt(error / norm);
+}
+
+nlohmann::json summary(std::vector<double> milliseconds, double flops) {
+  std::ranges::sort(milliseconds);
+  const double median = milliseconds[milliseconds.size() / 2];
+  return {{"min_ms", milliseconds.front()},
+          {"median_ms", median},
+          {"max_ms", milliseconds.back()},
+          {"runs", milliseconds.size()},
+          {"tflops", flops / median * 1e-9}};
+}
+
+// A GPU lowers its clocks within milliseconds of idling, five-fold on some, and takes long to raise them again. So the
+// host's work is done before anything is timed, and what is timed stands in the queue behind this load. A CPU driver
+// needs none of it.
+class warm_up {
+ public:
+  explicit warm_up(const mn::device& gpu) : gpu_(gpu) {
+    if (gpu.facts().type == mn::vulkan::device_type::cpu) return;
+    constexpr std::uint32_t side = 2048;
+    const mk::matmul_problem p = problem_of({side, side, side}, {});
+    const mk::target device = mn::make_target(gpu.facts());
+    const mk::kernel_dispatch made = mk::make_matmul(p, mk::choose_matmul(device, p), device);
+    const mn::vulkan::pipeline pipeline = gpu.create_pipeline(made.module);
+    const mn::vulkan::buffer in = gpu.allocate(side * side * 4);
+    const mn::vulkan::buffer out = gpu.allocate(side * side * 4);
+    mn::vulkan::recorder r(gpu);
+    r.fill({in}, 0x3f800000u);
+    for (int i = 0; i < 10; ++i) {
+      r.barrier();
+      r.dispatch(pipeline, {{in}, {in}, {out}}, made.groups);
+    }
+    load_ = r.finish();
+    calibrate();
+  }
+
+  /// Submits at least a quarter of a second of work and returns while it runs.
+  void start() const {
+    if (!load_) return;
+    for (double submitted = 0; submitted < 0.25; submitted += fastest_) gpu_.submit(load_);
+  }
+
+ private:
+  // Half a second of it, so that the fastest one ran at full clocks.
+  void calibrate() {
+    for (double passed = 0; passed < 0.5;) {
+      const auto start = std::chrono::steady_clock::now();
+      gpu_.wait(gpu_.submit(load_));
+      const std::chrono::duration<double> each = std::chrono::steady_clock::now() - start;
+      fastest_ = std::min(fastest_, each.count());
+      passed += each.count();
+    }
+  }
+
+  const mn::device& gpu_;
+  mn::vulkan::recording load_;
+  double fastest_ = 1;  // seconds a submission
+};
+
+struct bound_operands {
+  mn::vulkan::buffer a, b, half_a, half_b, out;
+  [[nodiscard]] std::vector<mn::vulkan::buffer_range> of(const variant& v) const {
+    return {{v.half ? half_a : a}, {v.half ? half_b : b}, {out}};
+  }
+};
+
+template <class T>
+mn::vulkan::buffer uploaded(const mn::device& gpu, const std::vector<T>& values) {
+  const mn::vulkan::buffer made = gpu.allocate((values.size() * sizeof(T) + 15) / 16 * 16);
+  gpu.upload(made, 0, values);
+  return made;
+}
+
+mn::vulkan::recording record(const mn::device& gpu, const mn::vulkan::pipeline& pipeline, const variant& v,
+                             const bound_operands& memory, int runs) {
+  mn::vulkan::recorder r(gpu, {.timestamps = true});
+  for (int i = 0; i < runs; ++i) {
+    r.dispatch(pipeline, memory.of(v), v.made.groups, v.label);
+    r.barrier();
+  }
+  return r.finish();
+}
+
+struct checked_variant {
+  variant of;
+  mn::vulkan::pipeline pipeline;
+  nlohmann::json row;
+};
+
+checked_variant checked(const mn::device& gpu, const variant& v, const operands& in, const bound_operands& memory,
+                        const size& s, const layout& l) {
+  checked_variant result{v, {}, {{"schedule", v.label}, {"family", v.family}, {"operands", v.half ? "f16" : "f32"}}};
+  const auto start = std::chrono::steady_clock::now();
+  result.pipeline = gpu.create_pipeline(v.made.module);
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
+  result.row["pipeline_ms"] = passed.count();
+  mn::vulkan::recorder poison(gpu);
+  poison.fill({memory.out}, std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN()));
+  gpu.submit(poison.finish());
+  gpu.submit(record(gpu, result.pipeline, v, memory, 1));
+  const std::size_t results = std::size_t{s.m} * s.n;
+  auto ticket = gpu.read_back(memory.out, 0, results * 4);
+  std::vector<float> found(results);
+  std::memcpy(found.data(), ticket.data().data(), results * 4);
+  result.row["error"] = error_of(found, in, s, v.half, l);
+  return result;
+}
+
+// Every schedule in turn, several times over, all of it in the queue before the first one starts.
+void time_all(const options& o, const mn::device& gpu, const warm_up& load, std::vector<checked_variant>& all,
+              const bound_operands& memory, const size& s) {
+  constexpr int rounds = 5;
+  const int runs = (o.runs + rounds - 1) / rounds;
+  std::vector<mn::vulkan::recording> recorded;
+  for (int round = 0; round < rounds; ++round) {
+    for (const checked_variant& each : all) recorded.push_back(record(gpu, each.pipeline, each.of, memory, runs));
+  }
+  load.start();
+  for (const auto& each : recorded) gpu.submit(each);
+  gpu.wait_idle();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::vector<double> milliseconds;
+    for (std::size_t at = i; at < recorded.size(); at += all.size()) {
+      for (const auto& each : recorded[at].timings()) milliseconds.push_back(each.nanoseconds * 1e-6);
+    }
+    all[i].row.update(summary(milliseconds, s.flops()));
+  }
+}
+
+nlohmann::json eigen_row(const operands& in, const size& s, const layout& l) {
+  using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const auto map = [](const std::vector<float>& values, std::uint32_t outer, std::uint32_t inner) {
+    return Eigen::Map<const matrix>(values.data(), outer, inner);
+  };
+  const auto a = l.plain_a ? map(in.a, s.k, s.m) : map(in.a, s.m, s.k);
+  const auto b = l.plain_b ? map(in.b, s.k, s.n) : map(in.b, s.n, s.k);
+  matrix out(s.m, s.n);
+  std::vector<double> milliseconds;
+  for (int i = 0; i < 11; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    if (l.plain_a && l.plain_b)
+      out.noalias() = a.transpose() * b;
+    else if (l.plain_a)
+      out.noalias() = a.transpose() * b.transpose();
+    else if (l.plain_b)
+      out.noalias() = a * b;
+    else
+      out.noalias() = a * b.transpose();
+    milliseconds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  }
+  nlohmann::json row = summary(milliseconds, s.flops());
+  row["schedule"] = std::string("Eigen, one core, ") + Eigen::SimdInstructionSetsInUse();
+  row["family"] = "Eigen";
+  row["operands"] = "f32";
+  row["error"] = error_of({out.data(), out.data() + out.size()}, in, s, false, l);
+  return row;
+}
+
+// Per family the schedule that the library chooses, which is the first, and the fastest one.
+nlohmann::json chosen_and_best(const nlohmann::json& rows) {
+  nlohmann::json families = nlohmann::json::object();
+  for (const auto& row : rows) {
+    auto& entry = families[row["family"].get<std::string>()];
+    const nlohmann::json figure{
+        {"schedule", row["schedule"]}, {"median_ms", row["median_ms"]}, {"tflops", row["tflops"]}};
+    if (!entry.contains("chosen")) entry["chosen"] = entry["best"] = figure;
+    if (row["median_ms"] < entry["best"]["median_ms"]) entry["best"] = figure;
+  }
+  return families;
+}
+
+void print(const size& s, const nlohmann::json& rows, const nlohmann::json& families) {
+  for (const auto& row : rows) {
+    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>9.3f} TFLOP/s  error {:.1e}\n", s.m,
+               s.n, s.k, row["schedule"].get<std::string>(), row["min_ms"].get<double>(), row["median_ms"].get<double>(),
+               row["max_ms"].get<double>(), row["tflops"].get<double>(), row["error"].get<double>());
+  }
+  for (const auto& [family, entry] : families.items()) {
+    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {}: chosen '{}' {:.3f} TFLOP/s, best '{}' {:.3f} TFLOP/s\n", s.m, s.n,
+               s.k, family, entry["chosen"]["schedule"].get<std::string>(), entry["chosen"]["tflops"].get<double>(),
+               entry["best"]["schedule"].get<std::string>(), entry["best"]["tflops"].get<double>());
+  }
+}
+
+nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& load, const size& s, const layout& l) {
+  const operands in = random_operands(s);
+  const bound_operands memory{uploaded(gpu, in.a), uploaded(gpu, in.b), uploaded(gpu, in.half_a),
+                              uploaded(gpu, in.half_b), gpu.allocate((std::uint64_t{s.m} * s.n * 4 + 15) / 16 * 16)};
+  std::vector<checked_variant> all;
+  for (const variant& v : variants(o, mn::make_target(gpu.facts()), problem_of(s, l)))
+    all.push_back(checked(gpu, v, in, memory, s, l));
+  time_all(o, gpu, load, all, memory, s);
+  nlohmann::json rows = nlohmann::json::array();
+  for (const checked_variant& each : all) rows.push_back(each.row);
+  if (o.eigen && s.flops() < 3e9) rows.push_back(eigen_row(in, s, l));
+  const nlohmann::json families = chosen_and_best(rows);
+  print(s, rows, families);
+  return {{"m", s.m}, {"n", s.n}, {"k", s.k}, {"rows", rows}, {"summary", families}};
+}
+
+nlohmann::json run(const options& o) {
+  const mn::device gpu({.device = o.device});
+  const layout l{o.plain_a, o.plain_b};
+  nlohmann::json report{{"device", gpu.facts().name},
+                        {"driver", gpu.facts().driver},
+                        {"dtype", "f32 results"},
+                        {"a", l.plain_a ? "[k, m]" : "[m, k]"},
+                        {"b", l.plain_b ? "[k, n]" : "[n, k]"}};
+  fmt::print(stderr, "{} / {}, a {}, b {}\n", gpu.facts().name, gpu.facts().driver, report["a"].get<std::string>(),
+             report["b"].get<std::string>());
+  const warm_up load(gpu);
+  for (const std::string& text : o.sizes) report["sizes"].push_back(measure(o, gpu, load, parse(text), l));
+  return report;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  options o;
+  bool no_units = false;
+  bool no_eigen = false;
+  CLI::App app("Matrix products: min / median / max time by device timestamps and rate, per size and schedule.");
+  app.add_option("--device", o.device, "part of the device's name, or its index");
+  app.add_option("--json", o.json, "file to write, or - for standard output")->expected(0, 1)->default_str("-");
+  app.add_option("--sizes", o.sizes, "e.g. 512 64x128x784 (m x n x k)")
+      ->default_val(std::vector<std::string>{"64x128x784", "128x576x1536", "256", "512"});
+  app.add_option("--runs", o.runs, "timed repeats, at least 10")->check(CLI::Range(10, 1000));
+  app.add_option("--only", o.only, "schedules whose label contains this");
+  app.add_flag("--chosen", o.chosen_only, "only the schedule the library would choose");
+  app.add_flag("--plain-a", o.plain_a, "a is [k, m] instead of [m, k]");
+  app.add_flag("--plain-b", o.plain_b, "b is [k, n] instead of [n, k]");
+  app.add_flag("--no-matrix-units", no_units, "leave out cooperative matrices");
+  app.add_flag("--no-eigen", no_eigen, "leave out Eigen");
+  CLI11_PARSE(app, argc, argv);
+  o.matrix_units = !no_units;
+  o.eigen = !no_eigen;
+  try {
+    const nlohmann::json report = run(o);
+    const bool wanted = app.count("--json") > 0;
+    if (wanted && (o.json.empty() || o.json == "-"))
+      std::cout << report.dump(2) << '\n';
+    else if (wanted)
+      std::ofstream(o.json) << report.dump(2) << '\n';
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "{}\n", failure.what());
+    return 1;
+  }
+  return 0;
+}

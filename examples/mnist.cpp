@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Trains a digit classifier: ./dev demo [--model cnn] [--data DIR] [--epochs N] [--save model.safetensors]
+#include <meganeura/data/mnist.hpp>
+#include <meganeura/meganeura.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace mn = meganeura;
+
+inline constexpr mn::dim batch = mn::sym<"batch">;
+
+struct mlp {  // [batch, 784] -> [batch, 10]
+  static constexpr auto forward(mn::value auto image) {
+    return mn::linear<"fc2", 10>(mn::relu(mn::linear<"fc1", 128>(image)));
+  }
+};
+
+struct cnn {
+  static constexpr mn::conv2d_options same{.kernel = 3, .padding = 1};
+  static constexpr auto forward(mn::value auto image) {
+    auto x = mn::reshape<mn::dims<batch, 1, 28, 28>>(image);
+    auto h = mn::max_pool2d<>(mn::relu(mn::conv2d<"conv1", 8, same>(x)));
+    auto y = mn::max_pool2d<>(mn::relu(mn::conv2d<"conv2", 16, same>(h)));
+    return mn::linear<"fc", 10>(mn::flatten(y));
+  }
+};
+
+template <class Module>
+using classifier = mn::model<Module, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>;
+static_assert(classifier<mlp>::output == mn::dims<batch, 10>);
+static_assert(classifier<mlp>::parameter_count == 784 * 128 + 128 + 128 * 10 + 10);
+
+struct options {
+  std::string model = "mlp", data, device, save;
+  std::size_t epochs = 5, batch = 32;
+  float rate = 1e-3f;
+  std::uint64_t seed = 1;
+};
+
+template <class Model>
+double accuracy(const mn::device& gpu, const mn::parameters& weights, const mn::data::labelled_images& test) {
+  constexpr std::size_t count = 500;  // images a run; the last one is filled up with whatever is there
+  mn::session<Model> classify(gpu, weights, {{"batch", count}});
+  std::vector<float> images(count * 784);
+  std::size_t right = 0;
+  for (std::size_t first = 0; first < test.size(); first += count) {
+    const std::size_t n = std::min(count, test.size() - first);
+    mn::data::to_unit_interval(std::span(test.pixels).subspan(first * 784, n * 784), std::span(images).first(n * 784));
+    const auto logits = classify.run(mn::bind<"image">(images));
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto row = logits.subspan(i * 10, 10);
+      right += std::ranges::max_element(row) - row.begin() == test.labels[first + i];
+    }
+  }
+  return static_cast<double>(right) / static_cast<double>(test.size());
+}
+
+template <class Model>
+void train(const options& o) {
+  const auto digits = mn::data::load_mnist({.directory = o.data});
+  mn::device gpu({.device = o.device});
+  fmt::print("{}\ndevice: {}\n", digits.source, gpu.facts().name);
+  mn::trainer<Model> run(gpu, mn::cross_entropy{"label"}, mn::adam{.learning_rate = o.rate},
+                         {{"batch", static_cast<std::int64_t>(o.batch)}});
+  run.parameters().init({.seed = o.seed});
+  fmt::print("{} parameters, {} kernels in {} groups, ready in {:.0f} ms\n", Model::parameter_count,
+             run.runnable().plan().steps.size(), run.runnable().plan().groups, run.runnable().times().total());
+
+  std::vector<std::size_t> order(digits.train.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 shuffle(o.seed);
+  std::vector<float> images(o.batch * 784);
+  std::vector<std::int32_t> labels(o.batch);
+  const std::size_t steps = order.size() / o.batch;
+  mn::progress line(stdout, o.epochs, steps * o.batch);
+  for (std::size_t epoch = 0; epoch < o.epochs; ++epoch) {
+    std::ranges::shuffle(order, shuffle);
+    float sum = 0;
+    for (std::size_t step = 0; step < steps; ++step) {
+      for (std::size_t i = 0; i < o.batch; ++i) {
+        const std::size_t chosen = order[step * o.batch + i];
+        mn::data::to_unit_interval(digits.train.image(chosen), std::span(images).subspan(i * 784, 784));
+        labels[i] = digits.train.labels[chosen];
+      }
+      const auto result = run.step(mn::bind<"image">(images), mn::bind<"label">(labels));
+      const float loss = result.loss();
+      line.update((step + 1) * o.batch, loss);
+      sum += loss;
+    }
+    line.finish_epoch(sum / static_cast<float>(steps));
+  }
+  if (!o.save.empty()) run.parameters().save(o.save);
+  fmt::print("test accuracy: {:.4f}\n", accuracy<Model>(gpu, run.parameters(), digits.test));
+}
+
+int main(int argc, char** argv) try {
+  options o;
+  CLI::App app("Trains a handwritten-digit classifier on any Vulkan device.");
+  app.add_option("--model", o.model, "mlp or cnn")->check(CLI::IsMember({"mlp", "cnn"}));
+  app.add_option("--data", o.data, "folder with the MNIST files; default: the usual places, see the README");
+  app.add_option("--device", o.device, "index, part of a name, or cpu");
+  app.add_option("--epochs", o.epochs)->check(CLI::PositiveNumber);
+  app.add_option("--batch", o.batch)->check(CLI::Range(1, 8000));
+  app.add_option("--learning-rate", o.rate);
+  app.add_option("--seed", o.seed);
+  app.add_option("--save", o.save, "write the trained parameters as .safetensors");
+  CLI11_PARSE(app, argc, argv);
+  o.model == "cnn" ? train<classifier<cnn>>(o) : train<classifier<mlp>>(o);
+} catch (const std::exception& e) {
+  fmt::print(stderr, "mnist: {}\n", e.what());
+  return 1;
+}

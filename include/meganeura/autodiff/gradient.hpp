@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Reverse-mode differentiation: appends the gradients of some nodes to the graph that holds them.
+#pragma once
+#include <meganeura/graph/graph.hpp>
+
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// d loss / d wrt[i] for each i, in the dtype and shape of wrt[i], as nodes of the same graph: forward and backward are
+/// one graph afterwards. Only what lies on a path from a wrt to the loss is built; a wrt the loss does not depend on
+/// gets zeros (a rank-0 constant, expanded).
+///
+/// Where a derivative is not unique: maximum, minimum and reduce max, min share the gradient evenly among ties
+/// (PyTorch's maximum and amax), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the
+/// first maximum, abs at 0 and the steps (sign, floor, ceil, round) give 0. Integer indices, comparisons, casts to
+/// integers, random and stop_gradient pass nothing on.
+///
+/// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
+/// sentence; reduce product is exact to second order away from zeros.
+///
+/// errors: invalid_argument when the loss has more than one element, a wrt or the loss is not a float, or a view that
+/// must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
+[[nodiscard]] std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt);
+
+/// The same for several outputs of any shape, each weighted by a seed of its dtype and shape: the product of the seeds
+/// with the Jacobian.
+[[nodiscard]] std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
+                                             std::span<const node_id> wrt);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/autodiff/gradient.ipp>
+#endif

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT
+// Reverse mode over primitives: the sweep, and one rule for each primitive.
+#pragma once
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/autodiff/scalar_gradient.hpp>
+#include <meganeura/autodiff/view_adjoint.hpp>
+#include <meganeura/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+/// Is every element of the node one known f32 number (a constant, however it was expanded)?
+inline bool uniform_value(const graph& g, node_id id, double& value) {
+  while (g[id].kind == op::view) id = g.operand(id, 0);
+  if (g[id].kind != op::constant || g[id].type != dtype::f32) return false;
+  value = g.get<constant_attribute>(id).value;
+  return true;
+}
+
+/// May a derivative look at the stored result instead of computing it again? A bound that f16 rounds up would look
+/// exceeded.
+inline bool keeps_bounds(const scalar_program& program, dtype stored) {
+  const scalar_op kind = program.nodes.back().op;
+  if (stored != dtype::f16 || (kind != scalar_op::minimum && kind != scalar_op::maximum)) return true;
+  return std::all_of(program.nodes.begin(), program.nodes.end(), [](const scalar_node& node) {
+    const double scaled = std::fabs(node.value) * 0x1p10;  // integers up to 2^11 over 2^10: a plain, sufficient test
+    return node.op != scalar_op::constant || (scaled == std::floor(scaled) && scaled <= 0x1p11);
+  });
+}
+
+/// Can the result change smoothly with operand `index`?
+inline bool passes_gradient(const graph& g, node_id id, std::size_t index) {
+  if (!is_float(g[id].type) || !is_float(g[g.operand(id, index)].type)) return false;
+  switch (g[id].kind) {
+    case op::map: {
+      const scalar_program& program = g.get<map_attribute>(id).program;
+      const std::size_t count = g.operands(id).size();
+      const auto flags = std::make_unique<bool[]>(count);
+      flags[index] = true;
+      return smooth_nodes(program, {flags.get(), count}).back();
+    }
+    case op::gather:
+      return index == 0;
+    case op::scatter_add:
+      return index == 1;
+    case op::window_scatter:
+      return index + 1 == g.operands(id).size();  // max: the first operand only chooses places
+    case op::stop_gradient:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// A map under construction whose operands are named by node; constants melt into the program.
+class map_writer {
+ public:
+  explicit map_writer(graph& g) : graph_(g) {}
+  [[nodiscard]] scalar_builder& builder() { return builder_; }
+
+  [[nodiscard]] scalar_ref operand(node_id id) {
+    double value = 0;
+    if (uniform_value(graph_, id, value)) return builder_.constant(value);
+    return variable(id);
+  }
+  /// The same, but an argument even if it is constant.
+  [[nodiscard]] scalar_ref variable(node_id id) {
+    const auto found = std::find(sources_.begin(), sources_.end(), id);
+    const auto index = static_cast<int>(found - sources_.begin());
+    if (found == sources_.end()) sources_.push_back(id);
+    return builder_.argument(index, graph_[id].type);
+  }
+
+  /// Arguments are numbered as they occur, so that a single operation looks like one made by graph::map.
+  [[nodiscard]] node_id finish(scalar_ref result, const shape& extents, dtype type) {
+    scalar_program program = builder_.finish(result);
+    if (program.nodes.back().op == scalar_op::constant) return graph_.full(extents, program.nodes.back().value, type);
+    std::vector<node_id> used;
+    for (scalar_node& node : program.nodes) {
+      if (node.op != scalar_op::argument) continue;
+      used.push_back(sources_[static_cast<std::size_t>(node.value)]);
+      node.value = static_cast<double>(used.size() - 1);
+    }
+    if (program.is_identity() && graph_[used[0]].type == type) return used[0];
+    return graph_.map(program, used, type);
+  }
+
+ private:
+  graph& graph_;
+  scalar_builder builder_;
+  std::vector<node_id> sources_;
+};
+
+class gradient_sweep {
+ public:
+  gradient_sweep(graph& g, std::span<const node_id> outputs, std::span<const node_id> wrt)
+      : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_node) {
+    for (node_id target : wrt) active_[target] = true;
+    for (node_id id = 0; id < active_.size(); ++id) {
+      for (std::size_t i = 0; !active_[id] && i < g.operands(id).size(); ++i) {
+        active_[id] = active_[g.operand(id, i)] && passes_gradient(g, id, i);
+      }
+    }
+    std::vector<bool> reaches(g.size(), false);
+    for (node_id output : outputs) reaches[output] = true;
+    for (std::size_t at = active_.size(); at-- > 0;) {
+      const auto id = static_cast<node_id>(at);
+      active_[id] = active_[id] && reaches[id];
+      for (std::size_t i = 0; active_[id] && i < g.operands(id).size(); ++i) {
+        if (passes_gradient(g, id, i)) reaches[g.operand(id, i)] = true;
+      }
+    }
+  }
+
+  void add(node_id target, node_id gradient) {
+    if (!active_[target]) return;
+    node_id& sum = adjoints_[target];
+    sum = sum == no_node ? gradient : graph_.add(sum, gradient);
+  }
+
+  void run() {
+    for (std::size_t at = active_.size(); at-- > 0;) {
+      const auto id = static_cast<node_id>(at);
+      if (active_[id] && adjoints_[id] != no_node) propagate(id, adjoints_[id]);
+    }
+  }
+
+  [[nodiscard]] node_id result(node_id target) {
+    return adjoints_[target] != no_node ? adjoints_[target] : graph_.full_like(target, 0);
+  }
+
+ private:
+  [[nodiscard]] bool wants(node_id id, std::size_t index) const {
+    return active_[graph_.operand(id, index)] && passes_gradient(graph_, id, index);
+  }
+  [[nodiscard]] shape extents(node_id id) const { return graph_[id].extents; }
+
+  // Rules copy what they need of a node first: building nodes moves the graph's tables.
+  void propagate(node_id id, node_id g) {
+    switch (graph_[id].kind) {
+      case op::map:
+        return map(id, g);
+      case op::reduce:
+        return add(graph_.operand(id, 0), reduce(id, g));
+      case op::contract:
+        return contract(id, g);
+      case op::view: {
+        const view_attribute map = graph_.get<view_attribute>(id);
+        const node_id source = graph_.operand(id, 0);
+        return add(source, view_adjoint(graph_, g, map, extents(source)));
+      }
+      case op::pad:
+        return pad(id, g);
+      case op::concat:
+        return concat(id, g);
+      case op::gather: {
+        const node_id data = graph_.operand(id, 0), indices = graph_.operand(id, 1);
+        if (!wants(id, 0)) return;
+        return add(data, graph_.scatter_add(indices, g, graph_.get<axis_attribute>(id).axis, extents(data)));
+      }
+      case op::scatter_add: {
+        const node_id indices = graph_.operand(id, 0), updates = graph_.operand(id, 1);
+        if (!wants(id, 1)) return;
+        return add(updates, graph_.gather(g, indices, graph_.get<axis_attribute>(id).axis));
+      }
+      case op::convolution:
+        return convolution(id, g);
+      case op::window_reduce:
+        return window_reduce(id, g);
+      case op::window_scatter:
+        return window_scatter(id, g);
+      default:
+        break;
+    }
+    if (info(graph_[id].kind).stage == op_stage::leaf || graph_[id].kind == op::stop_gradient) return;
+    fail(error_category::unsupported, "gradient: {} has no rule; differentiate before choosing implementations",
+         to_string(graph_[id].kind));
+  }
+
+  void map(node_id id, node_id g) {
+    const std::vector<node_id> operands(graph_.operands(id).begin(), graph_.operands(id).end());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const bool first = std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(i), operands[i]) ==
+                         operands.begin() + static_cast<std::ptrdiff_t>(i);
+      if (first && active_[operands[i]]) map_operand(id, g, operands, operands[i]);
+    }
+  }
+
+  // All arguments that are `target` together. A single operation may read its own result instead of computing it again
+  // (exp, tanh, sqrt, a quotient); longer programs repeat their arithmetic, which is cheaper than reading more memory.
+  void map_operand(node_id id, node_id g, const std::vector<node_id>& operands, node_id target) {
+    const scalar_program program = graph_.get<map_attribute>(id).program;
+    const auto flags = std::make_unique<bool[]>(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) flags[i] = operands[i] == target;
+    const std::span<const bool> arguments(flags.get(), operands.size());
+    if (!smooth_nodes(program, arguments).back()) return;
+
+    map_writer writer(graph_);
+    scalar_builder& builder = writer.builder();
+    const bool single = static_cast<int>(program.nodes.size()) == info(program.nodes.back().op).arity + 1 &&
+                        keeps_bounds(program, graph_[id].type);
+    std::vector<scalar_ref> forward;
+    for (const scalar_node& node : program.nodes) {
+      scalar_ref inputs[3]{};
+      const int arity = info(node.op).arity;
+      for (int k = 0; k < arity; ++k) inputs[k] = forward[node.operands[k]];
+      if (node.op == scalar_op::argument) {
+        const node_id source = operands[static_cast<std::size_t>(node.value)];
+        forward.push_back(source == target ? writer.variable(source) : writer.operand(source));
+      } else if (node.op == scalar_op::constant) {
+        forward.push_back(builder.constant(node.value, node.type));
+      } else if (single && arity > 0 && is_float(node.type)) {
+        forward.push_back(writer.variable(id));
+      } else {
+        forward.push_back(builder.apply(node.op, {inputs, static_cast<std::size_t>(arity)}, node.type));
+      }
+    }
+    const scalar_ref result = scalar_gradient(builder, program, forward, writer.operand(g), arguments);
+    add(target, writer.finish(result, extents(target), graph_[target].type));
+  }
+
+  [[nodiscard]] node_id reduce(node_id id, node_id g) {
+    const reduce_attribute attribute = graph_.get<reduce_attribute>(id);
+    const node_id x = graph_.operand(id, 0);
+    const shape full = extents(x);
+    const auto expanded = [&](node_id a) { return graph_.expand_axes(a, full, attribute.axes); };
+    if (attribute.kind == reduce_kind::sum) return expanded(g);
+    if (attribute.kind == reduce_kind::product) return reduce_product(x, g, attribute.axes);
+    // Ties share evenly: g / (number of elements equal to the extremum), at each of them.
+    const node_id extremum = expanded(id);
+    map_writer is_extremum(graph_);
+    scalar_builder& b = is_extremum.builder();
+    const scalar_ref equal = b.binary(scalar_op::equal, is_extremum.variable(x), is_extremum.variable(extremum));
+    const node_id ties = is_extremum.finish(b.select(equal, b.constant(1), b.constant(0)), full, graph_[x].type);
+    const node_id share = expanded(graph_.divide(g, graph_.reduce(reduce_kind::sum, ties, attribute.axes)));
+    return graph_.multiply(share, ties);
+  }
+
+  // The product of all other elements, also where some are 0: with p the product of the non-zero ones, it is p / x if
+  // none is 0, p at the only zero, and 0 otherwise.
+  [[nodiscard]] node_id reduce_product(node_id x, node_id g, std::uint32_t axes) {
+    const shape full = extents(x);
+    const auto replaced_zeros = [&](double at_zero, bool keep_others) {
+      map_writer writer(graph_);
+      scalar_builder& b = writer.builder();
+      const scalar_ref value = writer.variable(x), zero = b.constant(0);
+      const scalar_ref others = keep_others ? value : zero;
+      return writer.finish(b.select(b.binary(scalar_op::equal, value, zero), b.constant(at_zero), others), full,
+                           graph_[x].type);
+    };
+    const node_id nonzero = graph_.reduce(reduce_kind::product, replaced_zeros(1, true), axes);
+    const node_id zeros = graph_.reduce(reduce_kind::sum, replaced_zeros(1, false), axes);
+    const node_id scaled = graph_.expand_axes(graph_.multiply(g, nonzero), full, axes);
+    map_writer writer(graph_);
+    scalar_builder& b = writer.builder();
+    const scalar_ref value = writer.variable(x), zero = b.constant(0), product = writer.variable(scaled);
+    const scalar_ref count = writer.variable(graph_.expand_axes(zeros, full, axes));
+    const auto when_count = [&](double number, scalar_ref then) {
+      return b.select(b.binary(scalar_op::equal, count, b.constant(number)), then, zero);
+    };
+    const scalar_ref at_zero = when_count(1, product);
+    const scalar_ref elsewhere = when_count(0, b.binary(scalar_op::divide, product, value));
+    return writer.finish(b.select(b.binary(scalar_op::equal, value, zero), at_zero, elsewhere), full, graph_[x].type);
+  }
+
+  // d a = g x b and d b = a x g, each with the labels of the missing operand as result.
+  void contract(node_id id, node_id g) {
+    const contract_attribute labels = graph_.get<contract_attribute>(id);
+    const node_id a = graph_.operand(id, 0), b = graph_.operand(id, 1);
+    std::uint8_t result_labels[max_rank]{};
+    for (int i = 0; i < max_rank; ++i) result_labels[i] = static_cast<std::uint8_t>(i);
+    const bool wants_a = wants(id, 0), wants_b = wants(id, 1);
+    if (wants_a) add(a, contract_into(labels.a, extents(a).rank, g, result_labels, b, labels.b));
+    if (wants_b) add(b, contract_into(labels.b, extents(b).rank, a, labels.a, g, result_labels));
+  }
+
+  [[nodiscard]] node_id contract_into(const std::uint8_t* target, int rank, node_id first,
+                                      const std::uint8_t* first_labels, node_id second,
+                                      const std::uint8_t* second_labels) {
+    contract_attribute labels{.result_rank = rank};
+    int renumbered[2 * max_rank], next = 0;
+    std::fill(std::begin(renumbered), std::end(renumbered), -1);
+    for (int i = 0; i < rank; ++i) renumbered[target[i]] = next++;
+    const auto number = [&](const std::uint8_t* from, int count, std::uint8_t* to) {
+      for (int i = 0; i < count; ++i) {
+        if (renumbered[from[i]] < 0) renumbered[from[i]] = next++;
+        to[i] = static_cast<std::uint8_t>(renumbered[from[i]]);
+      }
+    };
+    number(first_labels, extents(first).rank, labels.a);
+    number(second_labels, extents(second).rank, labels.b);
+    return graph_.contract(first, second, labels);
+  }
+
+  void pad(node_id id, node_id g) {
+    const pad_attribute border = graph_.get<pad_attribute>(id);
+    const node_id x = graph_.operand(id, 0);
+    const shape padded = extents(g);
+    view_attribute inside = dense_view(padded);
+    for (int i = 0; i < padded.rank; ++i) inside.offset += border.low[i] * padded.stride(i);
+    add(x, graph_.view(g, extents(x), inside));
+  }
+
+  void concat(node_id id, node_id g) {
+    const int axis = graph_.get<axis_attribute>(id).axis;
+    const std::vector<node_id> parts(graph_.operands(id).begin(), graph_.operands(id).end());
+    std::int64_t start = 0;
+    for (node_id part : parts) {
+      const std::int64_t count = extents(part)[axis];
+      if (active_[part]) add(part, graph_.slice(g, axis, start, count));
+      start += count;
+    }
+  }
+
+  // The three forms are one trilinear function of x, w and y: fixing two of them gives the gradient by the third.
+  void convolution(node_id id, node_id g) {
+    using form = convolution_attribute;
+    const form geometry = graph_.get<form>(id);
+    const node_id first = graph_.operand(id, 0), second = graph_.operand(id, 1);
+    const bool wants_first = wants(id, 0), wants_second = wants(id, 1);
+    const auto other_form = [&](form::form_kind kind, node_id a, node_id b, node_id target) {
+      form other = geometry;
+      other.form = kind;
+      add(target, graph_.convolution(a, b, other, extents(target)));
+    };
+    switch (geometry.form) {
+      case form::output:  // x, w -> y
+        if (wants_first) other_form(form::input, g, second, first);
+        if (wants_second) other_form(form::filter, first, g, second);
+        break;
+      case form::input:  // y, w -> x
+        if (wants_first) other_form(form::output, g, second, first);
+        if (wants_second) other_form(form::filter, g, first, second);
+        break;
+      case form::filter:  // x, y -> w
+        if (wants_first) other_form(form::input, second, g, first);
+        if (wants_second) other_form(form::output, first, g, second);
+        break;
+    }
+  }
+
+  void window_reduce(node_id id, node_id g) {
+    const window_attribute window = graph_.get<window_attribute>(id);
+    const node_id x = graph_.operand(id, 0), both[] = {x, g};
+    const std::span<const node_id> operands(both);
+    add(x, graph_.window_scatter(window.kind == reduce_kind::max ? operands : operands.last(1), window, extents(x)));
+  }
+
+  void window_scatter(node_id id, node_id g) {
+    const window_attribute window = graph_.get<window_attribute>(id);
+    const node_id y = graph_.operand(id, graph_.operands(id).size() - 1);
+    if (!active_[y]) return;
+    if (window.kind == reduce_kind::max) {
+      fail(error_category::unsupported,
+           "gradient: the gradient of max pooling cannot be differentiated again; use a sum window or stop_gradient");
+    }
+    add(y, graph_.window_reduce(g, window));
+  }
+
+  graph& graph_;
+  std::vector<bool> active_;  // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<node_id> adjoints_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs,
+                                                std::span<const node_id> seeds, std::span<const node_id> wrt) {
+  if (outputs.size() != seeds.size()) {
+    fail(error_category::invalid_argument, "gradients: {} outputs need as many seeds; found {}", outputs.size(),
+         seeds.size());
+  }
+  for (node_id target : wrt) {
+    if (is_float(g[target].type)) continue;
+    fail(error_category::invalid_argument, "gradients: cannot differentiate by node {}, which is {}; floats only",
+         target, to_string(g[target].type));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const node &output = g[outputs[i]], &seed = g[seeds[i]];
+    if (is_float(output.type) && output.type == seed.type && output.extents == seed.extents) continue;
+    fail(error_category::invalid_argument,
+         "gradients: output {} {} needs a float seed of its dtype and shape; found {} {}", to_string(output.type),
+         to_string(output.extents), to_string(seed.type), to_string(seed.extents));
+  }
+  detail::gradient_sweep sweep(g, outputs, wrt);
+  for (std::size_t i = 0; i < outputs.size(); ++i) sweep.add(outputs[i], seeds[i]);
+  sweep.run();
+  std::vector<node_id> results;
+  for (node_id target : wrt) results.push_back(sweep.result(target));
+  return results;
+}
+
+MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
+  if (g[loss].extents.elements() != 1) {
+    fail(error_category::invalid_argument,
+         "gradients: the loss must be one number; found {}; reduce it or give seeds for each output",
+         to_string(g[loss].extents));
+  }
+  const node_id seed = g.full_like(loss, 1);
+  return gradients(g, std::span(&loss, 1), std::span(&seed, 1), wrt);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// A string literal as a template argument.
+#pragma once
+#include <meganeura/config.hpp>
+
+#include <cstddef>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Characters of a literal, terminating zero included, as a structural value: `linear<"fc1", 128>`.
+template <std::size_t N>
+struct fixed_string {
+  char text[N]{};
+
+  // NOLINTNEXTLINE(google-explicit-constructor): the conversion from a literal is the purpose.
+  constexpr fixed_string(const char (&literal)[N]) {
+    for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
+  }
+
+  friend constexpr bool operator==(const fixed_string&, const fixed_string&) = default;
+};
+
+/// A name of static storage. Equal texts are one object, so that names compare by address inside types.
+struct symbol {
+  const char* text;
+};
+
+namespace detail {
+template <fixed_string Text>
+inline constexpr symbol symbol_of{Text.text};
+
+// <cstring> is not constexpr.
+[[nodiscard]] constexpr bool texts_equal(const char* lhs, const char* rhs) {
+  while (*lhs != '\0' && *lhs == *rhs) ++lhs, ++rhs;
+  return *lhs == *rhs;
+}
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI

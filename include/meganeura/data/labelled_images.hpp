@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// A set of grey images of one size, each with a class label: what every image classification example trains on.
+#pragma once
+#include <meganeura/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+struct labelled_images {
+  std::size_t rows = 0, columns = 0;
+  std::vector<std::uint8_t> pixels;  // [size, rows, columns], 0 background to 255 ink
+  std::vector<std::uint8_t> labels;  // [size]
+
+  [[nodiscard]] std::size_t size() const { return labels.size(); }
+  [[nodiscard]] std::size_t pixels_per_image() const { return rows * columns; }
+  [[nodiscard]] std::span<const std::uint8_t> image(std::size_t index) const {
+    return std::span(pixels).subspan(index * pixels_per_image(), pixels_per_image());
+  }
+
+  /// Copies image and label `index` of `other` behind the last one; the first one sets the size.
+  void append(const labelled_images& other, std::size_t index) {
+    rows = other.rows;
+    columns = other.columns;
+    const auto source = other.image(index);
+    pixels.insert(pixels.end(), source.begin(), source.end());
+    labels.push_back(other.labels[index]);
+  }
+};
+
+/// Grey values as numbers from 0 to 1.
+/// errors: none; `output` must have the size of `pixels`, which is the caller's to see to.
+inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<float> output) {
+  for (std::size_t i = 0; i < pixels.size(); ++i) output[i] = static_cast<float>(pixels[i]) / 255.0f;
+}
+
+/// All pixels as numbers from 0 to 1, [size, rows * columns].
+[[nodiscard]] inline std::vector<float> to_unit_interval(std::span<const std::uint8_t> pixels) {
+  std::vector<float> result(pixels.size());
+  to_unit_interval(pixels, result);
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// MNIST from wherever it is to be had, and otherwise digits drawn by a program; it says which.
+#pragma once
+#include <meganeura/data/labelled_images.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+struct mnist_options {
+  std::string directory;   // where the IDX files lie; empty: look in the usual places
+  bool download = true;    // whether the network may be asked
+  std::uint64_t seed = 1;  // of the drawn digits
+  std::string mirror = "https://storage.googleapis.com/cvdf-datasets/mnist/";
+};
+
+struct mnist_data {
+  labelled_images train, test;
+  std::string source;  // a sentence: which source this is, how many images, and how they were split
+};
+
+/// Looks in `directory`; or, when that is empty, in `$MEGANEURA_DATA/mnist`, then the user's cache
+/// (`$XDG_CACHE_HOME/meganeura/mnist`, by default `~/.cache`), then downloads into that cache, then draws digits.
+/// Files are named as published (`train-images-idx3-ubyte` and so on), with or without `.gz`. Where only the
+/// 10,000-image pair is found, every fifth of its images becomes the test set: 8,000 and 2,000, alike in difficulty,
+/// which its two halves are not. errors: `io` for a folder that cannot be read; `invalid_file` for a file that is
+/// missing in `directory`, or damaged.
+[[nodiscard]] mnist_data load_mnist(const mnist_options& options = {});
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/data/mnist.ipp>
+#endif

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// The e-graph: hash-consed nodes over equivalence classes, deferred congruence repair, class analyses, one arena.
+#pragma once
+#include <meganeura/graph/graph.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+using class_id = std::uint32_t;
+using enode_id = std::uint32_t;
+using rule_mask = std::uint64_t;  // bit i: rule i had a part in making the node
+inline constexpr std::uint32_t none = ~std::uint32_t{0};
+
+/// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
+inline constexpr int symbol_count = op_count + scalar_op_count;
+static_assert(symbol_count <= 64, "symbol sets are 64-bit masks");
+[[nodiscard]] constexpr int symbol_of(op kind) { return static_cast<int>(kind); }
+[[nodiscard]] constexpr int symbol_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
+
+struct enode {
+  op kind{};
+  dtype type = dtype::f32;
+  std::uint8_t symbol = 0;
+  bool dead = false;  // found equal to another node while repairing congruence
+  std::uint32_t extents = 0;  // a shape, interned: it is part of a node's identity, as a view's attribute does not hold it
+  attribute_id attribute = 0;
+  std::uint32_t first_operand = 0;
+  std::uint32_t operand_count = 0;
+  class_id owner = none;
+  rule_mask reasons = 0;
+};
+
+struct eclass {
+  std::vector<enode_id> nodes{};
+  std::vector<enode_id> parents{};  // nodes with this class as an operand
+  std::uint64_t symbols = 0;      // of its nodes
+  std::uint32_t extents = 0;
+  dtype type = dtype::f32;
+  bool parameter_only = false;    // depends on parameters and constants alone
+  std::optional<double> constant{};  // every element has this value
+};
+
+/// Ids are given in order of insertion and every table is walked in that order, so equal inputs give equal graphs.
+class engine {
+ public:
+  engine();
+
+  [[nodiscard]] class_id find(class_id id) const;
+  /// The class of this node, made if there is none. Operands need not be canonical.
+  class_id add(op kind, dtype type, const shape& extents, const attribute& value, std::span<const class_id> operands,
+               rule_mask reasons = 0);
+  /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
+  enode_id add_to(class_id target, op kind, const attribute& value, std::span<const class_id> operands,
+              rule_mask reasons = 0);
+  /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
+  bool merge(class_id a, class_id b);
+  /// Forgets a node that another member of its class is better than in every respect.
+  void retire(enode_id id);
+  /// Restores congruence: equal operations on equal operands are in one class again.
+  void rebuild();
+
+  [[nodiscard]] const enode& node(enode_id id) const { return nodes_[id]; }
+  [[nodiscard]] std::span<const class_id> operands(enode_id id) const {
+    return {operands_.data() + nodes_[id].first_operand, nodes_[id].operand_count};
+  }
+  [[nodiscard]] class_id operand(enode_id id, std::size_t index) const { return find(operands(id)[index]); }
+  /// Of a canonical id.
+  [[nodiscard]] const eclass& operator[](class_id id) const { return classes_[id]; }
+  [[nodiscard]] const shape& extents(class_id id) const { return shapes_[classes_[id].extents]; }
+  /// The reference lives until the next node is added.
+  template <class Attribute>
+  [[nodiscard]] const Attribute& get(enode_id id) const {
+    return std::get<Attribute>(attributes_[nodes_[id].attribute]);
+  }
+  [[nodiscard]] const attribute& attribute_of(enode_id id) const { return attributes_[nodes_[id].attribute]; }
+  [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
+  [[nodiscard]] std::size_t class_slots() const { return classes_.size(); }
+  [[nodiscard]] bool is_canonical(class_id id) const { return links_[id] == id; }
+  [[nodiscard]] std::size_t merges() const { return merges_; }
+
+  /// Nodes whose surroundings changed up to `depth` levels below them since the last call, in order, each once.
+  [[nodiscard]] std::vector<enode_id> take_dirty(int depth);
+
+ private:
+  std::uint32_t intern(const shape& extents);
+  enode_id find_node(const enode& key, std::span<const class_id> operands, std::uint64_t hash) const;
+  enode_id append(enode key, std::span<const class_id> operands, std::uint64_t hash, class_id owner);
+  enode make_key(op kind, dtype type, std::uint32_t extents, const attribute& value, rule_mask reasons);
+  void insert_slot(enode_id id, std::uint64_t hash);
+  void analyse(enode_id id);
+  void repair(class_id id);
+  std::vector<class_id> canonical(std::span<const class_id> operands) const;
+
+  struct slot {
+    enode_id node = none;
+    std::uint32_t tag = 0;
+  };
+  std::vector<enode> nodes_;
+  std::vector<class_id> operands_;
+  std::vector<eclass> classes_;
+  mutable std::vector<class_id> links_;
+  std::vector<slot> table_;  // open addressing; slots of nodes that changed since are stale and simply never match
+  std::size_t used_slots_ = 0;
+  std::vector<shape> shapes_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> shape_ids_;
+  attribute_pool attributes_;
+  std::vector<class_id> unions_;  // classes to repair
+  std::vector<enode_id> dirty_;
+  std::vector<class_id> changed_;
+  std::size_t merges_ = 0;
+};
+
+/// The value of a program whose arguments are constants.
+[[nodiscard]] double evaluate(const scalar_program& program, std::span<const double> arguments);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/egraph.ipp>
+#endif

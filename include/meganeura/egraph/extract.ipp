@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+// Definitions for egraph/extract.hpp.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/egraph/extract.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+class extractor {
+ public:
+  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const cost_model& model)
+      : g_(g), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
+    for (class_id id : order) order_.push_back(g.find(id));
+    for (class_id id : roots) roots_.push_back(g.find(id));
+    for (enode_id node = 0; node < g.node_count(); ++node) {
+      first_operand_.push_back(operands_.size());
+      for (class_id operand : g.operands(node)) {
+        operand = g.find(operand);
+        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
+        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
+      }
+    }
+    first_operand_.push_back(operands_.size());
+    rank_classes(model);
+    choose_trees();
+  }
+
+  void repair(int max_passes, int& passes) {
+    for (class_id root : roots_) total_ += acquire(root);
+    for (passes = 0; passes < max_passes; ++passes) {
+      const double before = total_;
+      for (std::size_t i = order_.size(); i-- > 0;) improve(order_[i]);
+      for (std::size_t i = order_.size(); i-- > 0;) improve_shared(order_[i]);
+      if (total_ >= before * (1 - 1e-12)) break;
+    }
+  }
+
+  [[nodiscard]] extraction result() const {
+    extraction made;
+    made.chosen.assign(g_.class_slots(), none);
+    std::vector<class_id> live;
+    for (class_id id : order_) {
+      if (live_[id].uses == 0) continue;
+      made.chosen[id] = live_[id].node;
+      made.cost += cost_[live_[id].node];
+      live.push_back(id);
+    }
+    std::stable_sort(live.begin(), live.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    live.erase(std::unique(live.begin(), live.end()), live.end());
+    made.order = std::move(live);
+    return made;
+  }
+
+ private:
+  struct class_choice {
+    std::uint32_t rank = none;          // operands of usable nodes rank lower: no plan can be cyclic
+    std::vector<enode_id> candidates;
+    std::vector<class_id> readers;      // classes with a candidate reading this one
+  };
+  struct live_class {
+    enode_id node = none;
+    std::uint32_t uses = 0;
+  };
+
+  // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
+  void rank_classes(const cost_model& model) {
+    std::uint32_t next = 0;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (class_id id : order_) {
+        if (classes_[id].rank != none) continue;
+        for (enode_id node : g_[id].nodes) {
+          if (g_.node(node).dead || !usable(node, next)) continue;
+          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, model);
+          if (std::isinf(cost_[node])) continue;
+          classes_[id].candidates.push_back(node);
+        }
+        if (classes_[id].candidates.empty()) continue;
+        classes_[id].rank = next++;
+        changed = true;
+        for (enode_id node : classes_[id].candidates) note_reader(id, node);
+      }
+    }
+    for (class_id root : roots_) {
+      if (classes_[root].rank != none) continue;
+      const enode& node = g_.node(g_[root].nodes.front());
+      fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
+           to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
+    }
+  }
+
+  [[nodiscard]] bool usable(enode_id node, std::uint32_t rank) const {
+    for (class_id operand : g_.operands(node)) {
+      if (classes_[g_.find(operand)].rank >= rank) return false;
+    }
+    return true;
+  }
+
+  void note_reader(class_id id, enode_id node) {
+    for (class_id operand : g_.operands(node)) {
+      std::vector<class_id>& readers = classes_[g_.find(operand)].readers;
+      if (readers.empty() || readers.back() != id) readers.push_back(id);
+    }
+  }
+
+  [[nodiscard]] std::span<const class_id> distinct_operands(enode_id node) const {
+    return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
+  }
+
+  void choose_trees() {
+    std::vector<class_id> by_rank;
+    for (class_id id : order_) {
+      if (classes_[id].rank != none) by_rank.push_back(id);
+    }
+    std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::vector<double> tree(g_.class_slots(), std::numeric_limits<double>::infinity());
+    for (class_id id : by_rank) {
+      for (enode_id node : classes_[id].candidates) {
+        double cost = cost_[node];
+        for (class_id operand : distinct_operands(node)) cost += tree[operand];
+        if (cost >= tree[id]) continue;
+        tree[id] = cost;
+        live_[id].node = node;
+      }
+    }
+  }
+
+  // Adds one use of a class; what becomes live with it costs.
+  double acquire(class_id id) {
+    if (live_[id].uses++ > 0) return 0;
+    double cost = cost_[live_[id].node];
+    for (class_id operand : distinct_operands(live_[id].node)) cost += acquire(operand);
+    return cost;
+  }
+  double release(class_id id) {
+    if (--live_[id].uses > 0) return 0;
+    double cost = cost_[live_[id].node];
+    for (class_id operand : distinct_operands(live_[id].node)) cost += release(operand);
+    return cost;
+  }
+
+  // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
+  double change(class_id id, enode_id node) {
+    double delta = cost_[node] - cost_[live_[id].node];
+    for (class_id operand : distinct_operands(node)) delta += acquire(operand);
+    for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
+    live_[id].node = node;
+    return delta;
+  }
+
+  template <class Allowed>
+  double change_to_best(class_id id, Allowed allowed) {
+    const enode_id before = live_[id].node;
+    enode_id best = allowed(before) ? before : none;
+    double best_delta = 0, delta = 0;
+    for (enode_id node : classes_[id].candidates) {
+      if (node == live_[id].node || !allowed(node)) continue;
+      delta += change(id, node);
+      if (best != none && delta >= best_delta - tolerance) continue;
+      best = node;
+      best_delta = delta;
+    }
+    if (best == none) best = before;
+    if (live_[id].node != best) change(id, best);
+    return best == before ? 0 : best_delta;
+  }
+
+  void improve(class_id id) {
+    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
+    total_ += change_to_best(id, [](enode_id) { return true; });
+  }
+
+  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to stop):
+  // all readers of a shared value are moved together, and kept only if the sum falls.
+  void improve_shared(class_id id) {
+    const class_choice& shared = classes_[id];
+    if (shared.readers.size() < 2 || shared.rank == none) return;
+    const bool was_live = live_[id].uses > 0;
+    std::vector<std::pair<class_id, enode_id>> undo;
+    double delta = was_live ? 0 : acquire(id);  // held while the readers decide
+    for (class_id reader : shared.readers) {
+      if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
+      undo.emplace_back(reader, live_[reader].node);
+      delta += change_to_best(reader, [&](enode_id node) { return reads(node, id) != was_live; });
+      if (live_[reader].node == undo.back().second) undo.pop_back();
+    }
+    if (!was_live) delta -= release(id);
+    if (delta < -tolerance) {
+      total_ += delta;
+      return;
+    }
+    while (!undo.empty()) {
+      const auto [reader, node] = undo.back();
+      if (live_[reader].uses > 0) {
+        change(reader, node);
+      } else {
+        live_[reader].node = node;
+      }
+      undo.pop_back();
+    }
+  }
+
+  [[nodiscard]] bool reads(enode_id node, class_id id) const {
+    const std::span<const class_id> operands = distinct_operands(node);
+    return std::find(operands.begin(), operands.end(), id) != operands.end();
+  }
+
+  static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
+  const engine& g_;
+  std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
+  std::vector<std::size_t> first_operand_;
+  std::vector<class_choice> classes_;
+  std::vector<double> cost_;
+  std::vector<live_class> live_;
+  double total_ = 0;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                    const cost_model& model, int max_passes) {
+  detail::extractor work(g, order, roots, model);
+  int passes = 0;
+  work.repair(max_passes, passes);
+  extraction result = work.result();
+  result.passes = passes;
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph

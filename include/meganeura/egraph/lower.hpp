@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Structural rules: from primitives to regions, matmuls and convolves, with everything fused that can be.
+#pragma once
+#include <meganeura/egraph/cost.hpp>
+#include <meganeura/egraph/exactness.hpp>
+#include <meganeura/egraph/region.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// Rules of this header, by their bit in a rule_mask; pattern rules take the bits after them.
+enum class structural : std::uint8_t {
+  map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region, constant_to_region, iota_to_region,
+  contract_to_region, contract_to_matmul, convolution_to_convolve,
+  fuse_view,       // read through a view
+  fuse_pointwise,  // a producer with one consumer
+  fuse_rows,       // a producer with row reductions, kept inside the row
+  recompute,       // a producer with more consumers, computed again in this one
+  matmul_view, matmul_epilogue, convolve_epilogue, relu_mask,
+};
+inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
+[[nodiscard]] const char* to_string(structural rule);
+[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
+
+/// A fusion that was tried and refused.
+struct missed_fusion {
+  class_id consumer = none, producer = none;
+  structural rule{};
+  const char* guard = nullptr;
+};
+
+struct lowering_options {
+  rule_mask enabled = ~rule_mask{0};
+  region_limits limits;
+  std::size_t forms = 16;  // region forms of one class
+  cost_model model;
+};
+
+/// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
+class lowering {
+ public:
+  lowering(engine& g, const lowering_options& options) : g_(g), options_(options) {}
+  void run(std::span<const class_id> roots);
+  /// Structural rules from primitives to primitives; before `run`.
+  void rewrite_masks();
+
+  /// Classes in the order they were lowered: operands before users.
+  [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
+  [[nodiscard]] const std::vector<missed_fusion>& missed() const { return missed_; }
+  /// How often each structural rule made something.
+  [[nodiscard]] const std::vector<std::size_t>& applied() const { return applied_; }
+
+  // What the rules are written with.
+  [[nodiscard]] engine& graph() { return g_; }
+  [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
+  /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
+  void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
+  void emit_matmul(class_id owner, nest loops, class_id a, class_id b, const scalar_program& finish,
+                   std::span<const class_id> others, rule_mask reasons);
+  [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
+  void add_operand(region_draft& draft, class_id operand, const access& how);
+  /// The region form of a class that only moves data, if it has one.
+  [[nodiscard]] enode_id copy_form(class_id id) const;
+  /// Distinct consumers, seen through views.
+  [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
+  void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
+  void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
+
+ private:
+  enum class choice : std::uint8_t { leaf, conservative, greedy };
+  struct class_forms {
+    enode_id conservative = none, greedy = none;
+    double conservative_cost = 0, greedy_cost = 0;
+  };
+  struct producer {  // an argument of the draft in work, if it reads a class
+    class_id id = none;
+    choice conservative = choice::leaf, greedy = choice::leaf, other = choice::leaf;
+  };
+  void visit(class_id root);
+  void count_uses(std::span<const class_id> roots);
+  void lower(class_id id);
+  [[nodiscard]] producer consider(class_id id, const region_draft& base) const;
+  [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
+  [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
+  void note_kernel(class_id id, std::span<const enode_id> nodes);
+  [[nodiscard]] region_view form_of(enode_id id) const;
+  enode_id emit_region(class_id owner, const region_form& form, rule_mask reasons);
+  enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
+                       std::span<const producer> producers, std::vector<choice> choices);
+  void inline_producers(class_id owner, region_draft& draft, std::span<const producer> producers,
+                        std::span<choice> choices, rule_mask& reasons);
+  void keep(class_id owner, enode_id node, bool conservative);
+  [[nodiscard]] class_forms& forms(class_id id);
+  [[nodiscard]] const class_forms& forms(class_id id) const;
+
+  engine& g_;
+  lowering_options options_;
+  std::vector<class_id> order_;
+  std::vector<std::uint8_t> state_;    // of the traversal: 0 new, 1 open, 2 done
+  std::vector<std::uint32_t> uses_;    // by distinct consumers, seen through views
+  std::vector<bool> hard_;             // some consumer is not a region: the value is stored anyway
+  std::vector<bool> kernel_;           // a product or the like computes the value, with what is fused into it
+  std::vector<class_forms> forms_;
+  rule_mask reasons_ = 0;              // of the primitive being lowered
+  std::vector<missed_fusion> missed_;
+  std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/lower.ipp>
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
+#pragma once
+#include <meganeura/egraph/lower.hpp>
+
+#include <string>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+struct optimize_options {
+  std::vector<std::string> disabled;  // names of rules left out, structural or pattern
+  bool algebra = true;                // pattern rules
+  bool fusion = true;                 // fuse_*, recompute
+  bool epilogues = true;              // *_epilogue
+  exactness tolerance = exactness::reassociates;
+  std::size_t max_nodes = 400'000;    // e-nodes; reaching it ends saturation, what was found is kept
+  std::size_t max_matches = 4'000;    // of one rule in one iteration, then it is banned for a while (doubling)
+  int max_iterations = 8;
+  double max_milliseconds = 1'000;    // of saturation
+  region_limits region;
+  std::size_t region_forms = 16;
+  cost_model model;
+};
+
+struct rule_report {
+  std::string name;
+  std::size_t matches = 0, applied = 0;
+};
+
+struct optimize_report {
+  std::size_t nodes_in = 0, nodes_out = 0, enodes = 0, classes = 0;
+  int iterations = 0, repair_passes = 0;
+  double saturate_ms = 0, lower_ms = 0, extract_ms = 0, total_ms = 0;
+  double predicted_seconds = 0;
+  std::vector<rule_report> rules;
+  std::vector<std::string> limits;  // each limit that was hit, as a sentence
+  std::string explain;              // a line for each kernel with the rules that made it, then the fusions that were refused
+};
+
+/// What a graph became before extraction: every way that was found to compute it.
+struct saturated_graph {
+  engine graph;
+  std::vector<class_id> classes;  // of each node of the source
+  std::vector<class_id> roots;    // outputs, then effects
+  std::vector<class_id> order;    // classes the roots reach, operands before users
+  std::vector<missed_fusion> missed;
+};
+[[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
+
+/// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul, convolve,
+/// gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step.
+/// Errors: invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
+[[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/optimize.ipp>
+#endif

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Definitions for egraph/optimize.hpp.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/egraph/extract.hpp>
+#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/egraph/rules.hpp>
+#include <meganeura/egraph/saturate.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+// More pieces than one region holds become a tree of concats.
+inline class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces) {
+  shape extents = e.extents(e.find(pieces[0]));
+  for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
+  std::vector<class_id> parts(pieces.begin(), pieces.end());
+  if (parts.size() == 1) return parts[0];
+  if (parts.size() > concat_to_region::widest) {
+    const std::size_t each = (parts.size() + concat_to_region::widest - 1) / concat_to_region::widest;
+    parts.clear();
+    for (std::size_t i = 0; i < pieces.size(); i += each) {
+      parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i))));
+    }
+  }
+  return e.add(op::concat, type, extents, axis_attribute{axis}, parts);
+}
+
+inline void import_graph(const graph& g, saturated_graph& result) {
+  engine& e = result.graph;
+  for (node_id id = 0; id < g.size(); ++id) {
+    const node& n = g[id];
+    std::vector<class_id> operands;
+    for (node_id operand : g.operands(id)) operands.push_back(result.classes[operand]);
+    // stop_gradient has done its work; keeping it as a node equal to its operand would make a class reach itself.
+    if (n.kind == op::stop_gradient) {
+      result.classes.push_back(operands[0]);
+    } else if (n.kind == op::concat) {
+      result.classes.push_back(add_concat(e, n.type, g.get<axis_attribute>(id).axis, operands));
+    } else {
+      result.classes.push_back(e.add(n.kind, n.type, n.extents, g.attribute_of(id), operands));
+    }
+  }
+  for (const graph_output& output : g.outputs()) result.roots.push_back(result.classes[output.node]);
+  for (node_id effect : g.effects()) result.roots.push_back(result.classes[effect]);
+}
+
+inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan) {
+  const engine& e = from.graph;
+  graph result;
+  std::vector<node_id> made(e.class_slots(), no_node);
+  // Leaves first and in the order of the source: bindings and checkpoints list them that way.
+  for (node_id id = 0; id < g.size(); ++id) {
+    const class_id own = e.find(from.classes[id]);
+    const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
+    if (leaf && plan.chosen[own] != none) made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
+  }
+  for (class_id id : plan.order) {
+    if (made[id] != no_node) continue;
+    const enode_id chosen = plan.chosen[id];
+    std::vector<node_id> operands;
+    for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
+    made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
+  }
+  for (const graph_output& output : g.outputs()) {
+    result.add_output(output.name, made[e.find(from.classes[output.node])]);
+  }
+  return result;
+}
+
+class stopwatch {
+ public:
+  [[nodiscard]] double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double passed = std::chrono::duration<double, std::milli>(now - last_).count();
+    last_ = now;
+    return passed;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+inline rule_mask enabled_rules(const optimize_options& options, std::span<const std::string> names) {
+  rule_mask enabled = ~rule_mask{0};
+  for (const std::string& name : options.disabled) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      fail(error_category::invalid_argument, "optimize: there is no rule \"{}\" to disable; see optimize_report::rules", name);
+    }
+    enabled &= ~(rule_mask{1} << (found - names.begin()));
+  }
+  if (!options.fusion) {
+    enabled &= ~(bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute));
+  }
+  if (!options.epilogues) enabled &= ~(bit(structural::matmul_epilogue) | bit(structural::convolve_epilogue));
+  return enabled;
+}
+
+inline std::string explain(const engine& e, const extraction& plan, std::span<const missed_fusion> missed,
+                           std::span<const std::string> names) {
+  std::string text;
+  for (class_id id : plan.order) {
+    const enode& n = e.node(plan.chosen[id]);
+    if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) continue;
+    text += fmt::format("c{} = {} {}{} {}:", id, to_string(n.kind), to_string(n.type), to_string(e.extents(id)),
+                        to_string(e.attribute_of(plan.chosen[id])));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (n.reasons >> i & 1) text += ' ' + names[i];
+    }
+    text += '\n';
+  }
+  std::set<std::string> lines;  // the same refusal may have been met in several forms
+  for (const missed_fusion& m : missed) {
+    if (m.producer == none) continue;
+    const class_id consumer = e.find(m.consumer), producer = e.find(m.producer);
+    if (plan.chosen[consumer] == none || plan.chosen[producer] == none) continue;
+    const std::string line =
+        fmt::format("not fused: c{} into c{} by {}: {}\n", producer, consumer, to_string(m.rule), m.guard);
+    if (lines.insert(line).second) text += line;
+  }
+  return text;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+inline std::vector<std::string> rule_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < structural_count; ++i) names.emplace_back(to_string(static_cast<structural>(i)));
+  rules::algebra.for_each(~rule_mask{0}, [&](std::size_t, const auto& rule) { names.emplace_back(rule.name); });
+  return names;
+}
+
+inline rule_mask admitted_rules(const optimize_options& options) {
+  rule_mask admitted = 0;
+  if (!options.algebra) return admitted;
+  rules::algebra.for_each(~rule_mask{0}, [&](std::size_t i, const auto& rule) {
+    if (rule.kind <= options.tolerance) admitted |= rule_mask{1} << i;
+  });
+  return admitted;
+}
+
+static_assert(structural_count + decltype(rules::algebra)::count <= 64, "reasons are 64-bit masks");
+
+}  // namespace detail
+
+MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
+  const std::vector<std::string> names = detail::rule_names();
+  const rule_mask enabled = detail::enabled_rules(options, names);
+  saturated_graph result;
+  detail::stopwatch phase;
+  detail::import_graph(g, result);
+  report.nodes_in = g.size();
+  lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model});
+  const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_milliseconds};
+  const saturation_report found =
+      run_rules(result.graph, rules::algebra, detail::admitted_rules(options) & enabled >> structural_count,
+                rule_mask{1} << structural_count, limits);
+  pass.rewrite_masks();
+  report.saturate_ms = phase.lap();
+  report.iterations = found.iterations;
+  report.limits = found.limits;
+  pass.run(result.roots);
+  report.lower_ms = phase.lap();
+  result.order = pass.order();
+  result.missed = pass.missed();
+  for (std::size_t i = 0; i < pass.applied().size(); ++i) {
+    report.rules.push_back({names[i], pass.applied()[i], pass.applied()[i]});
+  }
+  for (std::size_t i = 0; i < found.matches.size(); ++i) {
+    report.rules.push_back({names[structural_count + i], found.matches[i], found.applied[i]});
+  }
+  report.enodes = result.graph.node_count();
+  report.classes = result.order.size();
+  return result;
+}
+
+MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options, optimize_report* report) {
+  optimize_report local;
+  optimize_report& r = report ? *report : local;
+  r = {};
+  detail::stopwatch total;
+  const saturated_graph all = saturate(g, options, r);
+  detail::stopwatch phase;
+  const extraction plan = extract(all.graph, all.order, all.roots, options.model);
+  graph result = detail::export_graph(g, all, plan);
+  r.extract_ms = phase.lap();
+  r.total_ms = total.lap();
+  r.nodes_out = result.size();
+  r.repair_passes = plan.passes;
+  r.predicted_seconds = plan.cost;
+  if (report) r.explain = detail::explain(all.graph, plan, all.missed, detail::rule_names());
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// Fusion: a region being put together from a root operation and the regions its operands hold.
+#pragma once
+#include <meganeura/egraph/affine.hpp>
+#include <meganeura/egraph/egraph.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// A region with the classes its accesses' sources name: a region e-node by value.
+struct region_form {
+  region_attribute loops;
+  std::vector<class_id> operands;
+};
+
+/// A region e-node by reference: valid until the next node is added.
+struct region_view {
+  const region_attribute& loops;
+  std::span<const class_id> operands;
+};
+
+struct region_limits {
+  std::size_t program_nodes = 96;
+  std::size_t accesses = 12;
+  std::size_t buffers = 10;
+};
+
+/// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).
+[[nodiscard]] nest to_nest(const region_attribute& region);
+/// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
+[[nodiscard]] nest to_nest(const matmul_attribute& product);
+
+/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes it.
+class region_draft {
+ public:
+  static constexpr std::uint8_t outer = 0, row = 1;
+
+  nest loops;             // accesses[0]: output
+  bool per_row = false;
+
+  explicit region_draft(const region_limits& limits) : limits_(&limits) {}
+
+  /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
+  void add_read(class_id source, dtype type, const access& how);
+  void add_constant(double value, dtype type);
+  void add_index(const access& how);
+
+  [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
+  /// The class argument `index` reads; none for constants and indices.
+  [[nodiscard]] class_id source(std::size_t index) const {
+    return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : none;
+  }
+
+  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means the
+  /// same (axes may have been split).
+  [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
+
+  /// The finished, canonical region; null and `result`, or why it is not possible.
+  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result) const;
+
+ private:
+  struct box {  // the value is valid where low <= coordinate < high
+    std::size_t coordinate = 0;
+    std::int64_t low = 0, high = 0;
+  };
+  struct slot {
+    enum kind_t : std::uint8_t { constant, read, inlined } kind = read;
+    dtype type = dtype::f32;
+    double value = 0;                         // of the constant, or outside of the box
+    std::vector<std::size_t> reads{};         // positions in loops.accesses
+    const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
+    std::vector<box> boxes{};
+  };
+  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, index_map& map);
+  [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
+  [[nodiscard]] const char* claim_rows(const int* axes, int count);
+  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;
+  [[nodiscard]] std::size_t buffers() const;
+
+  const region_limits* limits_;
+  std::vector<class_id> sources_;  // of loops.accesses[i + 1]; none: the index itself
+  std::vector<dtype> types_;
+  std::vector<slot> slots_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/region.ipp>
+#endif

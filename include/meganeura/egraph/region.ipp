@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+// Definitions for egraph/region.hpp.
+#pragma once
+#include <meganeura/egraph/region.hpp>
+
+#include <algorithm>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
+  nest loops{.space = region.space};
+  for (int i = region.space.rank - region.row_axes; i < region.space.rank; ++i) loops.group[i] = region_draft::row;
+  loops.accesses.push_back(region.output);
+  loops.accesses.insert(loops.accesses.end(), region.accesses.begin(), region.accesses.end());
+  return loops;
+}
+
+MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
+  nest loops{.space = product.space};
+  const int counts[] = {product.batch_axes, product.m_axes, product.n_axes, product.k_axes};
+  for (int group = 0, axis = 0; group < 4; ++group) {
+    for (int i = 0; i < counts[group]; ++i) loops.group[axis++] = static_cast<std::uint8_t>(group);
+  }
+  loops.accesses = {product.output, product.a, product.b};
+  loops.accesses.insert(loops.accesses.end(), product.finish.accesses.begin(), product.finish.accesses.end());
+  return loops;
+}
+
+// ---- arguments -------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const access& how) {
+  slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
+  loops.accesses.push_back(how);
+  sources_.push_back(source);
+  types_.push_back(compute_type(type));
+}
+
+MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
+  slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
+}
+
+MEGANEURA_INLINE void region_draft::add_index(const access& how) { add_read(none, dtype::i32, how); }
+
+// ---- inlining --------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
+inline const char* matching_axes(const region_attribute& form, const index_map& map, const nest& reader,
+                                 const access& from, int (&axes)[max_rank]) {
+  const int first = form.space.rank - form.row_axes;
+  for (int j = first; j < form.space.rank; ++j) {
+    int match = -1;
+    for (int k = 0; k < reader.space.rank; ++k) {
+      if (map.step[j][k] == 0) continue;
+      if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
+        return "rows are not read whole";
+      }
+      match = k;
+    }
+    if (match < 0) return "one element of a row is read";
+    for (int other = 0; other < form.space.rank; ++other) {
+      if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
+    }
+    axes[j - first] = match;
+  }
+  return nullptr;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count) {
+  const int rows = loops.count(row);
+  if (rows == 0 && count > 0) {
+    for (int i = 0; i < count; ++i) loops.group[axes[i]] = row;
+    return nullptr;
+  }
+  if (rows != count) return "the rows are other axes";
+  for (int i = 0; i < count; ++i) {
+    if (loops.group[axes[i]] != row) return "the rows are other axes";
+  }
+  return nullptr;
+}
+
+// A value of one element a row is read along a row: finds (splitting as needed) or appends the axes that form its row.
+MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& form, std::size_t which,
+                                                          int (&axes)[max_rank]) {
+  const region_attribute& inner = form.loops;
+  const int count = inner.row_axes, first = inner.space.rank - count;
+  std::int64_t length = 1;
+  for (int j = first; j < inner.space.rank; ++j) length *= inner.space[j];
+  const bool have_rows = loops.count(row) > 0;
+  std::vector<int> free;  // axes the read does not depend on
+  std::int64_t free_elements = 1;
+  for (int k = 0; k < loops.space.rank; ++k) {
+    const access& from = loops.accesses[which];
+    if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
+    if (have_rows && loops.group[k] != row) continue;
+    free.push_back(k);
+    free_elements *= loops.space[k];
+  }
+  if (!have_rows && free.empty()) {
+    per_row = true;
+    for (int j = 0; j < count; ++j) {
+      axes[j] = loops.space.rank;
+      if (!append_axis(loops, inner.space[first + j], row)) return "too many axes";
+    }
+    return nullptr;
+  }
+  if (have_rows && free_elements != length) return "the rows have another length";
+  // The last run of free axes with the row's length, refined from the inside to the row's extents.
+  for (std::size_t end = free.size(); end-- > 0;) {
+    std::int64_t product = 1;
+    std::size_t begin = end + 1;
+    while (begin > 0 && product < length) product *= loops.space[free[--begin]];
+    if (product != length) continue;
+    int at = static_cast<int>(end);
+    for (int j = inner.space.rank - 1; j >= first; --j) {
+      if (at < static_cast<int>(begin)) return "row extents differ";
+      const int axis = free[static_cast<std::size_t>(at)];
+      if (loops.space[axis] == inner.space[j]) {
+        axes[j - first] = axis;
+        --at;
+      } else {
+        if (!split_axis(loops, axis, inner.space[j])) return "row extents differ";
+        for (int i = j + 1; i < inner.space.rank; ++i) {
+          if (axes[i - first] > axis) ++axes[i - first];
+        }
+        for (int& other : free) other += other > axis;
+        axes[j - first] = axis + 1;
+      }
+    }
+    return nullptr;
+  }
+  return "no axis of the row's length";
+}
+
+MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, index_map& map) {
+  const region_attribute& inner = form.loops;
+  if (loops.accesses[which].bounded) return "rows under a padded read";
+  const nest before = loops;
+  const bool before_per_row = per_row;
+  const int outer_axes = inner.space.rank - inner.row_axes;
+  const char* problem = nullptr;
+  int axes[max_rank]{};
+  const char* not_affine = "the read is not affine in the producer's loops";
+  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank, inner.output, true, map)) {
+    problem = not_affine;
+  } else if (!inner.per_row) {
+    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
+  } else {
+    problem = broadcast_rows(form, which, axes);
+    // Finding the row may have split axes: the map is solved again over the new ones.
+    if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
+    for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
+  }
+  if (!problem) problem = claim_rows(axes, inner.row_axes);
+  if (problem) {
+    loops = before;
+    per_row = before_per_row;
+  }
+  return problem;
+}
+
+MEGANEURA_INLINE std::size_t region_draft::buffers() const {
+  std::vector<class_id> distinct;
+  for (const slot& s : slots_) {
+    for (std::size_t read : s.reads) {
+      if (sources_[read - 1] != none) distinct.push_back(sources_[read - 1]);
+    }
+  }
+  std::sort(distinct.begin(), distinct.end());
+  return static_cast<std::size_t>(std::unique(distinct.begin(), distinct.end()) - distinct.begin());
+}
+
+MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
+  const region_attribute& inner = form.loops;
+  const std::size_t which = slots_[index].reads[0];
+  index_map map;
+  if (inner.row_axes > 0) {
+    if (const char* problem = place_rows(form, which, map)) return problem;
+  } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
+    return "the read is not affine in the producer's loops";
+  }
+  const access from = loops.accesses[which];  // after splitting
+  slot filled{.kind = slot::inlined, .type = slots_[index].type, .value = from.fill, .program = &inner.program};
+  const bool copy = inner.program.is_identity();
+  std::vector<access> reads;
+  for (const access& read : inner.accesses) {
+    access composed;
+    if (copy && from.bounded && read.bounded && from.fill != read.fill) return "two borders with different values";
+    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) return "its border is not a box here";
+    reads.push_back(composed);
+  }
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    filled.reads.push_back(loops.accesses.size());
+    const int source = inner.accesses[i].source;
+    sources_.push_back(source == access::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
+    types_.push_back(dtype::f32);  // set below from the program
+    loops.accesses.push_back(reads[i]);
+  }
+  for (const scalar_node& node : inner.program.nodes) {
+    if (node.op == scalar_op::argument) {
+      types_[filled.reads[static_cast<std::size_t>(node.value)] - 1] = node.type;
+    }
+  }
+  for (int k = 0; from.bounded && !copy && k < loops.space.rank; ++k) {
+    if (!(from.bounded >> k & 1)) continue;
+    access coordinate{.source = access::index_source};
+    coordinate.strides[k] = 1;
+    filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
+    filled.reads.push_back(loops.accesses.size());
+    loops.accesses.push_back(coordinate);
+    sources_.push_back(none);
+    types_.push_back(dtype::i32);
+  }
+  slots_[index] = std::move(filled);
+  return nullptr;
+}
+
+namespace detail {
+
+inline scalar_program without_rows(const scalar_program& program) {
+  scalar_builder builder;
+  std::vector<scalar_ref> copies;
+  for (const scalar_node& node : program.nodes) {
+    scalar_ref operands[3]{};
+    const int arity = info(node.op).arity;
+    for (int i = 0; i < arity; ++i) operands[i] = copies[node.operands[i]];
+    if (node.op == scalar_op::argument) {
+      copies.push_back(builder.argument(static_cast<int>(node.value), node.type));
+    } else if (node.op == scalar_op::constant) {
+      copies.push_back(builder.constant(node.value, node.type));
+    } else if (is_row_reduction(node.op)) {
+      copies.push_back(operands[0]);
+    } else {
+      copies.push_back(builder.apply(node.op, {operands, static_cast<std::size_t>(arity)}, node.type));
+    }
+  }
+  return builder.finish(copies.back());
+}
+
+}  // namespace detail
+
+// ---- finishing -------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
+                                                     const std::vector<int>& argument) const {
+  const auto read = [&](std::size_t position) { return builder.argument(argument[position], types_[position - 1]); };
+  if (from.kind == slot::constant) return builder.constant(from.value, from.type);
+  if (from.kind == slot::read) return read(from.reads[0]);
+  std::vector<scalar_ref> arguments;
+  for (std::size_t i = 0; i < from.reads.size() - from.boxes.size(); ++i) arguments.push_back(read(from.reads[i]));
+  scalar_ref value = builder.inlined(*from.program, arguments);
+  for (const box& b : from.boxes) {
+    const scalar_ref at = read(b.coordinate);
+    const scalar_ref below =
+        builder.binary(scalar_op::less, at, builder.constant(static_cast<double>(b.high), dtype::i32));
+    const scalar_ref above =
+        builder.binary(scalar_op::less_equal, builder.constant(static_cast<double>(b.low), dtype::i32), at);
+    value = builder.select(builder.binary(scalar_op::logical_and, below, above), value,
+                           builder.constant(from.value, builder.type(value)));
+  }
+  return value;
+}
+
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result) const {
+  if (buffers() > limits_->buffers) return "too many buffers";
+  nest final_loops{.space = loops.space};
+  std::copy(loops.group, loops.group + max_rank, final_loops.group);
+  final_loops.accesses = {loops.accesses[0]};
+  std::vector<class_id> sources;
+  std::vector<int> argument(loops.accesses.size(), -1);
+  for (const slot& s : slots_) {
+    for (std::size_t position : s.reads) {
+      access read = loops.accesses[position];
+      read.source = sources_[position - 1] == none ? access::index_source : 0;
+      for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
+      std::size_t same = 0;
+      while (same < sources.size() && !(sources[same] == sources_[position - 1] && final_loops.accesses[same + 1] == read)) {
+        ++same;
+      }
+      argument[position] = static_cast<int>(same);
+      if (same < sources.size()) continue;
+      sources.push_back(sources_[position - 1]);
+      final_loops.accesses.push_back(read);
+    }
+  }
+  scalar_builder builder;
+  std::vector<scalar_ref> arguments;
+  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, argument));
+  scalar_program program = builder.finish(builder.inlined(root, arguments));
+  if (program.nodes.size() > limits_->program_nodes) return "the program is too long";
+  if (!program.has_rows() && final_loops.count(row) > 0) {
+    if (per_row) return "the reduction folded away";
+    std::fill(final_loops.group, final_loops.group + max_rank, outer);
+  }
+  // Number the arguments by first use, and the sources by first argument: equal regions get equal attributes.
+  std::vector<int> number(sources.size(), -1);
+  std::vector<std::size_t> used;
+  for (scalar_node& node : program.nodes) {
+    if (node.op != scalar_op::argument) continue;
+    const auto old = static_cast<std::size_t>(node.value);
+    if (number[old] < 0) {
+      number[old] = static_cast<int>(used.size());
+      used.push_back(old);
+    }
+    node.value = number[old];
+  }
+  if (used.size() > limits_->accesses) return "too many accesses";
+  nest kept{.space = final_loops.space};
+  std::copy(final_loops.group, final_loops.group + max_rank, kept.group);
+  kept.accesses = {final_loops.accesses[0]};
+  result.operands.clear();
+  for (std::size_t old : used) {
+    access read = final_loops.accesses[old + 1];
+    if (sources[old] != none) {
+      const auto found = std::find(result.operands.begin(), result.operands.end(), sources[old]);
+      read.source = static_cast<int>(found - result.operands.begin());
+      if (found == result.operands.end()) result.operands.push_back(sources[old]);
+    }
+    kept.accesses.push_back(read);
+  }
+  normalise(kept);
+  if (kept.count(row) == 0 && program.has_rows()) program = detail::without_rows(program);  // rows of one element
+  const int rows = kept.count(row);
+  result.loops.space = kept.space;
+  result.loops.row_axes = rows;
+  result.loops.per_row = per_row && rows > 0;
+  result.loops.program = std::move(program);
+  result.loops.output = kept.accesses[0];
+  result.loops.accesses.assign(kept.accesses.begin() + 1, kept.accesses.end());
+  return nullptr;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph

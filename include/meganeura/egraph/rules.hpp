@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The algebra that pays: rewrite rules over primitives, each checked by evaluation in the tests.
+#pragma once
+#include <meganeura/egraph/pattern.hpp>
+
+#include <cmath>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace rules {
+
+using namespace pattern;
+
+inline constexpr auto nonzero = [](const bindings& b) { return b.constants[0] != 0; };
+inline constexpr auto power_of_two = [](const bindings& b) {
+  int exponent = 0;
+  return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
+};
+
+// Scales move towards results: the epilogue of a product applies them for nothing.
+inline constexpr auto algebra = rule_set(
+    rewrite("divide_by_power_of_two", _x / _c, _x * (1 / _c)).exact().when(power_of_two),
+    rewrite("divide_by_constant", _x / _c, _x * (1 / _c)).reassociates().when(nonzero),
+    rewrite("one_over_sqrt", 1 / sqrt(_x), rsqrt(_x)).reassociates(),
+    rewrite("reciprocal_sqrt", reciprocal(sqrt(_x)), rsqrt(_x)).reassociates(),
+    rewrite("divide_by_sqrt", _x / sqrt(_y), _x * rsqrt(_y)).reassociates(),
+    rewrite("matmul_scale_left", matmul(_x * _c, _w), matmul(_x, _w) * _c).reassociates(),
+    rewrite("matmul_scale_right", matmul(_x, _w * _c), matmul(_x, _w) * _c).reassociates(),
+    rewrite("matmul_negate_left", matmul(-_x, _w), -matmul(_x, _w)).exact(),
+    rewrite("matmul_negate_right", matmul(_x, -_w), -matmul(_x, _w)).exact(),
+    rewrite("sum_scale", sum(_x * _c), sum(_x) * _c).reassociates(),
+    rewrite("sum_negate", sum(-_x), -sum(_x)).exact(),
+    rewrite("scale_scale", (_x * _c) * _d, _x * (_c * _d)).reassociates(),
+    rewrite("log_exp", log(exp(_x)), _x).reassociates(),
+    rewrite("log_exp_quotient", log(exp(_x) / _y), _x - log(_y)).reassociates(),
+    rewrite("exp_times_exp", exp(_x) * exp(_y), exp(_x + _y)).reassociates(),
+    rewrite("exp_over_exp", exp(_x) / exp(_y), exp(_x - _y)).reassociates(),
+    rewrite("negate_negate", -(-_x), _x).exact(),
+    rewrite("negate_subtract", -(_x - _y), _y - _x).exact(),
+    rewrite("subtract_negate", _x - (-_y), _x + _y).exact(),
+    rewrite("add_negate", _x + (-_y), _x - _y).exact(),
+    rewrite("negate_times_negate", (-_x) * (-_y), _x * _y).exact(),
+    rewrite("negate_times_constant", (-_x) * _c, _x * (-_c)).exact(),
+    rewrite("add_zero", _x + 0.0, _x).exact(),
+    rewrite("multiply_by_one", _x * 1.0, _x).exact());
+
+}  // namespace rules
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph

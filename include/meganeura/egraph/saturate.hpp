@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// Applies a rule set to fixpoint, looking only where something changed, within limits that are reported.
+#pragma once
+#include <meganeura/egraph/pattern.hpp>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+struct saturation_limits {
+  std::size_t nodes = 400'000;
+  std::size_t matches = 4'000;  // of one rule in one iteration; then it rests 1, 2, 4, ... iterations
+  int iterations = 8;
+  double milliseconds = 1'000;
+};
+
+struct saturation_report {
+  int iterations = 0;
+  std::vector<std::size_t> matches, applied;  // by rule
+  std::vector<std::string> limits;
+};
+
+namespace detail {
+
+template <class Set>
+class saturation {
+ public:
+  saturation(engine& g, const Set& set, rule_mask enabled, rule_mask first_bit, const saturation_limits& limits)
+      : g_(g), set_(set), enabled_(enabled), first_bit_(first_bit), limits_(limits) {
+    report_.matches.resize(Set::count);
+    report_.applied.resize(Set::count);
+  }
+
+  saturation_report run() {
+    for (int i = 0; i < limits_.iterations; ++i) {
+      std::vector<enode_id> dirty = g_.take_dirty(Set::depth - 1);
+      for (std::vector<enode_id>& waiting : waiting_) {
+        if (rests_until_[static_cast<std::size_t>(&waiting - waiting_.data())] > i) continue;
+        dirty.insert(dirty.end(), waiting.begin(), waiting.end());
+        waiting.clear();
+      }
+      if (dirty.empty()) return std::move(report_);
+      ++report_.iterations;
+      if (!step(dirty, i)) return std::move(report_);
+    }
+    if (!g_.take_dirty(0).empty()) limit("iterations", static_cast<double>(limits_.iterations));
+    return std::move(report_);
+  }
+
+ private:
+  void limit(const char* what, double value) {
+    report_.limits.push_back(fmt::format("saturation stopped at the limit of {} {}; what was found until then is used",
+                                         value, what));
+  }
+
+  [[nodiscard]] bool out_of_time() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count() >
+           limits_.milliseconds;
+  }
+
+  // Collects first and applies afterwards: matching walks vectors that applying grows.
+  bool step(const std::vector<enode_id>& dirty, int iteration) {
+    std::array<std::vector<bindings>, Set::count> found;
+    for (enode_id node : dirty) {
+      if (g_.node(node).dead || g_.node(node).type != dtype::f32) continue;
+      set_.for_each(Set::at[g_.node(node).symbol] & enabled_, [&](std::size_t i, const auto& rule) {
+        if (rests_until_[i] > iteration || found[i].size() >= limits_.matches) {
+          waiting_[i].push_back(node);
+          return;
+        }
+        rule.match(g_, node, [&](const bindings& b) { found[i].push_back(b); });
+      });
+    }
+    for (std::size_t i = 0; i < Set::count; ++i) {
+      report_.matches[i] += found[i].size();
+      if (found[i].size() < limits_.matches || rests_until_[i] > iteration) continue;
+      rests_until_[i] = iteration + 1 + (1 << bans_[i]++);
+      report_.limits.push_back(fmt::format("a rule reached {} matches in one iteration and rests for {}", limits_.matches,
+                                           rests_until_[i] - iteration - 1));
+    }
+    bool within = true;
+    set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
+      for (const bindings& b : found[i]) {
+        if (!within) return;
+        report_.applied[i] += rule.apply(g_, b, first_bit_ << i);
+        if (g_.node_count() > limits_.nodes) {
+          limit("nodes", static_cast<double>(limits_.nodes));
+          within = false;
+        }
+      }
+    });
+    g_.rebuild();
+    if (within && out_of_time()) {
+      limit("milliseconds", limits_.milliseconds);
+      within = false;
+    }
+    return within;
+  }
+
+  engine& g_;
+  const Set& set_;
+  rule_mask enabled_, first_bit_;
+  saturation_limits limits_;
+  saturation_report report_;
+  std::array<std::vector<enode_id>, Set::count> waiting_;
+  std::array<int, Set::count> rests_until_{};
+  std::array<int, Set::count> bans_{};
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace detail
+
+/// Rules whose bit in `enabled` (bit i: rule i) is set run until nothing changes or a limit is hit. Nodes rule i makes carry
+/// bit i of `first_bit` << i as their reason.
+template <class Set>
+saturation_report run_rules(engine& g, const Set& set, rule_mask enabled = ~rule_mask{0}, rule_mask first_bit = 1,
+                            const saturation_limits& limits = {}) {
+  return detail::saturation<Set>(g, set, enabled, first_bit, limits).run();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Values without operands: parameters, states, constants, coordinates, random numbers.
+#pragma once
+#include <meganeura/expr/expr.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// A literal as a template argument; Clang 14 takes floats only inside a class.
+struct number {
+  double value;
+  // One constructor a type: in a template argument Clang 14 refuses float -> double before a constructor.
+  constexpr number(double from) : value(from) {}
+  constexpr number(float from) : value(static_cast<double>(from)) {}
+  constexpr number(int from) : value(from) {}
+  friend constexpr bool operator==(const number&, const number&) = default;
+};
+
+constexpr typed_node constant_node(double value, dtype type) {
+  typed_node result = make_node(primitive::constant, type, interned_shape<symbolic_shape{}>);
+  result.value = value;
+  return result;
+}
+
+template <symbolic_shape Shape>
+inline constexpr bool extents_static = Shape.is_static();
+
+template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type>
+constexpr auto named_leaf() {
+  return apply<with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>)>();
+}
+
+}  // namespace detail
+
+/// A trained tensor, owned by the parameters object. Its full name is the path of the calls around it and `Name`,
+/// joined with dots. Used twice by one full name and shape it is one tensor (tied weights).
+template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
+inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
+
+/// A tensor the session keeps from step to step.
+template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
+inline constexpr auto state = detail::named_leaf<primitive::state, Name, Shape, Type>();
+
+/// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with.
+template <detail::number Value, dtype Type = dtype::f32>
+inline constexpr auto constant = detail::apply<detail::constant_node(Value.value, Type)>();
+
+/// The index along `Axis` at every element of `Shape`, as i32.
+template <symbolic_shape Shape, int Axis>
+inline constexpr auto coordinates = detail::apply<detail::make_node(
+    primitive::iota, dtype::i32, detail::interned_shape<Shape>, detail::normal_axis(Axis, Shape.rank))>();
+
+/// Random numbers of a stream: uniform in [0, 1) or normal with deviation 1; others every step. Equal nodes are one
+/// node, so two draws need two names.
+template <fixed_string Stream, symbolic_shape Shape, distribution Kind = distribution::uniform>
+inline constexpr auto random = detail::apply<detail::with_function(
+    detail::with_name(detail::make_node(primitive::random, dtype::f32, detail::interned_shape<Shape>),
+                      &detail::symbol_of<Stream>),
+    static_cast<int>(Kind))>();
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
+#pragma once
+#include <meganeura/expr/model.hpp>
+#include <meganeura/graph/graph.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Bound shape. Errors: invalid_argument when a symbol has no binding or one below 1.
+[[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
+
+/// One body after its operands are nodes; returns its result. `prefix` stands before every parameter name.
+node_id lower_body(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
+                   std::span<const binding> bindings);
+
+/// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
+/// appends the loss to it.
+/// errors: invalid_argument for a symbol without binding and for anything the graph's own checks refuse.
+template <class Model>
+node_id lower_into(graph& g, std::span<const binding> bindings) {
+  std::vector<node_id> operands;
+  for (int i = 0; i < Model::input_count; ++i) {
+    operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
+                               bound(*Model::input_types[i].shape, bindings)));
+  }
+  return lower_body(g, Model::body, "", operands, bindings);
+}
+
+/// The graph of a model alone, its result named "output".
+template <class Model>
+[[nodiscard]] graph lower(std::span<const binding> bindings) {
+  graph g;
+  g.add_output("output", lower_into<Model>(g, bindings));
+  return g;
+}
+
+template <class Model>
+[[nodiscard]] graph lower(std::initializer_list<binding> bindings = {}) {
+  return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()));
+}
+
+namespace detail {
+// scalar_function repeats the names of scalar_op up to select, in the same order; the numbers are converted by casts.
+constexpr bool scalar_tables_agree() {
+  for (int i = 0; i < scalar_function_count; ++i) {
+    if (!texts_equal(scalar_function_names[i], info(static_cast<scalar_op>(i)).name)) return false;
+  }
+  return true;
+}
+static_assert(scalar_tables_agree());
+static_assert(static_cast<int>(reduction::product) == static_cast<int>(reduce_kind::product));
+static_assert(static_cast<int>(distribution::normal) == static_cast<int>(random_attribute::normal));
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/expr/lower.ipp>
+#endif

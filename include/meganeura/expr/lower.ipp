@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// The pass from typed nodes to run-time nodes.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/expr/lower.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
+  shape result;
+  for (int i = 0; i < symbols.rank; ++i) {
+    std::int64_t extent = symbols[i].coefficient;
+    if (const symbol* name = symbols[i].name) {
+      const binding* found = nullptr;
+      for (const binding& each : bindings) {
+        if (detail::texts_equal(each.symbol, name->text)) found = &each;
+      }
+      if (!found) {
+        fail(error_category::invalid_argument,
+             "lower: the model has a symbol \"{0}\" without an extent; bind {{\"{0}\", n}}", name->text);
+      }
+      if (found->extent < 1) {
+        fail(error_category::invalid_argument, "lower: symbol \"{}\" is bound to {}; an extent is at least 1",
+             name->text, found->extent);
+      }
+      extent *= found->extent;
+    }
+    result.push_back(extent);
+  }
+  return result;
+}
+
+namespace detail {
+
+// Lowers one body; a call makes another one over the same graph.
+class body_lowering {
+ public:
+  body_lowering(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
+                std::span<const binding> bindings)
+      : graph_(g), body_(body), prefix_(prefix), arguments_(operands), bindings_(bindings) {}
+
+  node_id run() {
+    ids_.assign(static_cast<std::size_t>(body_.size), no_node);
+    for (int i = 0; i < body_.size; ++i) {
+      // A condition is never stored: the map that consumes it holds it in its scalar program.
+      if (body_.nodes[i].type != dtype::boolean) ids_[static_cast<std::size_t>(i)] = lower(body_.nodes[i]);
+    }
+    if (ids_.back() == no_node) {
+      fail(error_category::invalid_argument, "lower: a module returns a condition; return select(condition, a, b)");
+    }
+    return ids_.back();
+  }
+
+ private:
+  node_id lower(const typed_node& n) {
+    switch (n.kind) {
+      case primitive::argument:
+        return arguments_[static_cast<std::size_t>(n.count)];
+      case primitive::parameter:
+        return graph_.parameter(full_name(n), n.type, extents(n));
+      case primitive::state:
+        return graph_.state(full_name(n), n.type, extents(n));
+      case primitive::constant:
+        return graph_.constant(n.value, n.type);
+      case primitive::iota:
+        return graph_.coordinates(extents(n), n.count);
+      case primitive::random:
+        return graph_.random(full_name(n), static_cast<random_attribute::distribution_kind>(n.function), extents(n));
+      case primitive::reciprocal_count:
+        return reciprocal_count(n);
+      case primitive::map:
+        return map(n);
+      case primitive::cast:
+        return graph_.cast(operand(n, 0), n.type);
+      case primitive::reduce:
+        return graph_.reduce(static_cast<reduce_kind>(n.function), operand(n, 0), static_cast<std::uint32_t>(n.count));
+      case primitive::contract:
+        return contract(n);
+      case primitive::gather:
+        return graph_.gather(operand(n, 0), operand(n, 1), n.count);
+      case primitive::scatter_add:
+        return graph_.scatter_add(operand(n, 0), operand(n, 1), n.count, extents(n));
+      case primitive::convolution:
+        return convolution(n);
+      case primitive::window_reduce:
+        return window_reduce(n);
+      case primitive::stop_gradient:
+        return graph_.stop_gradient(operand(n, 0));
+      case primitive::call:
+      case primitive::repeat:
+        return call(n);
+      default:
+        return view(n);
+    }
+  }
+
+  node_id view(const typed_node& n) {
+    const natural* list = n.list ? n.list->values : nullptr;
+    const node_id a = operand(n, 0);
+    const auto rank = static_cast<std::size_t>(n.shape->rank);
+    switch (n.kind) {
+      case primitive::reshape:
+        return graph_.reshape(a, extents(n));
+      case primitive::expand:
+        return graph_.expand(a, extents(n));
+      case primitive::permute:
+        return graph_.permute(a, std::vector<int>(list, list + rank));
+      case primitive::slice:
+        return graph_.slice(a, list[0], list[1], list[2], list[3]);
+      case primitive::flip:
+        return graph_.flip(a, n.count);
+      case primitive::pad: {
+        const std::vector<std::int64_t> low(list, list + rank), high(list + max_rank, list + max_rank + rank);
+        return graph_.pad(a, low, high, n.value);
+      }
+      case primitive::concat: {
+        const node_id operands[] = {a, operand(n, 1)};
+        return graph_.concat(operands, n.count);
+      }
+      default:
+        fail(error_category::internal, "lower: unknown primitive {}", static_cast<int>(n.kind));
+    }
+  }
+
+  node_id reciprocal_count(const typed_node& n) {
+    const shape whole = bound(*body_.nodes[n.operand(0)].shape, bindings_);
+    double count = 1;
+    for (int i = 0; i < whole.rank; ++i) count *= n.count >> i & 1 ? static_cast<double>(whole[i]) : 1.0;
+    return graph_.constant(1.0 / count, n.type);
+  }
+
+  node_id map(const typed_node& n) {
+    scalar_builder builder;
+    std::vector<node_id> operands;
+    const shape whole = extents(n);
+    const scalar_ref result = scalar(builder, operands, n, whole);
+    return graph_.map(builder.finish(result), operands, n.type);
+  }
+
+  // The program of a map; conditions among its operands are written into it, everything else becomes an operand.
+  scalar_ref scalar(scalar_builder& builder, std::vector<node_id>& operands, const typed_node& n, const shape& whole) {
+    scalar_ref refs[3]{};
+    for (std::size_t k = 0; k < n.operand_count; ++k) {
+      const typed_node& each = body_.nodes[n.operand(static_cast<int>(k))];
+      if (each.type == dtype::boolean) {
+        refs[k] = scalar(builder, operands, each, whole);
+        continue;
+      }
+      operands.push_back(graph_.expand(operand(n, static_cast<int>(k)), whole));
+      refs[k] = builder.argument(static_cast<int>(operands.size()) - 1, each.type);
+    }
+    return builder.apply(static_cast<scalar_op>(n.function), {refs, n.operand_count});
+  }
+
+  node_id contract(const typed_node& n) {
+    contract_attribute labels;
+    for (int i = 0; i < max_rank; ++i) {
+      labels.a[i] = static_cast<std::uint8_t>(n.list->values[i]);
+      labels.b[i] = static_cast<std::uint8_t>(n.list->values[max_rank + i]);
+    }
+    labels.result_rank = n.list->values[2 * max_rank];
+    return graph_.contract(operand(n, 0), operand(n, 1), labels);
+  }
+
+  node_id convolution(const typed_node& n) {
+    const natural* list = n.list->values;
+    convolution_attribute geometry{.spatial = list[0]};
+    for (int i = 0; i < max_spatial; ++i) {
+      geometry.stride[i] = list[1 + i];
+      geometry.pad_low[i] = list[4 + i];
+      geometry.pad_high[i] = list[7 + i];
+      geometry.dilation[i] = list[10 + i];
+    }
+    geometry.groups = list[13];
+    return graph_.convolution(operand(n, 0), operand(n, 1), geometry, extents(n));
+  }
+
+  node_id window_reduce(const typed_node& n) {
+    const natural* list = n.list->values;
+    window_attribute geometry{.kind = static_cast<reduce_kind>(n.function), .spatial = list[0]};
+    for (int i = 0; i < max_spatial; ++i) {
+      geometry.window[i] = list[1 + i];
+      geometry.stride[i] = list[4 + i];
+      geometry.pad_low[i] = list[7 + i];
+      geometry.pad_high[i] = list[10 + i];
+    }
+    return graph_.window_reduce(operand(n, 0), geometry);
+  }
+
+  node_id call(const typed_node& n) {
+    std::vector<node_id> operands;
+    for (int k = 0; k < n.operand_count; ++k) operands.push_back(operand(n, k));
+    const std::string name = joined(prefix_, n.name->text);
+    for (int turn = 0; turn < n.count; ++turn) {
+      const std::string prefix = n.kind == primitive::repeat ? joined(name, std::to_string(turn)) : name;
+      operands[0] = lower_body(graph_, *n.body, prefix, operands, bindings_);
+    }
+    return operands[0];
+  }
+
+  [[nodiscard]] static std::string joined(const std::string& prefix, const std::string& name) {
+    return prefix.empty() || name.empty() ? prefix + name : prefix + '.' + name;
+  }
+  [[nodiscard]] std::string full_name(const typed_node& n) const { return joined(prefix_, n.name->text); }
+  [[nodiscard]] shape extents(const typed_node& n) const { return bound(*n.shape, bindings_); }
+  [[nodiscard]] node_id operand(const typed_node& n, int index) const {
+    const node_id id = ids_[static_cast<std::size_t>(n.operand(index))];
+    if (id == no_node) {
+      fail(error_category::invalid_argument,
+           "lower: a condition is used by something other than select; select values first, then reshape or reduce");
+    }
+    return id;
+  }
+
+  graph& graph_;
+  const module_body& body_;
+  const std::string& prefix_;
+  std::span<const node_id> arguments_;
+  std::span<const binding> bindings_;
+  std::vector<node_id> ids_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, const std::string& prefix,
+                                    std::span<const node_id> operands, std::span<const binding> bindings) {
+  return detail::body_lowering(g, body, prefix, operands, bindings).run();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+// A module with named, typed inputs: what sessions and trainers take, and the facts known while compiling.
+#pragma once
+#include <meganeura/expr/module.hpp>
+
+#include <initializer_list>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// One input of a model: the name it is bound by, its dtype and its shape.
+template <fixed_string Name, dtype Type, symbolic_shape Shape>
+struct input {
+  static constexpr const symbol& name = detail::symbol_of<Name>;
+  static constexpr detail::tensor_type type{Type, detail::interned_shape<Shape>};
+};
+
+inline constexpr int max_name_length = 128;
+
+/// A parameter or state of a model. The turns of a repeat are one leaf, with '*' for the index and `copies` turns.
+struct leaf {
+  char name[max_name_length]{};
+  std::uint64_t hash = 0;
+  primitive kind{};
+  dtype type = dtype::f32;
+  const symbolic_shape* shape = nullptr;
+  std::int64_t copies = 1;
+
+  [[nodiscard]] constexpr std::int64_t elements() const { return shape->coefficient() * copies; }
+};
+
+namespace detail {
+
+constexpr bool is_leaf(const typed_node& n) { return n.kind == primitive::parameter || n.kind == primitive::state; }
+
+constexpr int count_leaves(const module_body& body) {
+  int count = 0;
+  for (int i = 0; i < body.size; ++i) {
+    if (is_leaf(body.nodes[i])) ++count;
+    if (body.nodes[i].body) count += count_leaves(*body.nodes[i].body);
+  }
+  return count;
+}
+
+// The path of calls around a node, joined.
+struct name_path {
+  char text[max_name_length]{};
+  int length = 0;
+  std::int64_t copies = 1;
+  bool fits = true;
+
+  constexpr name_path& append(const char* part) {
+    if (*part == '\0') return *this;
+    if (length > 0) put('.');
+    for (; *part != '\0'; ++part) put(*part);
+    return *this;
+  }
+
+ private:
+  constexpr void put(char character) {
+    fits = fits && length + 1 < max_name_length;
+    if (fits) text[length++] = character;
+  }
+};
+
+template <int Capacity>
+struct leaf_table {
+  leaf leaves[Capacity > 0 ? Capacity : 1]{};
+  int size = 0;
+  bool names_fit = true;
+  int conflict = -1;  // a leaf whose name is used with another kind, dtype or shape
+
+  constexpr void add(const module_body& body, const name_path& prefix) {
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      if (is_leaf(n)) add(n, name_path(prefix).append(n.name->text));
+      if (!n.body) continue;
+      name_path inner = name_path(prefix).append(n.name->text);
+      if (n.kind == primitive::repeat) {
+        inner.append("*");
+        inner.copies *= n.count;
+      }
+      add(*n.body, inner);
+    }
+  }
+
+ private:
+  constexpr void add(const typed_node& n, const name_path& full) {
+    std::uint64_t hash = 14695981039346656037u;  // FNV-1a: most names differ, comparing texts would cost steps
+    for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
+    names_fit = names_fit && full.fits;
+    for (int i = 0; i < size; ++i) {
+      if (leaves[i].hash != hash || !texts_equal(leaves[i].name, full.text)) continue;
+      if (leaves[i].kind != n.kind || leaves[i].type != n.type || leaves[i].shape != n.shape) conflict = i;
+      return;
+    }
+    leaf& added = leaves[size++];
+    for (int i = 0; i < full.length; ++i) added.name[i] = full.text[i];
+    added.hash = hash;
+    added.kind = n.kind;
+    added.type = n.type;
+    added.shape = n.shape;
+    added.copies = full.copies;
+  }
+};
+
+template <const module_body& Body>
+consteval auto collect_leaves() {
+  leaf_table<count_leaves(Body)> table;
+  table.add(Body, name_path{});
+  return table;
+}
+
+// The name as a template argument, so that the compiler's message spells it.
+struct leaf_name {
+  char text[max_name_length]{};
+};
+template <leaf_name Name, bool Unique>
+inline constexpr bool one_shape_a_name = Unique;
+
+template <class Table>
+constexpr leaf_name conflicting_name(const Table& table) {
+  leaf_name name;
+  for (int i = 0; table.conflict >= 0 && i < max_name_length; ++i) name.text[i] = table.leaves[table.conflict].name[i];
+  return name;
+}
+
+constexpr std::int64_t bound_extent(const dim& extent, const binding* begin, const binding* end) {
+  if (extent.is_static()) return extent.coefficient;
+  for (; begin != end; ++begin) {
+    if (texts_equal(begin->symbol, extent.name->text)) return extent.coefficient * begin->extent;
+  }
+  throw "meganeura: flops: a symbol of the model has no binding";  // stops constant evaluation with this line
+}
+
+struct flop_counter {
+  const binding* begin;
+  const binding* end;
+
+  constexpr double elements(const symbolic_shape& shape) const {
+    double product = 1;
+    for (int i = 0; i < shape.rank; ++i) product *= static_cast<double>(bound_extent(shape[i], begin, end));
+    return product;
+  }
+
+  constexpr double of(const module_body& body) const {
+    double total = 0;
+    for (int i = 0; i < body.size; ++i) total += of(body, body.nodes[i]);
+    return total;
+  }
+
+ private:
+  constexpr double of(const module_body& body, const typed_node& n) const {
+    const auto operand = [&](int index) -> const symbolic_shape& { return *body.nodes[n.operand(index)].shape; };
+    switch (n.kind) {
+      case primitive::call:
+      case primitive::repeat:
+        return n.count * of(*n.body);
+      case primitive::map:
+      case primitive::cast:
+        return elements(*n.shape);
+      case primitive::reduce:
+        return elements(operand(0));
+      case primitive::contract:
+        return 2 * elements(*n.shape) * summed(*n.list, operand(0));
+      case primitive::convolution:
+        return 2 * elements(*n.shape) * elements(operand(1)) / static_cast<double>(operand(1)[0].coefficient);
+      default:
+        return 0;
+    }
+  }
+
+  // Product of the extents that a contraction sums over: labels at or past the result's rank.
+  constexpr double summed(const integer_list& labels, const symbolic_shape& a) const {
+    double product = 1;
+    for (int i = 0; i < a.rank; ++i) {
+      if (labels.values[i] >= labels.values[2 * max_rank]) {
+        product *= static_cast<double>(bound_extent(a[i], begin, end));
+      }
+    }
+    return product;
+  }
+};
+
+}  // namespace detail
+
+/// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
+/// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes.
+template <class Module, class... Inputs>
+struct model {
+  static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
+  static constexpr const auto& graph = detail::body_graph<Module, Inputs::type...>;
+  static constexpr const symbolic_shape& output = *body.root().shape;
+  static constexpr dtype output_type = body.root().type;
+
+  static constexpr int input_count = sizeof...(Inputs);
+  static constexpr const symbol* input_names[sizeof...(Inputs)]{&Inputs::name...};
+  static constexpr detail::tensor_type input_types[sizeof...(Inputs)]{Inputs::type...};
+
+  /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter and state.
+  static constexpr auto leaves = detail::collect_leaves<detail::body_of<Module, Inputs::type...>>();
+  static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
+  static_assert(detail::one_shape_a_name < detail::conflicting_name(leaves), leaves.conflict<0>,
+                "meganeura: model: one name, two shapes; a parameter used twice must have one shape and dtype");
+
+  /// Trained elements, tied weights once.
+  static constexpr std::int64_t parameter_count = [] {
+    std::int64_t total = 0;
+    for (int i = 0; i < leaves.size; ++i) {
+      total += leaves.leaves[i].kind == primitive::parameter ? leaves.leaves[i].elements() : 0;
+    }
+    return total;
+  }();
+
+  /// Floating-point operations of one forward pass: 2 a multiply-add, 1 an element of everything else.
+  [[nodiscard]] static constexpr double flops(std::initializer_list<binding> bindings = {}) {
+    return detail::flop_counter{bindings.begin(), bindings.end()}.of(body);
+  }
+
+  /// Position of the input of that name, -1 if there is none.
+  [[nodiscard]] static constexpr int input_index(const char* name) {
+    for (int i = 0; i < input_count; ++i) {
+      if (detail::texts_equal(input_names[i]->text, name)) return i;
+    }
+    return -1;
+  }
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr dtype dtype_of = dtype::boolean;  // no tensor holds this type
+template <>
+inline constexpr dtype dtype_of<float> = dtype::f32;
+template <>
+inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
+
+template <fixed_string Name, bool Found>
+inline constexpr bool input_known = Found;
+
+}  // namespace detail
+
+/// Data for the input `Name`: what sessions and trainers take. Holds no data itself; the range must outlive the call.
+template <fixed_string Name, class T>
+struct bound_input {
+  static constexpr const char* name = detail::symbol_of<Name>.text;
+  const T* data;
+  std::size_t size;
+};
+
+/// bind<"image">(pixels): any contiguous range of float, int or unsigned.
+template <fixed_string Name, class Range>
+[[nodiscard]] constexpr auto bind(const Range& range) {
+  using element = std::remove_cvref_t<decltype(*range.data())>;
+  static_assert(detail::dtype_of<element> != dtype::boolean,
+                "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
+  return bound_input<Name, element>{range.data(), range.size()};
+}
+
+/// Whether a model takes this binding; the errors are static_asserts here, in the call that binds.
+template <class Model, fixed_string Name, class T>
+constexpr int checked_input_index(const bound_input<Name, T>&) {
+  constexpr int index = Model::input_index(detail::symbol_of<Name>.text);
+  static_assert(detail::input_known<Name, (index >= 0)>,
+                "meganeura: bind<name>(range): the model has no input of that name");
+  static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_types[index < 0 ? 0 : index].type>,
+                "meganeura: bind<name>(range): the input has another dtype");
+  return index < 0 ? 0 : index;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

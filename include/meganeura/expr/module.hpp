@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// Named modules, the unit of typing: a body is traced once for each list of operand types and then one node wherever it
+// is called.
+#pragma once
+#include <meganeura/expr/map.hpp>
+
+#include <utility>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+struct tensor_type {
+  dtype type;
+  const symbolic_shape* shape;
+  friend constexpr bool operator==(const tensor_type&, const tensor_type&) = default;
+};
+
+template <tensor_type Type, int Index>
+inline constexpr auto placeholder = apply<make_node(primitive::argument, Type.type, Type.shape, Index)>();
+
+template <class Graph>
+constexpr bool holds_whole_body(const Graph& graph) {
+  for (const typed_node& each : graph.nodes) {
+    if (each.kind == primitive::argument && each.count == too_large) return false;
+  }
+  return true;
+}
+
+template <class Module, bool Fits>
+inline constexpr bool body_fits = Fits;
+
+template <class Module, tensor_type... Operands, int... Indices>
+consteval auto trace(std::integer_sequence<int, Indices...>) {
+  using result = decltype(Module::forward(placeholder<Operands, Indices>...));
+  static_assert(value<result>, "meganeura: forward(x): a module must return a value");
+  static_assert(
+      body_fits<Module, holds_whole_body(result::graph)>,
+      "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module and call it");
+  return result::graph;
+}
+
+// Traced once, whatever the number of calls. Symbols are named by the module and its operand types, not by a whole
+// graph.
+template <class Module, tensor_type... Operands>
+inline constexpr auto body_graph = trace<Module, Operands...>(std::make_integer_sequence<int, sizeof...(Operands)>{});
+template <class Module, tensor_type... Operands>
+inline constexpr module_body body_of{body_graph<Module, Operands...>.nodes, body_graph<Module, Operands...>.size};
+
+template <auto Graph>
+inline constexpr tensor_type type_of{Graph.root().type, Graph.root().shape};
+
+constexpr typed_node call_node(primitive kind, const module_body* body, const symbol* name, int count) {
+  typed_node result = with_name(make_node(kind, body->root().type, body->root().shape, count), name);
+  result.body = body;
+  return result;
+}
+
+template <auto... Graphs>
+inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) && ... && true);
+
+}  // namespace detail
+
+/// Module::forward(operands...) as one node; `Name` stands before the names of its parameters, "" adds nothing. A
+/// module is a struct with `static constexpr auto forward(value auto...)`.
+template <fixed_string Name, class Module, auto... Graphs>
+[[nodiscard]] constexpr auto call(expr<Graphs>...) {
+  static_assert(sizeof...(Graphs) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
+  static_assert(detail::no_conditions<Graphs...>,
+                "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");
+  return detail::apply<detail::call_node(primitive::call, &detail::body_of<Module, detail::type_of<Graphs>...>,
+                                         &detail::symbol_of<Name>, 1),
+                       Graphs...>();
+}
+
+/// Module applied `Count` times, each result the first operand of the next; further operands go to all alike.
+/// Parameters of turn i are named "Name.i.": typed once, run `Count` times.
+/// errors: "the module must return what it takes".
+template <fixed_string Name, int Count, class Module, auto First, auto... Others>
+[[nodiscard]] constexpr auto repeat(expr<First> x, expr<Others>...) {
+  static_assert(Count >= 1, "meganeura: repeat<name, count, module>(x): count must be at least 1");
+  constexpr detail::tensor_type result{
+      detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>.root().type,
+      detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>.root().shape};
+  constexpr bool closed = result == detail::type_of<First>;
+  static_assert(closed, "meganeura: repeat<name, count, module>(x): the module must return what it takes");
+  if constexpr (closed) {
+    return detail::apply<detail::call_node(primitive::repeat,
+                                           &detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>,
+                                           &detail::symbol_of<Name>, Count),
+                         First, Others...>();
+  } else {
+    return x;
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

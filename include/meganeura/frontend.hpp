@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
+#pragma once
+#include <meganeura/expr/model.hpp>
+#include <meganeura/nn/activation.hpp>
+#include <meganeura/nn/attention.hpp>
+#include <meganeura/nn/conv.hpp>
+#include <meganeura/nn/dropout.hpp>
+#include <meganeura/nn/embedding.hpp>
+#include <meganeura/nn/linear.hpp>
+#include <meganeura/nn/norm.hpp>
+#include <meganeura/nn/softmax.hpp>
+#include <meganeura/ops/contract.hpp>
+#include <meganeura/ops/elementwise.hpp>
+#include <meganeura/ops/gather.hpp>
+#include <meganeura/ops/loss.hpp>
+#include <meganeura/ops/reduce.hpp>
+#include <meganeura/ops/view.hpp>
+#include <meganeura/ops/window.hpp>

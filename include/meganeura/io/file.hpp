@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Files: read whole, mapped read-only, written so that a reader never sees half of one; and the sentence for a bad one.
+#pragma once
+#include <meganeura/core/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// Throws the one sentence for a file that is not what it should be: "FILE: at byte OFFSET: expected X, found Y".
+[[noreturn]] inline void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
+                                  std::string_view found) {
+  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", name, offset, expected, found);
+}
+
+/// The whole file.
+/// errors: `io` when it cannot be opened or read.
+[[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path);
+
+/// Writes the pieces one after another into a temporary file beside `path`, flushes it to the disk and renames it, so
+/// that `path` holds either what it held before or all of the new content.
+/// errors: `io`; the temporary file is then removed.
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
+
+/// A file mapped for reading. Pages arrive when touched, so opening a large checkpoint costs nothing.
+class mapped_file {
+ public:
+  /// errors: `io` when it cannot be opened or mapped.
+  explicit mapped_file(const std::string& path);
+  mapped_file(mapped_file&& other) noexcept;
+  mapped_file& operator=(mapped_file&& other) noexcept;
+  mapped_file(const mapped_file&) = delete;
+  mapped_file& operator=(const mapped_file&) = delete;
+  ~mapped_file();
+
+  /// Valid while this object, or the one it was moved to, lives.
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/io/file.ipp>
+#endif

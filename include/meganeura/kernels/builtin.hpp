@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
+#pragma once
+#include <meganeura/core/dtype.hpp>
+#include <meganeura/graph/attribute.hpp>
+#include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/target.hpp>
+
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Operands data, indices (i32). Indices out of range read the last element.
+[[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type, const target& on);
+
+/// Operands indices (i32), updates. Deterministic: every element adds its updates in their order; no atomics.
+[[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
+                                               const target& on);
+
+/// Bindings: the result (f32), step_values.
+[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+
+/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat arrays of
+/// `count` f32.
+[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on);
+
+/// Binding: the result, `count` words.
+[[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/kernels/builtin.ipp>
+#endif

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
+#pragma once
+#include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/target.hpp>
+#include <meganeura/spirv/kernel.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One axis of a group, strides in elements. A group lists its axes from the outermost; a stride that has no meaning
+/// there (stride_b of an m axis, stride_out of a k axis) stays 0. Stride 0 of an operand repeats it.
+struct matmul_axis {
+  std::uint32_t extent = 1;
+  std::uint32_t stride_a = 0, stride_b = 0, stride_out = 0;
+};
+
+/// Where an element of the result stands: row-major indices over the axes of each group, and its offset in the result.
+struct matmul_point {
+  spirv::u32 batch, m, n, offset;
+};
+
+/// What is stored for the finished sum of products.
+using matmul_epilogue = std::function<spirv::f32(const spirv::f32& sum, const matmul_point& point)>;
+
+/// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
+struct matmul_problem {
+  std::string name = "matmul_f32";
+  std::vector<matmul_axis> batch, m, n, k;
+  std::uint32_t offset_a = 0, offset_b = 0, offset_out = 0;  // elements
+  /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings
+  /// 2, 3, ..., and returns the function to apply. Empty: the sum itself.
+  std::function<matmul_epilogue(spirv::kernel&)> epilogue;
+};
+
+[[nodiscard]] std::uint64_t extent_of(const std::vector<matmul_axis>& group);
+
+enum class matmul_tier : std::uint8_t {
+  simple,    // one result an invocation
+  tiled,     // tiles through workgroup memory, 4x4 to 8x8 results an invocation
+  registers  // no workgroup memory: for software rasterisers, where a barrier costs more than a cached load
+};
+
+/// How a product is computed. Not every field matters to every tier.
+struct matmul_schedule {
+  matmul_tier tier = matmul_tier::simple;
+  std::uint32_t tile_m = 64, tile_n = 64, tile_k = 16;  // results of a workgroup (tiled); tile_k is one slice's share
+  std::uint32_t thread_m = 4, thread_n = 4;             // results of an invocation, multiples of 4
+  std::uint32_t slices = 1;                             // ways K is shared out inside a workgroup
+  std::uint32_t buffers = 1;                            // of workgroup memory: 1 or 2
+  bool texels = false;                                  // registers: a and b are uniform texel buffers
+
+  [[nodiscard]] std::uint32_t invocations() const {
+    return tier == matmul_tier::tiled       ? tile_m / thread_m * (tile_n / thread_n) * slices
+           : tier == matmul_tier::registers ? 8
+                                            : 64;
+  }
+  static constexpr std::uint32_t exchanged_results = 16;  // of an invocation, when slices are added up
+  /// 16-byte padding of every row keeps transposing stores off a single bank.
+  [[nodiscard]] std::uint32_t shared_bytes() const {
+    if (tier != matmul_tier::tiled) return 0;
+    const std::uint32_t staged = 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
+    return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
+  }
+  [[nodiscard]] std::string label() const;
+};
+
+/// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
+/// a multiple of 4, and its other strides and its offset are such multiples.
+[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem);
+
+/// errors: invalid_argument for a schedule that does not fit the problem or itself.
+[[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                          const target& device = {});
+
+/// The schedule that measurements favour for this device and problem, within the device's limits.
+[[nodiscard]] matmul_schedule choose_matmul(const target& device, const matmul_problem& problem);
+
+/// Every schedule worth measuring for this problem, the chosen one first.
+[[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem);
+
+namespace detail {
+
+struct strided_axis {
+  std::uint32_t extent = 1, stride = 0;
+};
+using strided_axes = std::vector<strided_axis>;
+
+/// The axes of one operand, merged where an outer stride is the inner stride times its extent; never empty.
+[[nodiscard]] strided_axes collapse(const std::vector<matmul_axis>& group, std::uint32_t matmul_axis::*stride);
+/// The element offset of the flat index `flat` over `axes`.
+[[nodiscard]] spirv::u32 offset_of(const strided_axes& axes, const spirv::u32& flat);
+
+/// One operand seen by a tile loader; rows are m for a and n for b.
+struct matmul_operand {
+  strided_axes batch, rows, k;
+  std::uint32_t offset = 0;
+  std::uint32_t row_count = 1, k_count = 1;
+  bool along_k = true;      // neighbouring loads go along k, else along rows
+  std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
+};
+[[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
+
+struct matmul_result {
+  strided_axes batch, m, n;
+  std::uint32_t width = 1;  // 4: groups of four along n are contiguous and aligned
+};
+[[nodiscard]] matmul_result plan_result(const matmul_problem& problem);
+
+struct tile_position {
+  spirv::u32 batch, tile_m, tile_n;
+};
+/// Spreads tiles over the grid: batches outermost, inside one the tiles in stripes of 8 rows so that neighbours share
+/// operands in cache. Returns false as `inside` where the grid was rounded up.
+[[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
+[[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
+[[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
+
+[[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device);
+[[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                                const target& device);
+[[nodiscard]] kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                                   const target& device);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/kernels/matmul.ipp>
+#include <meganeura/kernels/matmul_registers.ipp>
+#include <meganeura/kernels/matmul_tiled.ipp>
+#endif

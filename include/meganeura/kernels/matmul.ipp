@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+// Definitions of matmul.hpp shared by its tiers: planning of operands, the simple tier and the choice of a schedule.
+#pragma once
+#include <meganeura/kernels/matmul.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+MEGANEURA_INLINE std::uint64_t extent_of(const std::vector<matmul_axis>& group) {
+  std::uint64_t product = 1;
+  for (const matmul_axis& axis : group) product *= axis.extent;
+  return product;
+}
+
+MEGANEURA_INLINE std::string matmul_schedule::label() const {
+  if (tier == matmul_tier::simple) return "simple";
+  if (tier == matmul_tier::registers)
+    return fmt::format("registers {}x{}{}", thread_m, thread_n, texels ? " texels" : "");
+  return fmt::format("tiled {}x{}x{} {}x{} slices {} buffers {}", tile_m, tile_n, tile_k, thread_m, thread_n, slices,
+                     buffers);
+}
+
+namespace detail {
+
+MEGANEURA_INLINE strided_axes collapse(const std::vector<matmul_axis>& group, std::uint32_t matmul_axis::*stride) {
+  strided_axes merged;
+  for (const matmul_axis& axis : group) {
+    if (axis.extent == 1) continue;
+    if (!merged.empty() && merged.back().stride == axis.*stride * axis.extent) {
+      merged.back() = {merged.back().extent * axis.extent, axis.*stride};
+      continue;
+    }
+    merged.push_back({axis.extent, axis.*stride});
+  }
+  if (merged.empty()) merged.push_back({});
+  return merged;
+}
+
+MEGANEURA_INLINE spirv::u32 offset_of(const strided_axes& axes, const spirv::u32& flat) {
+  spirv::u32 rest = flat;
+  spirv::u32 sum = 0;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    sum = sum + (i == 0 ? rest : rest % axes[i].extent) * axes[i].stride;
+    if (i != 0) rest = rest / axes[i].extent;
+  }
+  return sum;
+}
+
+// Groups of four along the last axis of `along` are one aligned 16-byte load.
+[[nodiscard]] inline bool reads_fours(const strided_axes& along, std::initializer_list<const strided_axes*> others,
+                                      std::uint32_t offset) {
+  if (along.back().stride != 1 || along.back().extent % 4 != 0 || offset % 4 != 0) return false;
+  for (std::size_t i = 0; i + 1 < along.size(); ++i) {
+    if (along[i].stride % 4 != 0) return false;
+  }
+  for (const strided_axes* each : others) {
+    for (const strided_axis& axis : *each) {
+      if (axis.stride % 4 != 0) return false;
+    }
+  }
+  return true;
+}
+
+MEGANEURA_INLINE matmul_operand plan_operand(const matmul_problem& problem, bool is_a) {
+  const auto stride = is_a ? &matmul_axis::stride_a : &matmul_axis::stride_b;
+  const auto& rows = is_a ? problem.m : problem.n;
+  matmul_operand plan{collapse(problem.batch, stride), collapse(rows, stride), collapse(problem.k, stride)};
+  plan.offset = is_a ? problem.offset_a : problem.offset_b;
+  plan.row_count = static_cast<std::uint32_t>(extent_of(rows));
+  plan.k_count = static_cast<std::uint32_t>(extent_of(problem.k));
+  const bool fours_along_k = reads_fours(plan.k, {&plan.rows, &plan.batch}, plan.offset);
+  const bool fours_along_rows = reads_fours(plan.rows, {&plan.k, &plan.batch}, plan.offset);
+  plan.along_k = fours_along_k || (!fours_along_rows && plan.k.back().stride == 1);
+  plan.width = fours_along_k || fours_along_rows ? 4 : 1;
+  return plan;
+}
+
+MEGANEURA_INLINE matmul_result plan_result(const matmul_problem& problem) {
+  constexpr auto stride = &matmul_axis::stride_out;
+  matmul_result plan{collapse(problem.batch, stride), collapse(problem.m, stride), collapse(problem.n, stride)};
+  plan.width = reads_fours(plan.n, {&plan.m, &plan.batch}, problem.offset_out) ? 4 : 1;
+  return plan;
+}
+
+MEGANEURA_INLINE tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n) {
+  const spirv::u32 batch = linear / (tiles_m * tiles_n);
+  const spirv::u32 tile = linear % (tiles_m * tiles_n);
+  constexpr std::uint32_t stripe = 8;
+  if (tiles_m == 1 || tiles_n == 1) return {batch, tile / tiles_n, tile % tiles_n};
+  const spirv::u32 first = tile / (stripe * tiles_n) * stripe;
+  const spirv::u32 inside = tile % (stripe * tiles_n);
+  if (tiles_m % stripe == 0) return {batch, first + inside % stripe, inside / stripe};
+  const spirv::u32 height = min(spirv::u32(tiles_m) - first, spirv::u32(stripe));
+  return {batch, first + inside % height, inside / height};
+}
+
+MEGANEURA_INLINE std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device) {
+  const std::uint64_t across = std::min<std::uint64_t>(count, device.max_groups[0]);
+  const std::uint64_t down = (count + across - 1) / across;
+  if (down > device.max_groups[1])
+    fail(error_category::unsupported, "a product of {} workgroups was asked for; the device launches {} x {}", count,
+         device.max_groups[0], device.max_groups[1]);
+  return {static_cast<std::uint32_t>(across), static_cast<std::uint32_t>(down), 1};
+}
+
+MEGANEURA_INLINE spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups) {
+  return groups[1] == 1 ? k.workgroup_id(0) : k.workgroup_id(1) * groups[0] + k.workgroup_id(0);
+}
+
+// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
+template <class Body>
+void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {
+  if (count == launched) return static_cast<void>(body());
+  k.if_(linear < static_cast<std::uint32_t>(count), std::forward<Body>(body));
+}
+
+[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
+  return static_cast<std::uint32_t>((value + by - 1) / by);
+}
+
+[[nodiscard]] inline matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
+  if (problem.epilogue) return problem.epilogue(k);
+  return [](const spirv::f32& sum, const matmul_point&) { return sum; };
+}
+
+[[nodiscard]] inline std::string describe(const matmul_problem& problem) {
+  const std::uint64_t batch = extent_of(problem.batch);
+  const std::string size = fmt::format("{}x{}x{}", extent_of(problem.m), extent_of(problem.n), extent_of(problem.k));
+  return batch == 1 ? fmt::format("{} {}", problem.name, size) : fmt::format("{} {}x{}", problem.name, batch, size);
+}
+
+MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device) {
+  using namespace spirv;
+  const matmul_operand a_plan = plan_operand(problem, true);
+  const matmul_operand b_plan = plan_operand(problem, false);
+  const matmul_result out_plan = plan_result(problem);
+  kernel k(describe(problem), {64, 1, 1});
+  const auto a = k.storage_buffer<f32>("a");
+  const auto b = k.storage_buffer<f32>("b");
+  const matmul_epilogue epilogue = bind_epilogue(problem, k);
+  const auto out = k.storage_buffer<f32>("out", access::write);
+
+  const std::uint64_t results = extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n);
+  const auto groups = spread_groups(divide_up(results, 64), device);
+  const u32 linear = linear_group(k, groups) * 64 + k.local_index();
+  if_inside(k, linear, results, std::uint64_t{groups[0]} * groups[1] * 64, [&] {
+    const u32 n = linear % b_plan.row_count;
+    const u32 m = linear / b_plan.row_count % a_plan.row_count;
+    const u32 batch = linear / (b_plan.row_count * a_plan.row_count);
+    const u32 a_base = offset_of(a_plan.batch, batch) + offset_of(a_plan.rows, m) + a_plan.offset;
+    const u32 b_base = offset_of(b_plan.batch, batch) + offset_of(b_plan.rows, n) + b_plan.offset;
+    const auto sum = k.variable<f32>(0.0f);
+    k.for_(a_plan.k_count, [&](u32 i) {
+      sum = fma(a.load(a_base + offset_of(a_plan.k, i)), b.load(b_base + offset_of(b_plan.k, i)), sum.load());
+    });
+    const u32 offset =
+        offset_of(out_plan.batch, batch) + offset_of(out_plan.m, m) + offset_of(out_plan.n, n) + problem.offset_out;
+    out[offset] = epilogue(sum.load(), {batch, m, n, offset});
+  });
+  return {k.finish(), groups};
+}
+
+[[nodiscard]] inline bool runs_here(const matmul_schedule& schedule, const target& device) {
+  return schedule.shared_bytes() <= device.max_shared_bytes && schedule.invocations() <= device.max_invocations;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem) {
+  return detail::plan_operand(problem, true).width == 4 && detail::plan_operand(problem, false).width == 4;
+}
+
+MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                             const target& device) {
+  for (const auto* group : {&problem.batch, &problem.m, &problem.n, &problem.k}) {
+    const std::uint64_t extent = extent_of(*group);
+    if (extent == 0 || extent > 0x7fffffffu)
+      fail(error_category::invalid_argument, "a matrix product over an axis group of {} elements was asked for",
+           extent);
+  }
+  if (!detail::runs_here(schedule, device)) {
+    fail(error_category::unsupported,
+         "schedule '{}' needs {} bytes of workgroup memory and {} invocations; the device has {} and {}",
+         schedule.label(), schedule.shared_bytes(), schedule.invocations(), device.max_shared_bytes,
+         device.max_invocations);
+  }
+  switch (schedule.tier) {
+    case matmul_tier::simple:
+      return detail::make_simple_matmul(problem, device);
+    case matmul_tier::tiled:
+      return detail::make_tiled_matmul(problem, schedule, device);
+    case matmul_tier::registers:
+      break;
+  }
+  return detail::make_register_matmul(problem, schedule, device);
+}
+
+namespace detail {
+
+// What a schedule wastes and costs on a GPU, in arbitrary units of time: waves of workgroups times the work of one.
+[[nodiscard]] inline double estimated_cost(const matmul_schedule& s, const target& device, double batch, double m,
+                                           double n, double k) {
+  const double tiles = batch * std::ceil(m / s.tile_m) * std::ceil(n / s.tile_n);
+  const double resident =
+      std::max(1.0, std::floor(512.0 / s.invocations()));  // workgroups a multiprocessor works on at once
+  const double waves = std::ceil(tiles / (device.compute_units * resident));
+  const double steps = std::ceil(k / (s.tile_k * s.slices));
+  // Per step: multiply-adds of the resident invocations, loads from workgroup memory (fewer results an invocation, more
+  // loads each), and a fixed latency of a barrier and a trip to memory.
+  const double per_k = s.thread_m * s.thread_n + 3.0 * (s.thread_m + s.thread_n);
+  const double occupied = std::min(resident, std::max(1.0, tiles / device.compute_units));
+  const double arithmetic = steps * s.tile_k * per_k * s.invocations() * occupied / 128.0;
+  return waves * (arithmetic + steps * 700.0 + (s.slices > 1 ? 900.0 : 300.0));
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem) {
+  std::vector<matmul_schedule> found;
+  if (device.prefers_texel_buffers) {
+    const bool texels = matmul_fits_texels(problem);
+    const bool tall = extent_of(problem.m) > 8;
+    for (const std::uint32_t rows : {tall ? 16u : 8u, tall ? 8u : 4u}) {
+      found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, texels});
+      if (texels) found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, false});
+    }
+    return found;
+  }
+  const auto add = [&](std::uint32_t m, std::uint32_t n, std::uint32_t k, std::uint32_t tm, std::uint32_t tn,
+                       std::uint32_t slices, std::uint32_t buffers) {
+    const matmul_schedule candidate{matmul_tier::tiled, m, n, k, tm, tn, slices, buffers, false};
+    if (detail::runs_here(candidate, device)) found.push_back(candidate);
+  };
+  add(128, 128, 8, 8, 8, 1, 2);
+  add(128, 128, 16, 8, 8, 1, 2);
+  add(64, 128, 16, 8, 8, 1, 2);
+  add(64, 64, 16, 8, 8, 1, 2);
+  add(64, 64, 16, 8, 8, 2, 2);
+  add(64, 64, 8, 8, 8, 4, 1);
+  add(64, 64, 16, 4, 4, 1, 2);
+  add(64, 64, 8, 4, 4, 2, 2);
+  add(64, 32, 8, 4, 4, 2, 2);
+  add(32, 32, 8, 4, 4, 4, 2);
+  add(32, 32, 16, 4, 4, 4, 1);
+  add(32, 32, 16, 4, 4, 8, 1);
+  add(16, 32, 16, 4, 4, 8, 1);
+  add(16, 16, 4, 4, 4, 8, 1);
+  add(16, 16, 8, 4, 4, 8, 2);
+  add(16, 16, 8, 4, 4, 16, 1);
+  add(16, 16, 16, 4, 4, 16, 1);
+  add(8, 8, 4, 4, 4, 8, 1);
+  add(8, 8, 4, 4, 4, 32, 1);
+  add(8, 8, 8, 4, 4, 32, 1);
+  const double batch = static_cast<double>(extent_of(problem.batch));
+  const double m = static_cast<double>(extent_of(problem.m));
+  const double n = static_cast<double>(extent_of(problem.n));
+  const double k = static_cast<double>(extent_of(problem.k));
+  std::stable_sort(found.begin(), found.end(), [&](const matmul_schedule& x, const matmul_schedule& y) {
+    return detail::estimated_cost(x, device, batch, m, n, k) < detail::estimated_cost(y, device, batch, m, n, k);
+  });
+  if (found.empty()) found.push_back({});
+  return found;
+}
+
+MEGANEURA_INLINE matmul_schedule choose_matmul(const target& device, const matmul_problem& problem) {
+  return matmul_candidates(device, problem).front();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// From a matmul node of the implementation graph to its kernel.
+#pragma once
+#include <meganeura/graph/attribute.hpp>
+#include <meganeura/kernels/matmul.hpp>
+
+#include <span>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// The node as the matmul generator takes it; `types` are the operands', epilogue operands from position 2 on.
+/// errors: unsupported for products of other types than f32; internal for a bounded access in the epilogue.
+[[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types, dtype result);
+
+/// With the schedule that suits the device.
+[[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
+                                          const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/kernels/matmul_node.ipp>
+#endif

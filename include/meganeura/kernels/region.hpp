@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
+#pragma once
+#include <meganeura/core/dtype.hpp>
+#include <meganeura/graph/attribute.hpp>
+#include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/target.hpp>
+
+#include <span>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One dispatch that evaluates `region` over operands of the given types.
+[[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
+                                          const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/kernels/region.ipp>
+#endif

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: MIT
+// Definitions for kernels/region.hpp: the mapping of a nest onto invocations, and the passes over a row.
+#pragma once
+#include <meganeura/kernels/region.hpp>
+#include <meganeura/kernels/tensor_access.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+[[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+[[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
+  return static_cast<std::uint32_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(x, 1))));
+}
+
+[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types) {
+  std::vector<bound_tensor> operands;
+  operands.reserve(types.size());
+  for (std::size_t i = 0; i < types.size(); ++i) operands.emplace_back(owner, types[i], fmt::format("operand{}", i));
+  return operands;
+}
+
+[[nodiscard]] inline int store_width(const loop_nest& nest, int axis) {
+  return axis >= 0 && nest.output.strides[axis] == 1 && vectorises(nest, nest.output, axis) ? 4 : 1;
+}
+
+// Enough workgroups to fill the device before they grow.
+[[nodiscard]] inline std::uint32_t pointwise_group(std::int64_t items, const target& on) {
+  const std::uint32_t wanted = on.prefers_texel_buffers || items >= 256 * 4 * std::int64_t{on.compute_units} ? 256 : 64;
+  return std::min(wanted, on.max_invocations);
+}
+
+inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar_program& program,
+                       std::span<const bound_tensor> operands, const bound_tensor& result, const coordinates& at,
+                       int vector_axis) {
+  const scalar_value value = emit(owner, program, [&](int k) {
+    return load(owner, nest, nest.accesses[static_cast<std::size_t>(k)], operands, at, vector_axis);
+  });
+  store(nest, result, value, at, vector_axis);
+}
+
+/// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is cut
+/// into whole groups and up to three single elements, which one more invocation does.
+[[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
+                                                    dtype result_type, const target& on) {
+  const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
+  const int last = nest.rank - 1;
+  loop_nest groups = nest;
+  const std::int64_t tail = nest.rank == 1 && nest.extents[0] >= 1024 ? nest.extents[0] % 4 : 0;
+  if (tail != 0) groups.extents[0] -= tail;
+  const int axis = store_width(groups, last) == 4 ? last : -1;
+  if (axis >= 0) groups.extents[last] /= 4;
+  const std::int64_t items = groups.count(0, nest.rank);
+  const std::int64_t invocations = items + (axis >= 0 && tail != 0 ? 1 : 0);
+  const std::uint32_t size = pointwise_group(items, on);
+  const flat_grid grid = make_flat_grid(ceil_div(invocations, size), on);
+  spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
+  const std::vector<bound_tensor> operands = bind_operands(owner, types);
+  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1);
+
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  const auto whole = [&] {
+    coordinates at;
+    decode(groups, position, 0, nest.rank, at);
+    loop_nest aligned = groups;
+    if (axis >= 0) {
+      at[static_cast<std::size_t>(last)] = at[static_cast<std::size_t>(last)] * 4u;
+      aligned.extents[last] *= 4;
+    }
+    emit_point(owner, aligned, region.program, operands, result, at, axis);
+  };
+  const auto single = [&] {
+    for (std::int64_t i = 0; i < tail; ++i) {
+      const coordinates at{spirv::u32(nest.extents[0] - tail + i)};
+      emit_point(owner, nest, region.program, operands, result, at, -1);
+    }
+  };
+  const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * size;
+  const spirv::boolean in_range = launched == items ? spirv::boolean(true) : position < spirv::u32(items);
+  owner.if_(in_range, whole, [&] {
+    if (axis >= 0 && tail != 0) owner.if_(position == spirv::u32(items), single);
+  });
+  return {owner.finish(), grid.groups};
+}
+
+// ---- rows ------------------------------------------------------------------------------------------------------------
+
+/// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
+struct row_mapping {
+  enum style_kind : std::uint8_t {
+    cluster,    // lanes neighbours inside a subgroup: shuffles, no shared memory
+    workgroup,  // the whole workgroup is one row: subgroups, then one trip through shared memory
+    columns     // neighbours hold neighbouring rows, lanes lie across: a tree in shared memory
+  };
+  style_kind style = cluster;
+  std::uint32_t lanes = 1, rows = 1;
+  int vector_axis = -1;
+  std::int64_t row_items = 0;    // steps along one row, in vectors where vector_axis is a row axis
+  std::int64_t outer_items = 0;  // rows, or groups of four rows
+  int unrolled = 1;              // steps an invocation keeps in registers, or takes at once in a loop
+};
+
+[[nodiscard]] inline bool varies_along_row(const loop_nest& nest, const index_map& each) {
+  for (int axis = nest.outer_axes(); axis < nest.rank; ++axis) {
+    if (!is_uniform(each, axis)) return true;
+  }
+  return false;
+}
+
+/// The access with most elements decides the order in which a row reduced to one value is walked.
+[[nodiscard]] inline int reading_guide(const region_attribute& region) {
+  int guide = -1;
+  std::int64_t most = 0;
+  for (std::size_t k = 0; k < region.accesses.size(); ++k) {
+    const index_map& each = region.accesses[k];
+    if (each.source == index_map::index_source) continue;
+    std::int64_t elements = 1;
+    for (int axis = 0; axis < region.space.rank; ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
+    if (elements > most) most = elements, guide = static_cast<int>(k);
+  }
+  return guide;
+}
+
+inline void map_columns(row_mapping& map, std::int64_t length, const target& on) {
+  map.style = row_mapping::columns;
+  const bool software = on.prefers_texel_buffers;
+  const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
+  std::uint32_t threads = software ? on.subgroup_size : std::min(256u, on.max_invocations);
+  map.rows = software ? threads : 32 / width;
+  // Too few workgroups: narrow them to one memory sector and put more invocations on each column.
+  if (!software && ceil_div(map.outer_items, map.rows) < on.compute_units) {
+    map.rows = 8 / width;
+    threads = std::min(std::bit_floor(on.max_invocations), 1024u);
+  }
+  map.rows = std::min(map.rows, ceil_power(map.outer_items));
+  map.lanes = std::min(threads / map.rows, ceil_power(ceil_div(length, 4)));
+  if (software && map.lanes == 1) map.rows = std::min(64u, ceil_power(map.outer_items));
+}
+
+inline void map_rows(row_mapping& map, const target& on) {
+  const std::uint32_t subgroup = on.subgroup_size;
+  const bool shuffles = on.subgroup_arithmetic;
+  const bool many_rows = map.outer_items >= std::int64_t{on.compute_units} * 8;
+  const bool is_short = map.row_items <= subgroup || (many_rows && map.row_items <= 4 * std::int64_t{subgroup});
+  if (on.prefers_texel_buffers || (shuffles && is_short)) {
+    map.lanes = std::min(subgroup, ceil_power(on.prefers_texel_buffers ? map.row_items : ceil_div(map.row_items, 2)));
+    // In software a workgroup costs more than a subgroup; with long rows that no longer counts.
+    const std::uint32_t size = on.prefers_texel_buffers ? (map.row_items > 64 ? subgroup : 64) : 128;
+    map.rows = std::max(1u, std::min(std::max(size, subgroup), on.max_invocations) / map.lanes);
+    return;
+  }
+  map.style = row_mapping::workgroup;
+  const bool few_rows = map.outer_items < 2 * std::int64_t{on.compute_units};
+  const std::uint32_t most = std::min(few_rows ? 1024u : 256u, std::bit_floor(on.max_invocations));
+  map.lanes = std::clamp(ceil_power(ceil_div(map.row_items, 4)), std::min(std::max(64u, subgroup), most), most);
+}
+
+[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const target& on) {
+  row_mapping map;
+  const index_map& leader = guide < 0 ? nest.output : nest.accesses[static_cast<std::size_t>(guide)];
+  const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
+  const int last_outer = nest.outer_axes() - 1;
+  const bool along = last_row >= 0 && leader.strides[last_row] == 1;
+  const bool across = last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
+  const int candidate = along ? last_row : across ? last_outer : -1;
+  if (candidate >= 0 && vectorises(nest, leader, candidate)) map.vector_axis = candidate;
+  const std::int64_t length = nest.count(nest.outer_axes(), nest.rank);
+  map.row_items = map.vector_axis >= 0 && along ? length / 4 : length;
+  map.outer_items = nest.count(0, nest.outer_axes()) / (map.vector_axis >= 0 && across ? 4 : 1);
+  across ? map_columns(map, length, on) : map_rows(map, on);
+  const auto varying = std::count_if(nest.accesses.begin(), nest.accesses.end(),
+                                     [&](const index_map& each) { return varies_along_row(nest, each); });
+  const int room = (on.prefers_texel_buffers ? 16 : 32) / (map.vector_axis >= 0 ? 4 : 1);
+  map.unrolled = std::clamp(room / std::max(1, static_cast<int>(varying)), 1, on.prefers_texel_buffers ? 4 : 8);
+  return map;
+}
+
+/// Writes the body of a rows kernel. Reductions that do not depend on each other share a pass; a value that is the same all
+/// along the row is computed once, between passes. A short row is written out without a loop: the kernel language reuses
+/// equal computations, so its elements stay in registers from pass to pass.
+class row_emitter {
+ public:
+  row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
+              std::span<const bound_tensor> operands, const target& on)
+      : owner_(owner), nest_(nest), map_(map), program_(program), operands_(operands), on_(on) {
+    analyse();
+  }
+
+  void run(const flat_grid& grid, const bound_tensor& result, bool per_row) {
+    place(grid);
+    for (int level = 1; level <= levels_; ++level) {
+      emit_uniform(level - 1);
+      reduce(level);
+    }
+    emit_uniform(levels_);
+    per_row ? store_row(result) : store_elements(result);
+  }
+
+ private:
+  using memo = std::vector<std::optional<scalar_value>>;
+  struct node_facts {
+    int level = 0;         // how many reductions, one after the other, stand below
+    bool uniform = false;  // the same all along the row
+  };
+
+  void analyse() {
+    for (const scalar_node& node : program_.nodes) {
+      node_facts facts{0, true};
+      if (node.op == scalar_op::argument) {
+        facts.uniform = !varies_along_row(nest_, nest_.accesses[static_cast<std::size_t>(node.value)]);
+      }
+      for (int i = 0; i < info(node.op).arity; ++i) {
+        facts.level = std::max(facts.level, facts_[node.operands[i]].level);
+        facts.uniform = facts.uniform && facts_[node.operands[i]].uniform;
+      }
+      if (is_row_reduction(node.op)) facts = {facts.level + 1, true};
+      levels_ = std::max(levels_, facts.level);
+      facts_.push_back(facts);
+    }
+    row_values_.resize(program_.nodes.size());
+  }
+
+  // Which row this invocation works on and which lane of it it is.
+  void place(const flat_grid& grid) {
+    spirv::u32 row;
+    if (map_.style == row_mapping::workgroup) {
+      lane_ = owner_.local_id(0);
+      row = grid.position(owner_);
+    } else if (map_.style == row_mapping::columns) {
+      // One axis only: a software device fills its subgroups along x alone.
+      lane_ = owner_.local_id(0) / map_.rows;
+      column_ = owner_.local_id(0) % map_.rows;
+      row = grid.position(owner_) * map_.rows + column_;
+    } else {
+      const bool alone = map_.lanes == 1;
+      const spirv::u32 index = alone ? owner_.local_id(0) : owner_.subgroup_id() * on_.subgroup_size + owner_.subgroup_lane();
+      lane_ = index % map_.lanes;
+      row = grid.position(owner_) * map_.rows + index / map_.lanes;
+    }
+    const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * map_.rows;
+    row_exists_ = launched == map_.outer_items ? spirv::boolean(true) : row < spirv::u32(map_.outer_items);
+    if (launched != map_.outer_items) row = min(row, spirv::u32(map_.outer_items - 1));  // all stay for the subgroup's sake
+    loop_nest outer = nest_;
+    const int last = nest_.outer_axes() - 1;
+    const bool grouped_rows = map_.vector_axis >= 0 && map_.vector_axis == last;
+    if (grouped_rows) outer.extents[last] /= 4;
+    decode(outer, row, 0, nest_.outer_axes(), row_at_);
+    if (grouped_rows) row_at_[static_cast<std::size_t>(last)] = row_at_[static_cast<std::size_t>(last)] * 4u;
+  }
+
+  [[nodiscard]] bool along_row() const { return map_.vector_axis >= nest_.outer_axes(); }
+
+  [[nodiscard]] coordinates element_at(const spirv::u32& item) const {
+    coordinates at = row_at_;
+    loop_nest row = nest_;
+    const auto last = static_cast<std::size_t>(nest_.rank - 1);
+    if (along_row()) row.extents[last] /= 4;
+    decode(row, item, nest_.outer_axes(), nest_.rank, at);
+    if (along_row()) at[last] = at[last] * 4u;
+    return at;
+  }
+
+  [[nodiscard]] scalar_value evaluate_node(scalar_ref ref, const coordinates& at, memo& known) {
+    if (row_values_[ref]) return *row_values_[ref];
+    if (known[ref]) return *known[ref];
+    const scalar_node& node = program_.nodes[ref];
+    scalar_value value;
+    if (node.op == scalar_op::argument) {
+      value = load(owner_, nest_, nest_.accesses[static_cast<std::size_t>(node.value)], operands_, at, map_.vector_axis);
+    } else if (node.op == scalar_op::constant) {
+      value = literal(node.type, node.value);
+    } else {
+      scalar_value operands[3];
+      const int arity = info(node.op).arity;
+      for (int i = 0; i < arity; ++i) operands[i] = evaluate_node(node.operands[i], at, known);
+      value = emit(owner_, node, {operands, static_cast<std::size_t>(arity)});
+    }
+    known[ref] = value;
+    return value;
+  }
+
+  void emit_uniform(int level) {
+    memo known(program_.nodes.size());
+    for (std::size_t ref = 0; ref < program_.nodes.size(); ++ref) {
+      if (!facts_[ref].uniform || facts_[ref].level > level || row_values_[ref]) continue;
+      row_values_[ref] = evaluate_node(static_cast<scalar_ref>(ref), row_at_, known);
+    }
+  }
+
+  // Calls body(item, exists) for this lane's items: all written out if few, else a loop and a written-out rest.
+  template <class Body>
+  void for_items(Body&& body) {
+    const std::int64_t steps = ceil_div(map_.row_items, map_.lanes);
+    const std::int64_t at_once = map_.unrolled;
+    const std::int64_t rounds = steps <= at_once ? 0 : map_.row_items / (map_.lanes * at_once);
+    const auto stride = static_cast<std::uint32_t>(map_.lanes * at_once);
+    owner_.for_(0u, spirv::u32(rounds), 1u, [&](const spirv::u32& round) {
+      for (std::uint32_t i = 0; i < at_once; ++i) {
+        body(round * stride + (lane_ + i * map_.lanes), spirv::boolean(true));
+      }
+    });
+    for (std::int64_t first = rounds * stride; first < map_.row_items; first += map_.lanes) {
+      const spirv::u32 item = lane_ + spirv::u32(first);
+      const bool all = first + map_.lanes <= map_.row_items;
+      const spirv::u32 last(map_.row_items - 1);
+      body(all ? item : min(item, last), all ? spirv::boolean(true) : item <= last);
+    }
+  }
+
+  struct accumulator {
+    scalar_ref ref = 0;
+    spirv::detail::place_reference place{};
+    scalar_value start{};
+    std::optional<scalar_value> value{};  // while no loop is open
+  };
+
+  void reduce(int level) {
+    const std::int64_t steps = ceil_div(map_.row_items, map_.lanes);
+    const bool loops = steps > map_.unrolled;
+    const int width = map_.vector_axis >= 0 ? 4 : 1;
+    std::vector<accumulator> sums;
+    for (std::size_t ref = 0; ref < program_.nodes.size(); ++ref) {
+      const scalar_node& node = program_.nodes[ref];
+      if (!is_row_reduction(node.op) || facts_[ref].level != level) continue;
+      accumulator sum{.ref = static_cast<scalar_ref>(ref), .start = widened(identity(node.op, node.type), width)};
+      if (loops) {
+        sum.place = owner_.declare_variable(value_type(node.type, width));
+        spirv::detail::store(sum.place, sum.start);
+      }
+      sums.push_back(sum);
+    }
+    for_items([&](const spirv::u32& item, const spirv::boolean& exists) {
+      const coordinates at = element_at(item);
+      memo known(program_.nodes.size());
+      for (accumulator& sum : sums) {
+        const scalar_node& node = program_.nodes[sum.ref];
+        scalar_value term = widened(evaluate_node(node.operands[0], at, known), width);
+        term = spirv::detail::select(widened(exists, width), term, sum.start);
+        if (loops) {
+          spirv::detail::store(sum.place, combine(owner_, node.op, spirv::detail::load(sum.place), term));
+        } else {
+          sum.value = sum.value ? combine(owner_, node.op, *sum.value, term) : term;
+        }
+      }
+    });
+    for (accumulator& sum : sums) {
+      if (loops) sum.value = spirv::detail::load(sum.place);
+      if (along_row()) sum.value = folded(program_.nodes[sum.ref].op, *sum.value);
+    }
+    share(sums);
+    for (const accumulator& sum : sums) row_values_[sum.ref] = *sum.value;
+  }
+
+  [[nodiscard]] scalar_value folded(scalar_op how, const scalar_value& four) {
+    return combine(owner_, how, combine(owner_, how, component(four, 0), component(four, 1)),
+                   combine(owner_, how, component(four, 2), component(four, 3)));
+  }
+
+  // Afterwards every lane holds the result of the whole row.
+  void share(std::vector<accumulator>& sums) {
+    if (map_.lanes == 1) return;
+    const std::uint32_t threads = map_.lanes * map_.rows;
+    if (map_.style == row_mapping::cluster || (map_.style == row_mapping::columns && threads == on_.subgroup_size && on_.subgroup_arithmetic)) {
+      for (accumulator& sum : sums) *sum.value = shuffled(program_.nodes[sum.ref].op, *sum.value);
+    } else if (map_.style == row_mapping::workgroup && on_.subgroup_arithmetic) {
+      share_between_subgroups(sums);
+    } else {
+      share_by_tree(sums);
+    }
+  }
+
+  [[nodiscard]] scalar_value shuffled(scalar_op how, scalar_value value) {
+    const bool whole = map_.style == row_mapping::cluster && map_.lanes == on_.subgroup_size;
+    if (whole && !on_.prefers_texel_buffers) return subgroup_total(how, value);
+    const std::uint32_t step = map_.style == row_mapping::columns ? map_.rows : 1;
+    for (std::uint32_t mask = map_.lanes / 2; mask > 0; mask /= 2) {
+      std::array<scalar_value, 4> parts;
+      for (int i = 0; i < value.type.components; ++i) {
+        parts[static_cast<std::size_t>(i)] = owner_.subgroup_move(spirv::op::group_non_uniform_shuffle_xor, component(value, i), spirv::u32(mask * step));
+      }
+      value = combine(owner_, how, value, value.type.components == 1 ? parts[0] : grouped(owner_, parts));
+    }
+    return value;
+  }
+
+  [[nodiscard]] scalar_value subgroup_total(scalar_op how, const scalar_value& value) {
+    const spirv::reduction kind = how == scalar_op::row_sum   ? spirv::reduction::add
+                                  : how == scalar_op::row_max ? spirv::reduction::maximum
+                                  : how == scalar_op::row_min ? spirv::reduction::minimum
+                                                              : spirv::reduction::multiply;
+    return owner_.subgroup_arithmetic(kind, value);
+  }
+
+  // Each reduction has its own few words of shared memory, so one barrier is enough.
+  void share_between_subgroups(std::vector<accumulator>& sums) {
+    const std::uint32_t partials = map_.lanes / on_.subgroup_size;
+    for (accumulator& sum : sums) *sum.value = subgroup_total(program_.nodes[sum.ref].op, *sum.value);
+    if (partials == 1) return;
+    std::vector<spirv::detail::memory_object> slots;
+    for (const accumulator& sum : sums) {
+      slots.push_back(owner_.declare_array(sum.value->type, spirv::storage_class::workgroup, partials));
+    }
+    owner_.if_(owner_.subgroup_lane() == 0u, [&] {
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        spirv::detail::store(spirv::detail::locate(slots[i], owner_.subgroup_id()), *sums[i].value);
+      }
+    });
+    owner_.barrier();
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i].value.reset();
+      for (std::uint32_t part = 0; part < partials; ++part) {
+        const scalar_value term = spirv::detail::load(spirv::detail::locate(slots[i], spirv::u32(part)));
+        sums[i].value = sums[i].value ? combine(owner_, program_.nodes[sums[i].ref].op, *sums[i].value, term) : term;
+      }
+    }
+  }
+
+  void share_by_tree(std::vector<accumulator>& sums) {
+    const std::uint32_t threads = map_.lanes * map_.rows;
+    const spirv::u32 own = lane_ * map_.rows + column_;
+    for (accumulator& sum : sums) {
+      const scalar_op how = program_.nodes[sum.ref].op;
+      const auto slot = shared_array(sum.value->type, threads);
+      const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(slot, index); };
+      spirv::detail::store(at(own), *sum.value);
+      owner_.barrier();
+      for (std::uint32_t half = map_.lanes / 2; half > 0; half /= 2) {
+        owner_.if_(lane_ < half, [&] {
+          const scalar_value other = spirv::detail::load(at(own + half * map_.rows));
+          spirv::detail::store(at(own), combine(owner_, how, spirv::detail::load(at(own)), other));
+        });
+        owner_.barrier();
+      }
+      sum.value = spirv::detail::load(at(column_));
+      owner_.barrier();  // the array is used again
+    }
+  }
+
+  [[nodiscard]] spirv::detail::memory_object shared_array(spirv::data_type type, std::uint32_t length) {
+    for (const auto& known : shared_) {
+      if (known.type == type) return known;
+    }
+    shared_.push_back(owner_.declare_array(type, spirv::storage_class::workgroup, length));
+    return shared_.back();
+  }
+
+  void store_row(const bound_tensor& result) {
+    memo known(program_.nodes.size());
+    const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), row_at_, known);
+    const spirv::boolean mine = map_.lanes == 1 ? row_exists_ : (row_exists_ && lane_ == 0u);
+    owner_.if_(mine, [&] { store(nest_, result, value, row_at_, map_.vector_axis); });
+  }
+
+  void store_elements(const bound_tensor& result) {
+    for_items([&](const spirv::u32& item, const spirv::boolean& exists) {
+      const coordinates at = element_at(item);
+      memo known(program_.nodes.size());
+      const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), at, known);
+      owner_.if_(exists && row_exists_, [&] { store(nest_, result, value, at, map_.vector_axis); });
+    });
+  }
+
+  spirv::kernel& owner_;
+  const loop_nest& nest_;
+  const row_mapping& map_;
+  const scalar_program& program_;
+  std::span<const bound_tensor> operands_;
+  const target& on_;
+  std::vector<node_facts> facts_;
+  int levels_ = 0;
+  memo row_values_;
+  spirv::u32 lane_, column_;
+  spirv::boolean row_exists_{true};
+  coordinates row_at_;
+  std::vector<spirv::detail::memory_object> shared_;
+};
+
+[[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
+                                               dtype result_type, const target& on) {
+  const int guide = region.per_row ? reading_guide(region) : -1;
+  const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
+  const row_mapping map = make_row_mapping(nest, guide, on);
+  const flat_grid grid = make_flat_grid(ceil_div(map.outer_items, map.rows), on);
+  spirv::kernel owner(fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
+                      {map.lanes * map.rows, 1, 1});
+  if (map.lanes > 1 && on.subgroup_arithmetic) owner.require_subgroup_size(on.subgroup_size);
+  const std::vector<bound_tensor> operands = bind_operands(owner, types);
+  const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis));
+  row_emitter(owner, nest, map, region.program, operands, on).run(grid, result, region.per_row);
+  return {owner.finish(), grid.groups};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
+                                             const target& on) {
+  const bool rows = region.per_row || region.program.has_rows();
+  return rows ? detail::make_rows(region, operands, result, on) : detail::make_pointwise(region, operands, result, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// Definitions for kernels/scalar_emit.hpp.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/kernels/scalar_emit.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components, bool stored) {
+  constexpr spirv::scalar_kind kinds[] = {spirv::scalar_kind::f32, spirv::scalar_kind::f16, spirv::scalar_kind::i32,
+                                          spirv::scalar_kind::u32, spirv::scalar_kind::boolean};
+  const dtype kept = stored ? type : compute_type(type);
+  return {kinds[static_cast<int>(kept)], static_cast<std::uint8_t>(components)};
+}
+
+MEGANEURA_INLINE scalar_value literal(dtype type, double value) {
+  scalar_value result;
+  result.type = value_type(type);
+  switch (compute_type(type)) {
+    case dtype::boolean: result.bits = value != 0 ? 1u : 0u; break;
+    case dtype::i32:
+    case dtype::u32:
+      // Beyond the type's range: the nearest number it has for i32, modulo 2^32 for u32, as C++ converts an int64.
+      result.bits = type == dtype::u32 ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
+                                       : static_cast<std::uint32_t>(static_cast<std::int32_t>(
+                                             std::clamp(value, -2147483648.0, 2147483647.0)));
+      break;
+    default: result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  }
+  return result;
+}
+
+MEGANEURA_INLINE std::optional<double> literal_value(const scalar_value& value) {
+  if (!value.is_literal()) return {};
+  if (value.type.is_float()) return static_cast<double>(std::bit_cast<float>(value.bits));
+  if (value.type.kind == spirv::scalar_kind::i32) return static_cast<double>(static_cast<std::int32_t>(value.bits));
+  return static_cast<double>(value.bits);
+}
+
+MEGANEURA_INLINE scalar_value widened(const scalar_value& value, int components) {
+  if (value.type.components == components) return value;
+  return spirv::detail::splat({value.type.kind, static_cast<std::uint8_t>(components)}, value);
+}
+
+MEGANEURA_INLINE scalar_value component(const scalar_value& value, int index) {
+  return value.type.components == 1 ? value : spirv::detail::extract(value, static_cast<std::uint32_t>(index));
+}
+
+MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts) {
+  const spirv::data_type type{parts[0].type.kind, 4};
+  spirv::words ids;
+  bool repeated = true;
+  for (const scalar_value& part : parts) {
+    repeated = repeated && part.is_literal() && part.bits == parts[0].bits;
+    ids.push_back(owner.use(part));
+  }
+  if (repeated) return widened(parts[0], 4);
+  return owner.wrap(type, owner.builder().emit_pure(spirv::op::composite_construct, owner.builder().type(type), ids));
+}
+
+MEGANEURA_INLINE scalar_value converted(const scalar_value& value, spirv::data_type to) {
+  to.components = value.type.components;
+  return spirv::detail::convert(to, value);
+}
+
+namespace detail {
+
+using spirv::detail::binary_op;
+using spirv::detail::comparison;
+
+[[nodiscard]] inline scalar_value float_like(const scalar_value& value, float number) {
+  scalar_value result;
+  result.type = value.type;
+  result.bits = std::bit_cast<std::uint32_t>(number);
+  return result;
+}
+
+// a^n by squaring: exact where the products are, and right for negative a.
+[[nodiscard]] inline scalar_value emit_integer_power(const scalar_value& a, int exponent) {
+  int left = std::abs(exponent);
+  scalar_value square = a, result = float_like(a, 1.0f);
+  for (; left != 0; left >>= 1) {
+    if (left & 1) result = spirv::detail::binary(binary_op::multiply, result, square);
+    if (left > 1) square = spirv::detail::binary(binary_op::multiply, square, square);
+  }
+  return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
+}
+
+// GLSL leaves 0^0 and 0^negative open, and a < 0; scalar.hpp does not.
+[[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
+  using namespace spirv::detail;
+  const std::optional<double> exponent = literal_value(b);
+  if (exponent && *exponent == std::trunc(*exponent) && std::fabs(*exponent) <= 64) {
+    return emit_integer_power(a, static_cast<int>(*exponent));
+  }
+  if (exponent && *exponent == 0.5) return math(spirv::glsl::sqrt, a.type, {a});
+  if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
+  const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
+  const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
+  const scalar_value at_zero = spirv::detail::select(compare(comparison::less, b, zero), infinity, zero);
+  scalar_value result = math(spirv::glsl::pow, a.type, {a, b});
+  result = spirv::detail::select(compare(comparison::equal, a, zero), at_zero, result);
+  result = spirv::detail::select(compare(comparison::equal, b, zero), one, result);
+  const bool odd_constant = exponent && *exponent == std::trunc(*exponent);  // beyond 64 in magnitude
+  if (odd_constant) {
+    const scalar_value magnitude = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
+    const bool odd = std::fmod(std::fabs(*exponent), 2.0) == 1.0;
+    const scalar_value mirrored = odd ? spirv::detail::negate(magnitude) : magnitude;
+    return spirv::detail::select(compare(comparison::less, a, zero), mirrored, result);
+  }
+  const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
+  return spirv::detail::select(compare(comparison::less, a, zero), nan, result);
+}
+
+[[nodiscard]] inline scalar_value emit_extremum(const scalar_value& a, const scalar_value& b, bool maximum) {
+  if (a.type.is_float()) return spirv::detail::math(maximum ? spirv::glsl::n_max : spirv::glsl::n_min, a.type, {a, b});
+  return spirv::detail::binary(maximum ? binary_op::maximum : binary_op::minimum, a, b);
+}
+
+[[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node, const scalar_value& a) {
+  std::array<scalar_value, 4> parts;
+  for (int i = 0; i < 4; ++i) {
+    const scalar_value part = component(a, i);
+    parts[static_cast<std::size_t>(i)] = emit(owner, node, {&part, 1});
+  }
+  return grouped(owner, parts);
+}
+
+[[nodiscard]] inline scalar_value emit_unary(spirv::kernel& owner, const scalar_node& node, const scalar_value& a) {
+  using namespace spirv::detail;
+  const bool real = a.type.is_float();
+  const auto function = [&](spirv::glsl code) { return math(code, a.type, {a}); };
+  switch (node.op) {
+    case scalar_op::negate: return negate(a);
+    case scalar_op::abs: return a.type.kind == spirv::scalar_kind::u32 ? a : function(real ? spirv::glsl::f_abs : spirv::glsl::s_abs);
+    case scalar_op::sign:
+      if (a.type.kind == spirv::scalar_kind::u32) {
+        return spirv::detail::convert(a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
+      }
+      return function(real ? spirv::glsl::f_sign : spirv::glsl::s_sign);
+    case scalar_op::reciprocal: return binary(binary_op::divide, float_like(a, 1.0f), a);
+    case scalar_op::sqrt: return function(spirv::glsl::sqrt);
+    case scalar_op::rsqrt: return function(spirv::glsl::inverse_sqrt);
+    case scalar_op::exp: return function(spirv::glsl::exp);
+    case scalar_op::log: return function(spirv::glsl::log);
+    case scalar_op::sin:
+    case scalar_op::cos:
+      if (a.type.components > 1) return emit_by_component(owner, node, a);
+      return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
+    case scalar_op::tanh: return accurate_tanh(a);
+    case scalar_op::floor: return function(spirv::glsl::floor);
+    case scalar_op::ceil: return function(spirv::glsl::ceil);
+    case scalar_op::round: return function(spirv::glsl::round_even);
+    case scalar_op::logical_not: return logical_not(a);
+    case scalar_op::convert: return converted(a, value_type(node.type));
+    default: fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
+  }
+}
+
+[[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
+  using namespace spirv::detail;
+  switch (kind) {
+    case scalar_op::add: return binary(binary_op::add, a, b);
+    case scalar_op::subtract: return binary(binary_op::subtract, a, b);
+    case scalar_op::multiply: return binary(binary_op::multiply, a, b);
+    case scalar_op::divide: return binary(binary_op::divide, a, b);
+    case scalar_op::power: return emit_power(a, b);
+    case scalar_op::minimum: return emit_extremum(a, b, false);
+    case scalar_op::maximum: return emit_extremum(a, b, true);
+    case scalar_op::less: return compare(comparison::less, a, b);
+    case scalar_op::less_equal: return compare(comparison::less_equal, a, b);
+    case scalar_op::equal: return compare(comparison::equal, a, b);
+    case scalar_op::logical_and: return logical(spirv::op::logical_and, a, b);
+    case scalar_op::logical_or: return logical(spirv::op::logical_or, a, b);
+    default: fail(error_category::internal, "scalar {} has no binary instruction", info(kind).name);
+  }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node, std::span<const scalar_value> operands) {
+  int width = 1;
+  bool literals = true;
+  for (const scalar_value& each : operands) {
+    width = std::max(width, static_cast<int>(each.type.components));
+    literals = literals && each.is_literal();
+  }
+  double numbers[3]{};
+  scalar_value wide[3];
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    wide[i] = widened(operands[i], width);
+    if (literals) numbers[i] = *literal_value(operands[i]);
+  }
+  if (literals) return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
+  if (node.op == scalar_op::select) return spirv::detail::select(wide[0], wide[1], wide[2]);
+  return operands.size() == 1 ? detail::emit_unary(owner, node, wide[0]) : detail::emit_binary(node.op, wide[0], wide[1]);
+}
+
+MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a, const scalar_value& b) {
+  const scalar_op step = reduction == scalar_op::row_sum   ? scalar_op::add
+                         : reduction == scalar_op::row_max ? scalar_op::maximum
+                         : reduction == scalar_op::row_min ? scalar_op::minimum
+                                                           : scalar_op::multiply;
+  const scalar_value operands[] = {a, b};
+  const dtype type = a.type.is_float() ? dtype::f32 : a.type.kind == spirv::scalar_kind::u32 ? dtype::u32 : dtype::i32;
+  return emit(owner, {.op = step, .type = type}, operands);
+}
+
+MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
+  if (reduction == scalar_op::row_sum) return literal(type, 0);
+  if (reduction == scalar_op::row_product) return literal(type, 1);
+  const bool is_max = reduction == scalar_op::row_max;
+  if (is_float(type)) return literal(type, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  if (type == dtype::u32) return literal(type, is_max ? 0.0 : 4294967295.0);
+  return literal(type, is_max ? -2147483648.0 : 2147483647.0);
+}
+
+MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,
+                                   const std::function<scalar_value(int)>& argument) {
+  std::vector<scalar_value> values;
+  values.reserve(program.nodes.size());
+  for (const scalar_node& node : program.nodes) {
+    if (node.op == scalar_op::argument) {
+      values.push_back(argument(static_cast<int>(node.value)));
+    } else if (node.op == scalar_op::constant) {
+      values.push_back(literal(node.type, node.value));
+    } else {
+      scalar_value operands[3];
+      const int arity = info(node.op).arity;
+      for (int i = 0; i < arity; ++i) operands[i] = values[node.operands[i]];
+      values.push_back(emit(owner, node, {operands, static_cast<std::size_t>(arity)}));
+    }
+  }
+  return values.back();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels

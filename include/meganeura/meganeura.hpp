@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Everything: models, training, inference, data. `frontend.hpp` is the part that only types models.
+#pragma once
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/log.hpp>
+#include <meganeura/data/mnist.hpp>
+#include <meganeura/frontend.hpp>
+#include <meganeura/graph/graph.hpp>
+#include <meganeura/io/safetensors.hpp>
+#include <meganeura/models/smollm2.hpp>
+#include <meganeura/runtime/device.hpp>
+#include <meganeura/runtime/parameters.hpp>
+#include <meganeura/runtime/progress.hpp>
+#include <meganeura/runtime/session.hpp>
+#include <meganeura/runtime/trainer.hpp>

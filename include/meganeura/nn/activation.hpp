@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Activations, each an unnamed module so that it costs its caller one node.
+#pragma once
+#include <meganeura/expr/module.hpp>
+#include <meganeura/ops/elementwise.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// max(x, 0).
+template <auto A>
+[[nodiscard]] constexpr auto relu(expr<A> x) {
+  return maximum(x, constant<0.0f>);
+}
+
+namespace modules {
+
+struct sigmoid {
+  static constexpr auto forward(value auto x) {
+    // Below -80 exp(-x) nears the end of f32 and the gradient would be 0 * inf.
+    return reciprocal(exp(-maximum(x, constant<-80.0f>)) + constant<1.0f>);
+  }
+};
+
+struct silu {
+  static constexpr auto forward(value auto x) { return x * call<"", sigmoid>(x); }
+};
+
+struct gelu {
+  static constexpr auto forward(value auto x) {
+    constexpr auto scale = constant<0.7978845608028654>;  // sqrt(2 / pi)
+    return x * (tanh((x + x * x * x * constant<0.044715>)*scale) + constant<1.0f>)*constant<0.5f>;
+  }
+};
+
+}  // namespace modules
+
+/// 1 / (1 + exp(-x)).
+template <auto A>
+[[nodiscard]] constexpr auto sigmoid(expr<A> x) {
+  return call<"", modules::sigmoid>(x);
+}
+
+/// x sigmoid(x), also called swish. source: arXiv 1702.03118.
+template <auto A>
+[[nodiscard]] constexpr auto silu(expr<A> x) {
+  return call<"", modules::silu>(x);
+}
+
+/// The tanh form of GELU: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). source: arXiv 1606.08415, section 2.
+template <auto A>
+[[nodiscard]] constexpr auto gelu(expr<A> x) {
+  return call<"", modules::gelu>(x);
+}
+
+/// silu(gate) up, the gated unit of Llama. source: arXiv 2002.05202.
+template <auto A, auto B>
+[[nodiscard]] constexpr auto swiglu(expr<A> gate, expr<B> up) {
+  return silu(gate) * up;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

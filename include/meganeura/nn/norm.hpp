@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Normalisation over the last axis.
+#pragma once
+#include <meganeura/expr/module.hpp>
+#include <meganeura/ops/reduce.hpp>
+#include <meganeura/ops/view.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct norm_options {
+  float epsilon = 1e-5f;
+  friend constexpr bool operator==(const norm_options&, const norm_options&) = default;
+};
+
+namespace modules {
+
+/// Parameter "weight" [width].
+template <norm_options Options>
+struct rms_norm {
+  static constexpr auto forward(value auto x) {
+    using input = decltype(x);
+    auto scale = rsqrt(mean<-1>(x * x) + constant<Options.epsilon>);
+    return x * unsqueeze<-1>(scale) * parameter<"weight", dims<input::shape.last()>, input::element_type>;
+  }
+};
+
+/// Parameters "weight" and "bias" [width].
+template <norm_options Options>
+struct layer_norm {
+  static constexpr auto forward(value auto x) {
+    using input = decltype(x);
+    constexpr symbolic_shape width = dims<input::shape.last()>;
+    auto centred = x - unsqueeze<-1>(mean<-1>(x));
+    auto scale = rsqrt(mean<-1>(centred * centred) + constant<Options.epsilon>);
+    return centred * unsqueeze<-1>(scale) * parameter<"weight", width, input::element_type> +
+           parameter<"bias", width, input::element_type>;
+  }
+};
+
+}  // namespace modules
+
+/// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. source: arXiv 1910.07467.
+template <fixed_string Name, norm_options Options = norm_options{}, auto A>
+[[nodiscard]] constexpr auto rms_norm(expr<A> x) {
+  static_assert(A.root().shape->rank >= 1 && A.root().shape->last().is_static(),
+                "meganeura: rms_norm<name>(x): the last extent of x must be a number, not a symbol");
+  return call<Name, modules::rms_norm<Options>>(x);
+}
+
+/// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. source: arXiv 1607.06450.
+template <fixed_string Name, norm_options Options = norm_options{}, auto A>
+[[nodiscard]] constexpr auto layer_norm(expr<A> x) {
+  static_assert(A.root().shape->rank >= 1 && A.root().shape->last().is_static(),
+                "meganeura: layer_norm<name>(x): the last extent of x must be a number, not a symbol");
+  return call<Name, modules::layer_norm<Options>>(x);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// The device as users name it, and what kernel generators are told of it.
+#pragma once
+#include <meganeura/egraph/cost.hpp>
+#include <meganeura/kernels/target.hpp>
+#include <meganeura/vulkan/device.hpp>
+
+#include <algorithm>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+using vulkan::device;
+using vulkan::device_facts;
+using vulkan::device_options;
+using vulkan::enumerate_devices;
+
+/// The plain numbers kernels are generated from.
+[[nodiscard]] inline kernels::target make_target(const device_facts& facts) {
+  kernels::target target{.subgroup_size = facts.subgroup_size,
+                         .max_shared_bytes = facts.max_shared_bytes,
+                         .max_invocations = facts.max_workgroup_invocations,
+                         .compute_units = facts.compute_units,
+                         .max_texel_elements = facts.max_texel_elements,
+                         .subgroup_arithmetic = facts.has_subgroup_arithmetic,
+                         .f16 = facts.has_f16,
+                         .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
+  std::copy(facts.max_workgroup_count.begin(), facts.max_workgroup_count.end(), target.max_groups);
+  target.cooperative_matrix_f16 = std::ranges::any_of(
+      facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {
+        return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == vulkan::component_type::float16 &&
+               shape.b == vulkan::component_type::float16 && shape.c == vulkan::component_type::float32 &&
+               shape.result == vulkan::component_type::float32 && shape.scope == vulkan::matrix_scope::subgroup;
+      });
+  return target;
+}
+
+/// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for bytes
+/// and arithmetic than for launches.
+[[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
+  egraph::cost_model model;
+  if (facts.type == vulkan::device_type::cpu) {
+    model = {.bandwidth = 4e9, .scalar_flops = 1e9, .matmul_flops = 15e9, .launch = 8e-6};
+    return model;
+  }
+  const double share = facts.compute_units ? facts.compute_units / 132.0 : 1;  // of the H200 the defaults come from
+  model.bandwidth *= share;
+  model.scalar_flops *= share;
+  model.matmul_flops *= share;
+  return model;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Optimisers as users name them, with PyTorch's definitions and defaults; their rates travel in the step values.
+#pragma once
+#include <meganeura/graph/attribute.hpp>
+#include <meganeura/kernels/step_values.hpp>
+
+#include <cmath>
+#include <variant>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
+/// source: torch.optim.SGD, dampening 0, no Nesterov.
+struct sgd {
+  float learning_rate = 1e-2f;
+  float momentum = 0;
+  float weight_decay = 0;
+};
+
+/// source: Kingma and Ba 2015, torch.optim.Adam; weight decay is added to the gradient.
+struct adam {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float weight_decay = 0;
+};
+
+/// source: Loshchilov and Hutter 2019, torch.optim.AdamW; weight decay shrinks the parameter directly.
+struct adamw {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float weight_decay = 1e-2f;
+};
+
+using optimizer = std::variant<sgd, adam, adamw>;
+
+namespace detail {
+
+inline optimizer_attribute attribute_of(const optimizer& chosen) {
+  if (const auto* s = std::get_if<sgd>(&chosen)) return {optimizer_kind::sgd, s->momentum != 0};
+  return {std::holds_alternative<adam>(chosen) ? optimizer_kind::adam : optimizer_kind::adamw, false};
+}
+
+// What step number `step` (1, 2, ...) needs; corrections in double, because 1 - beta2^1 loses half of f32's digits.
+inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_t step, std::uint64_t seed) {
+  kernels::step_values values;
+  values.step = step;
+  values.seed_low = static_cast<std::uint32_t>(seed);
+  values.seed_high = static_cast<std::uint32_t>(seed >> 32);
+  std::visit(
+      [&](const auto& o) {
+        values.learning_rate = o.learning_rate;
+        values.weight_decay = o.weight_decay;
+        if constexpr (requires { o.momentum; }) {
+          values.momentum = o.momentum;
+        } else {
+          values.beta1 = o.beta1, values.beta2 = o.beta2, values.epsilon = o.epsilon;
+          values.bias_correction1 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta1), step));
+          values.bias_correction2 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta2), step));
+        }
+      },
+      chosen);
+  return values;
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI

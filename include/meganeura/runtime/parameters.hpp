@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// The weights of a model on one device: one object, shared by every session and trainer of that model.
+#pragma once
+#include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/device.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct init_options {
+  std::uint64_t seed = 0;
+};
+
+struct load_options {
+  bool strict = true;  // false: parameters the file lacks keep their values, tensors the model lacks are skipped
+  std::function<std::string(std::string_view)> rename;  // name in the model -> name in the file; empty = the same
+};
+
+/// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
+/// Writing waits for nothing: it is ordered before whatever is submitted next.
+class parameters {
+ public:
+  parameters() = default;
+  /// Zeros. errors: out_of_memory.
+  parameters(const device& on, plan::layout slots);
+
+  /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
+  /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names ending
+  /// in "weight" and 0 otherwise. The same seed gives the same values everywhere.
+  void init(const init_options& options = {}) const;
+
+  /// errors: invalid_argument for an unknown name (the nearest one is suggested) or a wrong number of values.
+  void set(std::string_view name, std::span<const float> values) const;
+  [[nodiscard]] std::vector<float> get(std::string_view name) const;
+
+  /// Reads a .safetensors file of F32, F16 or BF16 tensors. Everything is checked before anything is changed.
+  /// errors: io; invalid_file for a damaged file, or with one sentence naming every missing, extra and mis-shaped tensor.
+  void load(const std::string& path, const load_options& options = {}) const;
+  /// Writes F32 tensors to a temporary file and renames it. errors: io.
+  void save(const std::string& path) const;
+
+  [[nodiscard]] const plan::layout& slots() const { return state_->slots; }
+  [[nodiscard]] std::size_t count() const;  // of scalars
+  [[nodiscard]] const vulkan::buffer& buffer() const { return state_->memory; }
+  [[nodiscard]] const device& on() const { return state_->on; }
+  explicit operator bool() const { return state_ != nullptr; }
+
+ private:
+  struct shared_state {
+    device on;
+    plan::layout slots;
+    vulkan::buffer memory;
+  };
+  [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;
+  std::shared_ptr<const shared_state> state_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/runtime/parameters.ipp>
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// Initialising, loading and saving of weights.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/hash.hpp>
+#include <meganeura/io/safetensors.hpp>
+#include <meganeura/runtime/parameters.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <numeric>
+#include <random>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// Levenshtein distance, for "did you mean".
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+template <class Names>
+std::string nearest(std::string_view wanted, const Names& names) {
+  std::string best;
+  std::size_t distance = wanted.size();
+  for (const auto& candidate : names) {
+    const std::size_t d = edit_distance(wanted, candidate.name);
+    if (d < distance) distance = d, best = candidate.name;
+  }
+  return best;
+}
+
+// Uniform in (0, 1) from the top 24 bits: the same on every standard library, unlike std::uniform_real_distribution.
+inline double unit(std::mt19937_64& random) { return (static_cast<double>(random() >> 40) + 0.5) / 16777216.0; }
+
+inline std::vector<float> initial_values(const plan::layout::slot& slot, std::uint64_t seed) {
+  std::mt19937_64 random(hash_string(slot.name, seed));
+  std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
+  if (slot.extents.rank < 2) {
+    std::ranges::fill(values, slot.name.ends_with("weight") ? 1.0f : 0.0f);
+  } else if (slot.name.find("embed") != std::string::npos) {
+    for (float& value : values) {
+      const double radius = std::sqrt(-2 * std::log(unit(random)));
+      value = static_cast<float>(0.02 * radius * std::cos(2 * std::numbers::pi * unit(random)));
+    }
+  } else {
+    const double bound = 1 / std::sqrt(static_cast<double>(slot.extents.elements() / slot.extents[0]));
+    for (float& value : values) value = static_cast<float>(bound * (2 * unit(random) - 1));
+  }
+  return values;
+}
+
+inline float half_to_float(std::uint16_t half) {
+  const int exponent = half >> 10 & 31, mantissa = half & 1023;
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  if (exponent == 31) return mantissa ? NAN : (half & 0x8000 ? -INFINITY : INFINITY);
+  return static_cast<float>(half & 0x8000 ? -magnitude : magnitude);
+}
+
+inline std::vector<float> to_floats(const io::safetensors_entry& entry) {
+  if (entry.dtype == "F32") {
+    std::vector<float> values(entry.bytes.size() / 4);
+    std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());
+    return values;
+  }
+  std::vector<std::uint16_t> halves(entry.bytes.size() / 2);
+  std::memcpy(halves.data(), entry.bytes.data(), entry.bytes.size());
+  std::vector<float> values;
+  values.reserve(halves.size());
+  for (std::uint16_t half : halves) {
+    values.push_back(entry.dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
+  }
+  return values;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
+  const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
+  auto state = std::make_shared<shared_state>(shared_state{on, std::move(slots), on.allocate(bytes)});
+  vulkan::recorder zero(on);
+  zero.fill({state->memory, 0, bytes}, 0);
+  on.submit(zero.finish());
+  state_ = std::move(state);
+}
+
+MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
+  const plan::layout::slot* found = slots().find(name);
+  if (!found) {
+    const std::string near = detail::nearest(name, slots().slots);
+    fail(error_category::invalid_argument, "parameters: there is no \"{}\"{}", name,
+         near.empty() ? "" : "; did you mean \"" + near + "\"?");
+  }
+  return *found;
+}
+
+MEGANEURA_INLINE std::size_t parameters::count() const {
+  std::size_t total = 0;
+  for (const auto& slot : slots().slots) total += static_cast<std::size_t>(slot.extents.elements());
+  return total;
+}
+
+MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const {
+  const auto& target = slot(name);
+  if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || target.type != dtype::f32) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
+         to_string(target.type), to_string(target.extents), values.size());
+  }
+  on().upload(buffer(), target.offset, std::as_bytes(values));
+}
+
+MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const {
+  const auto& source = slot(name);
+  const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
+  std::vector<float> values(source.bytes / sizeof(float));
+  std::memcpy(values.data(), ticket.data().data(), source.bytes);
+  return values;
+}
+
+MEGANEURA_INLINE void parameters::init(const init_options& options) const {
+  for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
+}
+
+MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const {
+  const auto file = io::safetensors_file::open(path);
+  std::string problems;
+  std::vector<std::pair<const plan::layout::slot*, const io::safetensors_entry*>> matches;
+  for (const auto& target : slots().slots) {
+    const std::string name = options.rename ? options.rename(target.name) : target.name;
+    const auto* entry = file.find(name);
+    if (!entry) {
+      const std::string near = detail::nearest(name, file.tensors());
+      if (options.strict) problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
+      continue;
+    }
+    if (!std::ranges::equal(entry->shape, target.extents)) {
+      problems += fmt::format("; \"{}\": expected {}, found [{}]", name, to_string(target.extents), fmt::join(entry->shape, ", "));
+    } else if (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16") {
+      problems += fmt::format("; \"{}\": expected F32, F16 or BF16, found {}", name, entry->dtype);
+    }
+    matches.emplace_back(&target, entry);
+  }
+  for (const auto& entry : file.tensors()) {
+    const bool wanted = std::ranges::any_of(matches, [&](const auto& match) { return match.second == &entry; });
+    if (options.strict && !wanted) problems += fmt::format("; \"{}\" is not in the model", entry.name);
+  }
+  if (!problems.empty()) {
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems);
+  }
+  for (const auto& [target, entry] : matches) set(target->name, detail::to_floats(*entry));
+}
+
+MEGANEURA_INLINE void parameters::save(const std::string& path) const {
+  std::vector<std::vector<float>> values;
+  std::vector<io::safetensors_entry> entries;
+  values.reserve(slots().slots.size());
+  for (const auto& source : slots().slots) {
+    values.push_back(get(source.name));
+    entries.push_back({source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
+  }
+  io::write_safetensors(path, entries, {{"format", "pt"}});
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
+#pragma once
+#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/graph/graph.hpp>
+#include <meganeura/kernels/step_values.hpp>
+#include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/device.hpp>
+#include <meganeura/runtime/parameters.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct program_options {
+  egraph::optimize_options optimize;
+  plan::plan_options plan;
+  bool profile = false;  // a timestamp around every dispatch: each then runs alone
+};
+
+/// Where the time of a build went, in milliseconds.
+struct build_times {
+  double optimize = 0, plan = 0, kernels = 0, pipelines = 0, record = 0;
+  [[nodiscard]] double total() const { return optimize + plan + kernels + pipelines + record; }
+};
+
+/// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot and
+/// submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
+class program {
+ public:
+  /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`.
+  /// errors: what the passes throw; out_of_memory; unsupported.
+  program(const device& on, const graph& g, const parameters& weights, const program_options& options = {});
+
+  /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input not
+  /// set since the last step is an error of `submit`.
+  /// An input that no output depends on may be set and is ignored.
+  /// errors: invalid_argument for an unknown name, another dtype or another number of elements.
+  void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
+
+  /// Runs one step; returns its number, for `wait` and `small_output`. Waits only when two steps are in flight already.
+  std::uint64_t submit(const kernels::step_values& values = {});
+  void wait(std::uint64_t step) const;
+
+  /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
+  [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
+  /// A copy of an output of the latest step.
+  [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
+
+  [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
+  [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
+  [[nodiscard]] const build_times& times() const { return times_; }
+  /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
+  [[nodiscard]] std::vector<vulkan::timing> profile() const;
+  /// Optimiser moments and states back to zero.
+  void reset_state() const;
+
+ private:
+  struct slot {  // one step in flight
+    vulkan::buffer inputs, results;  // mapped
+    vulkan::recording commands;
+    std::uint64_t timeline = 0, step = 0;
+  };
+  struct result_copy {
+    std::string name;
+    plan::range from;
+    std::uint64_t offset = 0;
+  };
+  void allocate(const parameters& weights);
+  struct prepared {  // one step of the plan, ready to be recorded; no pipeline for a copy
+    vulkan::pipeline pipeline;
+    std::array<std::uint32_t, 3> groups{1, 1, 1};
+    std::vector<spirv::binding_kind> kinds;
+  };
+  [[nodiscard]] std::vector<prepared> build_kernels();
+  void record(slot& s, std::span<const prepared> kernels, bool profile) const;
+  [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
+  [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
+
+  device device_;
+  plan::execution_plan plan_;
+  egraph::optimize_report report_;
+  build_times times_;
+  std::array<vulkan::buffer, plan::area_count> areas_;
+  std::array<slot, 2> slots_;
+  std::vector<result_copy> results_;
+  std::vector<bool> input_set_;
+  std::vector<std::string> input_names_;  // of the graph as given, unused ones included
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/runtime/program.ipp>
+#endif

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+// Building and running a recorded program.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/hash.hpp>
+#include <meganeura/kernels/generate.hpp>
+#include <meganeura/runtime/program.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <span>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+/// Milliseconds since the last call.
+class stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double elapsed = std::chrono::duration<double, std::milli>(now - last_).count();
+    last_ = now;
+    return elapsed;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Equal kernels of different layers become one pipeline.
+inline std::uint64_t module_hash(const spirv::module& module) {
+  std::uint64_t hash = module.words.size();
+  for (std::uint32_t word : module.words) hash = hash_combine(hash, word);
+  for (std::uint32_t word : module.specialization) hash = hash_combine(hash, word);
+  return hash;
+}
+
+inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
+  return a.words == b.words && a.specialization == b.specialization;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
+                                  const program_options& options)
+    : device_(on) {
+  detail::stopwatch watch;
+  graph implementation = egraph::optimize(g, options.optimize, &report_);
+  times_.optimize = watch.lap();
+  plan::plan_options planning = options.plan;
+  planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
+  plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
+  times_.plan = watch.lap();
+  allocate(weights);
+  const std::vector<prepared> kernels = build_kernels();
+  watch.lap();
+  for (slot& s : slots_) record(s, kernels, options.profile);
+  times_.record = watch.lap();
+  for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
+  input_set_.assign(plan_.inputs.slots.size(), false);
+}
+
+MEGANEURA_INLINE void program::allocate(const parameters& weights) {
+  using plan::area;
+  constexpr std::uint64_t small_output_bytes = 4096;  // copied back by the step itself
+  std::uint64_t result_bytes = plan::tensor_alignment;
+  for (const auto& output : plan_.outputs) {
+    if (output.where.bytes > small_output_bytes) continue;
+    results_.push_back({output.name, output.where, result_bytes});
+    result_bytes += plan::tensor_alignment * ((output.where.bytes + plan::tensor_alignment - 1) / plan::tensor_alignment);
+  }
+  plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = plan::tensor_alignment;
+  for (int i = 0; i < plan::area_count; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    if (static_cast<area>(i) == area::parameter) areas_[index] = weights.buffer();
+    else if (plan_.area_bytes[index]) areas_[index] = device_.allocate(plan_.area_bytes[index]);
+  }
+  for (slot& s : slots_) {
+    s.inputs = device_.allocate(plan_.inputs.bytes + plan::tensor_alignment, vulkan::memory_kind::mapped);
+    s.results = device_.allocate(result_bytes, vulkan::memory_kind::mapped);
+  }
+  reset_state();
+}
+
+MEGANEURA_INLINE void program::reset_state() const {
+  vulkan::recorder zero(device_);
+  for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
+    const auto& buffer = areas_[static_cast<std::size_t>(where)];
+    if (buffer) zero.fill({buffer, 0, buffer.bytes()}, 0);
+  }
+  device_.submit(zero.finish());
+}
+
+MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
+  return {areas_[static_cast<std::size_t>(r.where)], r.offset, r.bytes};
+}
+
+MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
+  detail::stopwatch watch;
+  const kernels::target target = make_target(device_.facts());
+  std::vector<prepared> result(plan_.steps.size());
+  std::vector<spirv::module> unique;
+  std::multimap<std::uint64_t, std::size_t> known;
+  std::vector<std::size_t> kernel_of(plan_.steps.size());
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const plan::step& s = plan_.steps[i];
+    if (s.kind == plan::step::copy) continue;
+    kernels::kernel_dispatch dispatch =
+        s.kind == plan::step::optimizer
+            ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node), s.bindings[0].where.bytes / sizeof(float), target)
+            : kernels::generate(plan_.implementation, s.node, target);
+    result[i].groups = dispatch.groups;
+    result[i].kinds = dispatch.module.bindings;
+    const std::uint64_t key = detail::module_hash(dispatch.module);
+    const auto [begin, end] = known.equal_range(key);
+    const auto found = std::find_if(begin, end, [&](const auto& entry) { return detail::same_kernel(unique[entry.second], dispatch.module); });
+    kernel_of[i] = found != end ? found->second : unique.size();
+    if (found != end) continue;
+    known.emplace(key, unique.size());
+    unique.push_back(std::move(dispatch.module));
+  }
+  times_.kernels = watch.lap();
+  const auto created = device_.create_pipelines(unique);
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].kind != plan::step::copy) result[i].pipeline = created[kernel_of[i]];
+  }
+  times_.pipelines = watch.lap();
+  return result;
+}
+
+MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
+  vulkan::recorder commands(device_, {.timestamps = profile});
+  const auto area_buffer = [&](plan::area where) { return areas_[static_cast<std::size_t>(where)]; };
+  if (plan_.inputs.bytes) commands.copy({s.inputs, 0, plan_.inputs.bytes}, {area_buffer(plan::area::input), 0, plan_.inputs.bytes});
+  commands.copy({s.inputs, plan_.inputs.bytes, sizeof(kernels::step_values)},
+                {area_buffer(plan::area::step_values), 0, sizeof(kernels::step_values)});
+  commands.barrier();
+  std::uint32_t group = 0;
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const plan::step& step = plan_.steps[i];
+    if (step.group != group) commands.barrier();
+    group = step.group;
+    std::vector<vulkan::buffer_range> bindings;
+    for (const plan::binding& b : step.bindings) bindings.push_back(at(b.where));
+    if (step.kind == plan::step::copy) {
+      commands.copy(bindings[0], bindings[1]);
+      continue;
+    }
+    for (std::size_t k = 0; k < bindings.size(); ++k) {  // whole RGBA32F texels; tensors are padded to far more
+      if (kernels[i].kinds[k] == spirv::binding_kind::uniform_texel_buffer) bindings[k].size = (bindings[k].size + 15) / 16 * 16;
+    }
+    commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups);
+  }
+  if (!results_.empty()) commands.barrier();
+  for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, r.from.bytes});
+  s.commands = commands.finish();
+}
+
+MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
+  const plan::layout::slot* input = plan_.inputs.find(name);
+  if (!input) {
+    if (std::ranges::find(input_names_, name) != input_names_.end()) return;
+    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", name, fmt::join(input_names_, ", "));
+  }
+  if (input->type != type || input->bytes != values.size()) {
+    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", name,
+         to_string(input->type), to_string(input->extents), input->bytes, values.size(), to_string(type));
+  }
+  slot& s = slots_[steps_ % slots_.size()];
+  if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
+  std::memcpy(s.inputs.mapped().data() + input->offset, values.data(), values.size());
+  input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
+}
+
+MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values) {
+  for (std::size_t i = 0; i < input_set_.size(); ++i) {
+    if (!input_set_[i]) {
+      fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
+    }
+    input_set_[i] = false;
+  }
+  slot& s = slots_[steps_ % slots_.size()];
+  if (s.timeline) device_.wait(s.timeline);
+  std::memcpy(s.inputs.mapped().data() + plan_.inputs.bytes, &values, sizeof(values));
+  s.timeline = device_.submit(s.commands);
+  s.step = ++steps_;
+  return s.step;
+}
+
+MEGANEURA_INLINE void program::wait(std::uint64_t step) const {
+  for (const slot& s : slots_) {
+    if (s.step == step && s.timeline) device_.wait(s.timeline);
+  }
+}
+
+MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const {
+  const auto result = std::ranges::find(results_, name, &result_copy::name);
+  const auto s = std::ranges::find(slots_, step, &slot::step);
+  if (result == results_.end() || s == slots_.end() || result->from.bytes != sizeof(float)) {
+    fail(error_category::invalid_argument, "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
+         "steps are kept; the latest is {}", name, step, steps_);
+  }
+  device_.wait(s->timeline);
+  float value = 0;
+  std::memcpy(&value, s->results.mapped().data() + result->offset, sizeof(value));
+  return value;
+}
+
+MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view name) const {
+  const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
+  if (found == plan_.outputs.end()) {
+    std::string names;
+    for (const auto& output : plan_.outputs) names += (names.empty() ? "\"" : ", \"") + output.name + '"';
+    fail(error_category::invalid_argument, "there is no output \"{}\"; there is {}", name, names);
+  }
+  return *found;
+}
+
+MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const {
+  const plan::range& from = find_output(name).where;
+  const auto ticket = device_.read_back(areas_[static_cast<std::size_t>(from.where)], from.offset, from.bytes);
+  const auto bytes = ticket.data();
+  return {bytes.begin(), bytes.end()};
+}
+
+MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const {
+  const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
+  return latest->commands.timings();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

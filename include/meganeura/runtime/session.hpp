@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Inference: a typed model bound to a device, its symbols fixed, ready to run.
+#pragma once
+#include <meganeura/expr/lower.hpp>
+#include <meganeura/runtime/program.hpp>
+
+#include <initializer_list>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <fixed_string Name, class Element>
+void set_input(program& target, const bound_input<Name, Element>& input) {
+  target.set_input(input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size)));
+}
+
+}  // namespace detail
+
+/// A model ready to run forward. Sessions and trainers of one model can share `parameters`.
+template <class Model>
+class session {
+ public:
+  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load them.
+  /// errors: invalid_argument for a missing or unknown symbol; what `program` throws.
+  session(const device& on, std::initializer_list<binding> symbols, const program_options& options = {})
+      : session(on, meganeura::parameters(), symbols, options) {}
+
+  /// With the weights of another session or trainer of the same model.
+  session(const device& on, meganeura::parameters weights, std::initializer_list<binding> symbols,
+          const program_options& options = {})
+      : parameters_(std::move(weights)), program_(build(on, symbols, options)) {}
+
+  [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
+
+  /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does not
+  /// have, or another element type, does not compile. Returns the first output, valid until the next run.
+  /// errors: invalid_argument for a span of the wrong size, naming the shape it should have.
+  template <fixed_string... Names, class... Elements>
+  std::span<const float> run(const bound_input<Names, Elements>&... inputs) {
+    start(inputs...);
+    return output("output");
+  }
+
+  /// Runs once without waiting; read outputs by name afterwards.
+  template <fixed_string... Names, class... Elements>
+  std::uint64_t start(const bound_input<Names, Elements>&... inputs) {
+    ((void)checked_input_index<Model>(inputs), ...);
+    (detail::set_input(program_, inputs), ...);
+    return program_.submit(kernels::step_values{});
+  }
+
+  /// A named output of the latest run as f32; waits for it.
+  std::span<const float> output(std::string_view name) {
+    const auto bytes = program_.output(name);
+    values_.resize(bytes.size() / sizeof(float));
+    std::memcpy(values_.data(), bytes.data(), bytes.size());
+    return values_;
+  }
+
+  [[nodiscard]] program& runnable() { return program_; }
+
+ private:
+  program build(const device& on, std::initializer_list<binding> symbols, const program_options& options) {
+    const graph g = lower<Model>(symbols);
+    if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
+    return program(on, g, parameters_, options);
+  }
+
+  meganeura::parameters parameters_;
+  program program_;
+  std::vector<float> values_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI

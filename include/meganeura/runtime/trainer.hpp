@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// Training: a typed model, a loss and an optimiser as one recorded step on a device.
+#pragma once
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/expr/lower.hpp>
+#include <meganeura/runtime/loss.hpp>
+#include <meganeura/runtime/optimizer.hpp>
+#include <meganeura/runtime/program.hpp>
+#include <meganeura/runtime/session.hpp>
+
+#include <concepts>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are losses,
+/// and so is any callable of this form.
+template <class T>
+concept loss_function = requires(const T& loss, graph& g, node_id output) {
+  { loss(g, output) } -> std::convertible_to<node_id>;
+};
+
+struct trainer_options {
+  program_options program;
+  std::uint64_t seed = 0;  // of random streams (dropout)
+};
+
+/// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update.
+template <class Model, loss_function Loss>
+[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, std::span<const binding> symbols) {
+  graph g;
+  const node_id output = lower_into<Model>(g, symbols);
+  const node_id value = loss(g, output);
+  g.add_output("loss", value);
+  const std::vector<node_id> weights = g.leaves(op::parameter);
+  const std::vector<node_id> slopes = gradients(g, value, weights);
+  std::vector<node_id> pairs;
+  for (std::size_t i = 0; i < weights.size(); ++i) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+  g.optimizer_step(detail::attribute_of(chosen), pairs);
+  return g;
+}
+
+/// One training step under way.
+class step_result {
+ public:
+  step_result(const program& from, std::uint64_t step) : program_(&from), step_(step) {}
+  /// The loss before this step's update; waits for the step. Valid until two further steps are submitted.
+  [[nodiscard]] float loss() const { return program_->scalar_output("loss", step_); }
+  void wait() const { program_->wait(step_); }
+
+ private:
+  const program* program_;
+  std::uint64_t step_;
+};
+
+/// Owns the optimiser's state and, unless given, the parameters.
+template <class Model>
+class trainer {
+ public:
+  /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}, {{"batch", 32}});
+  /// errors: invalid_argument for symbols or inputs that do not fit; what `program` throws.
+  template <loss_function Loss>
+  trainer(const device& on, const Loss& loss, const optimizer& chosen, std::initializer_list<binding> symbols,
+          const trainer_options& options = {}, meganeura::parameters weights = {})
+      : parameters_(std::move(weights)), optimizer_(chosen), seed_(options.seed),
+        program_(build(on, make_training_graph<Model>(loss, chosen, {symbols.begin(), symbols.size()}), options)) {}
+
+  [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
+
+  /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by name.
+  /// errors: invalid_argument for an unknown or unbound input, another element type or size.
+  template <fixed_string... Names, class... Elements>
+  step_result step(const bound_input<Names, Elements>&... inputs) {
+    (detail::set_input(program_, inputs), ...);
+    return {program_, program_.submit(detail::step_values_of(optimizer_, ++step_, seed_))};
+  }
+
+  /// Takes effect with the next step; nothing is recorded again.
+  void set_learning_rate(float rate) {
+    std::visit([&](auto& o) { o.learning_rate = rate; }, optimizer_);
+  }
+  [[nodiscard]] std::uint32_t steps() const { return step_; }
+
+  /// Step number, moments and states back to the beginning; parameters stay.
+  void restart() {
+    step_ = 0;
+    program_.reset_state();
+  }
+
+  [[nodiscard]] program& runnable() { return program_; }
+
+ private:
+  program build(const device& on, const graph& g, const trainer_options& options) {
+    if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
+    return program(on, g, parameters_, options.program);
+  }
+
+  meganeura::parameters parameters_;
+  optimizer optimizer_;
+  std::uint32_t step_ = 0;
+  std::uint64_t seed_;
+  program program_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI

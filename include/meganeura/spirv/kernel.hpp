@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+// The kernel language: one compute shader written as C++ over typed values, turned into a SPIR-V module.
+#pragma once
+#include <meganeura/spirv/builder.hpp>
+#include <meganeura/spirv/module.hpp>
+#include <meganeura/spirv/value.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// A C++ loop unrolls, a language loop (`for_`) loops; a C++ function over values is an inlined function; a C++ number
+// is a literal. Equal computations are emitted once, so a generator need not hoist by hand.
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+enum class access : std::uint8_t {
+  read,       // never written by this dispatch, through any binding: the driver may cache it freely
+  write,      // written, and read only by the invocation that wrote
+  read_write  // in-place; also to be used for an operand whose memory another binding writes
+};
+
+namespace detail {
+
+struct memory_object {
+  kernel* owner = nullptr;
+  word variable = 0;
+  data_type type;
+  storage_class storage = storage_class::storage_buffer;
+  word length = 0;  // 0 = run-time sized
+  word binding = 0;
+  bool writable = true;
+};
+
+struct place_reference {
+  memory_object object;
+  word pointer = 0;
+};
+
+[[nodiscard]] place_reference locate(const memory_object& object, const operand& index);
+[[nodiscard]] place_reference locate_component(const memory_object& object, const operand& index,
+                                               const operand& component);
+[[nodiscard]] operand load(const place_reference& from);
+void store(const place_reference& to, const operand& what);
+[[nodiscard]] operand atomic(op code, const place_reference& where, const operand& what);
+[[nodiscard]] operand atomic_exchange_if_equal(const place_reference& where, const operand& expected,
+                                               const operand& desired);
+[[nodiscard]] operand fetch(const memory_object& texels, const operand& index);
+
+}  // namespace detail
+
+/// An element of memory: converts to its value by loading, assignment stores.
+template <kernel_value T>
+class place {
+ public:
+  explicit place(const detail::place_reference& reference) : reference_(reference) {}
+  place(const place&) = default;  // names the same element; assignment copies what it holds
+
+  [[nodiscard]] T load() const { return T(detail::load(reference_)); }
+  operator T() const { return load(); }  // NOLINT: implicit by design
+  void store(const T& what) const { detail::store(reference_, what); }
+  const place& operator=(const T& what) const { return store(what), *this; }
+  place& operator=(const place& other) { return store(other.load()), *this; }
+  [[nodiscard]] typename T::scalar operator[](word component) const requires(T::components > 1) {
+    return load()[component];
+  }
+  const place& operator+=(const T& what) const { return *this = load() + what; }
+  const place& operator-=(const T& what) const { return *this = load() - what; }
+  const place& operator*=(const T& what) const { return *this = load() * what; }
+
+  // Relaxed, device scope; each returns what stood there before.
+  [[nodiscard]] T atomic_add(const T& what) const requires(T::is_integer) {
+    return T(detail::atomic(op::atomic_i_add, reference_, what));
+  }
+  [[nodiscard]] T atomic_max(const T& what) const requires(T::is_integer) {
+    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
+  }
+  [[nodiscard]] T atomic_min(const T& what) const requires(T::is_integer) {
+    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
+  }
+  [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired) const requires(T::is_integer) {
+    return T(detail::atomic_exchange_if_equal(reference_, expected, desired));
+  }
+
+ private:
+  detail::place_reference reference_;
+};
+
+/// A mutable local variable.
+template <kernel_value T>
+using var = place<T>;
+
+/// An array in a storage buffer, in workgroup memory or local to an invocation. The index counts elements of T.
+template <kernel_value T>
+class memory {
+ public:
+  explicit memory(const detail::memory_object& object) : object_(object) {}
+  [[nodiscard]] place<T> operator[](const u32& index) const { return place<T>(detail::locate(object_, index)); }
+  [[nodiscard]] T load(const u32& index) const { return (*this)[index].load(); }
+  void store(const u32& index, const T& what) const { (*this)[index].store(what); }
+  /// One component of a vector element, without touching the others.
+  [[nodiscard]] place<typename T::scalar> component(const u32& index, const u32& which) const
+      requires(T::components > 1) {
+    return place<typename T::scalar>(detail::locate_component(object_, index, which));
+  }
+  [[nodiscard]] const detail::memory_object& object() const { return object_; }
+
+ private:
+  detail::memory_object object_;
+};
+
+/// A buffer of f32 in groups of four read through the texture unit; `load` gives one group.
+class texel_buffer {
+ public:
+  explicit texel_buffer(const detail::memory_object& object) : object_(object) {}
+  [[nodiscard]] f32x4 load(const u32& index) const { return f32x4(detail::fetch(object_, index)); }
+  [[nodiscard]] f32x4 operator[](const u32& index) const { return load(index); }
+  [[nodiscard]] const detail::memory_object& object() const { return object_; }
+
+ private:
+  detail::memory_object object_;
+};
+
+enum class reduction : std::uint8_t { add, multiply, minimum, maximum };
+
+/// A kernel under construction. Values and memory refer to it: it stays where it is and outlives them.
+class kernel {
+ public:
+  explicit kernel(std::string name, std::array<std::uint32_t, 3> local_size = {64, 1, 1});
+  kernel(const kernel&) = delete;
+  kernel& operator=(const kernel&) = delete;
+
+  // --- bindings, numbered in the order of the calls ---
+  template <kernel_value T>
+  [[nodiscard]] memory<T> storage_buffer(std::string_view name, access how = access::read) {
+    return memory<T>(declare_buffer(T::static_type, name, how, {}));
+  }
+  /// The same binding seen as another element type, e.g. f32 as f32x4.
+  template <kernel_value T, kernel_value U>
+  [[nodiscard]] memory<T> view(const memory<U>& buffer) {
+    return memory<T>(declare_view(T::static_type, buffer.object()));
+  }
+  /// Uniform texel buffer; the format (RGBA32F, R32F, RGBA16F) is the buffer view's, absent components read as 0, 0, 1.
+  [[nodiscard]] texel_buffer texels(std::string_view name);
+
+  // --- other memory ---
+  template <kernel_value T>
+  [[nodiscard]] memory<T> shared(word length) {
+    return memory<T>(declare_array(T::static_type, storage_class::workgroup, length));
+  }
+  template <kernel_value T>
+  [[nodiscard]] memory<T> local_array(word length) {
+    return memory<T>(declare_array(T::static_type, storage_class::function, length));
+  }
+  template <kernel_value T>
+  [[nodiscard]] var<T> variable(const T& initial = T()) {
+    var<T> result(declare_variable(T::static_type));
+    result.store(initial);
+    return result;
+  }
+
+  // --- built-in values; x, y, z = 0, 1, 2 ---
+  [[nodiscard]] u32 global_id(word axis = 0) { return built_in_component(built_in::global_invocation_id, axis); }
+  [[nodiscard]] u32 local_id(word axis = 0) { return built_in_component(built_in::local_invocation_id, axis); }
+  [[nodiscard]] u32 workgroup_id(word axis = 0) { return built_in_component(built_in::workgroup_id, axis); }
+  [[nodiscard]] u32 workgroup_count(word axis = 0) { return built_in_component(built_in::num_workgroups, axis); }
+  [[nodiscard]] u32 local_index() { return built_in_scalar(built_in::local_invocation_index); }
+  [[nodiscard]] u32 subgroup_size() { return built_in_scalar(built_in::subgroup_size); }
+  [[nodiscard]] u32 subgroup_count() { return built_in_scalar(built_in::num_subgroups); }
+  [[nodiscard]] u32 subgroup_id() { return built_in_scalar(built_in::subgroup_id); }
+  [[nodiscard]] u32 subgroup_lane() { return built_in_scalar(built_in::subgroup_local_invocation_id); }
+
+  // --- control flow ---
+  template <class Then>
+  void if_(const boolean& condition, Then&& then) {
+    if_(condition, std::forward<Then>(then), [] {});
+  }
+  /// A literal condition keeps only its branch.
+  template <class Then, class Else>
+  void if_(const boolean& condition, Then&& then, Else&& otherwise) {
+    if (condition.is_literal()) return condition.bits != 0 ? static_cast<void>(then()) : static_cast<void>(otherwise());
+    const auto open = builder_.begin_selection(use(condition));
+    then();
+    builder_.begin_else(open);
+    otherwise();
+    builder_.end_selection(open);
+  }
+  /// `for (i = begin; i < end; i += step) body(i)`; with literal bounds an empty loop vanishes and a single pass is
+  /// inlined.
+  template <class Body>
+  void for_(const u32& begin, const u32& end, const u32& step, Body&& body, unrolling hint = unrolling::automatic) {
+    if (begin.is_literal() && end.is_literal() && begin.bits >= end.bits) return;
+    if (begin.is_literal() && end.is_literal() && step.is_literal() && end.bits - begin.bits <= step.bits)
+      return static_cast<void>(body(begin));
+    const auto open =
+        builder_.begin_counted_loop(builder_.type(u32::static_type), use(begin), use(end), op::u_less_than, hint);
+    body(u32(wrap(u32::static_type, open.counter)));
+    builder_.end_counted_loop(open, use(step));
+  }
+  template <class Body>
+  void for_(const u32& end, Body&& body) {
+    for_(u32(0), end, u32(1), std::forward<Body>(body));
+  }
+  /// Repeats `body` while `condition()` holds; both run inside the loop.
+  template <class Condition, class Body>
+  void while_(Condition&& condition, Body&& body) {
+    const auto open = builder_.begin_loop();
+    builder_.break_if(open, use(!boolean(condition())));
+    body();
+    builder_.end_loop(open);
+  }
+  /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
+  /// too.
+  void barrier(bool buffers = false);
+  /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
+  template <class Body>
+  void precise(Body&& body) {
+    const bool before = std::exchange(precise_, true);
+    body();
+    precise_ = before;
+  }
+
+  // --- subgroup operations; every invocation of the subgroup must arrive ---
+  template <kernel_value T>
+  requires(!T::is_boolean) [[nodiscard]] T subgroup_reduce(reduction how, const T& x) {
+    return T(subgroup_arithmetic(how, x));
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_add(const T& x) {
+    return subgroup_reduce(reduction::add, x);
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_max(const T& x) {
+    return subgroup_reduce(reduction::maximum, x);
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_min(const T& x) {
+    return subgroup_reduce(reduction::minimum, x);
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_multiply(const T& x) {
+    return subgroup_reduce(reduction::multiply, x);
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_shuffle_xor(const T& x, const u32& mask) {
+    return T(subgroup_move(op::group_non_uniform_shuffle_xor, x, mask));
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_shuffle(const T& x, const u32& lane) {
+    return T(subgroup_move(op::group_non_uniform_shuffle, x, lane));
+  }
+  /// The value of one lane, the same for all; the lane is a C++ number (SPIR-V before 1.5 asks for a constant).
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_broadcast(const T& x, word lane) {
+    return T(subgroup_move(op::group_non_uniform_broadcast, x, u32(lane)));
+  }
+  [[nodiscard]] boolean subgroup_all(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_all, x)); }
+  [[nodiscard]] boolean subgroup_any(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_any, x)); }
+
+  /// Refuses to run on any other subgroup size; 0 leaves it to the device.
+  void require_subgroup_size(std::uint32_t size) { module_.subgroup_size = size; }
+  [[nodiscard]] std::uint32_t shared_bytes() const { return module_.shared_bytes; }
+  [[nodiscard]] const std::array<std::uint32_t, 3>& local_size() const { return module_.local_size; }
+
+  /// Closes the kernel. Nothing may be emitted afterwards.
+  [[nodiscard]] module finish();
+
+  // --- for the layers on top (values, cooperative matrices) ---
+  [[nodiscard]] module_builder& builder() { return builder_; }
+  [[nodiscard]] spirv::module& facts() { return module_; }
+  /// The id of a value, a literal becoming a constant. Fails for a value of another kernel or of a block already
+  /// closed.
+  [[nodiscard]] word use(const detail::operand& value);
+  [[nodiscard]] detail::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
+  [[nodiscard]] bool is_precise() const { return precise_; }
+  void note_shared(word bytes);
+  // The same declarations and operations for types known only when the generator runs.
+  [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
+                                                     std::optional<word> binding);
+  [[nodiscard]] detail::memory_object declare_view(data_type type, const detail::memory_object& of);
+  [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
+  [[nodiscard]] detail::place_reference declare_variable(data_type type);
+  [[nodiscard]] detail::operand subgroup_arithmetic(reduction how, const detail::operand& x);
+  [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
+
+ private:
+  void mark_aliased(word variable);
+  [[nodiscard]] u32 built_in_component(built_in which, word axis);
+  [[nodiscard]] u32 built_in_scalar(built_in which);
+  [[nodiscard]] detail::operand subgroup_vote(op code, const detail::operand& x);
+
+  module_builder builder_;
+  spirv::module module_;
+  std::set<word> aliased_;
+  bool precise_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/spirv/kernel.ipp>
+#include <meganeura/spirv/value.ipp>
+#endif

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: MIT
+// Definitions of value.hpp: literal folding, instruction choice, and the functions drivers do not compute accurately.
+#pragma once
+#include <meganeura/spirv/kernel.hpp>
+
+#include <cmath>
+#include <limits>
+
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+namespace detail {
+
+[[nodiscard]] inline operand literal_operand(data_type type, word bits) { return {nullptr, 0, type, bits}; }
+[[nodiscard]] inline operand literal_float(data_type type, float value) {
+  return literal_operand(type, std::bit_cast<word>(value));
+}
+
+MEGANEURA_INLINE word literal_bits(scalar_kind kind, double value) {
+  switch (kind) {
+    case scalar_kind::boolean:
+      return value != 0 ? 1 : 0;
+    case scalar_kind::u32:
+      // -1 as u32 is more often a mistake in index arithmetic than a mask.
+      if (value < 0 || value > 4294967295.0)
+        fail(error_category::invalid_argument, "the number {} does not fit a u32", value);
+      return static_cast<word>(value);
+    case scalar_kind::i32:
+      if (value < -2147483648.0 || value > 2147483647.0)
+        fail(error_category::invalid_argument, "the number {} does not fit an i32", value);
+      return static_cast<word>(static_cast<std::int32_t>(value));
+    case scalar_kind::f16:
+    case scalar_kind::f32:
+      break;
+  }
+  return std::bit_cast<word>(static_cast<float>(value));
+}
+
+// The kernel that owns either operand; both literal is handled by the callers.
+template <class... Operands>
+[[nodiscard]] kernel& owner_of(const Operands&... operands) {
+  kernel* owner = nullptr;
+  ((owner = owner == nullptr ? operands.owner : owner), ...);
+  if (owner == nullptr)
+    fail(error_category::invalid_argument, "this operation needs at least one value that is not a literal");
+  return *owner;
+}
+
+[[nodiscard]] inline operand emit_pure(kernel& owner, op code, data_type type,
+                                       std::initializer_list<operand> operands) {
+  words parts;
+  for (const operand& each : operands) parts.push_back(owner.use(each));
+  auto& builder = owner.builder();
+  const bool exact = owner.is_precise() && type.is_float() && code >= op::f_negate && code <= op::f_div;
+  return owner.wrap(type, builder.emit_pure(code, builder.type(type), parts, exact));
+}
+
+[[nodiscard]] inline word fold_unsigned(binary_op code, word a, word b) {
+  switch (code) {
+    case binary_op::add:
+      return a + b;
+    case binary_op::subtract:
+      return a - b;
+    case binary_op::multiply:
+      return a * b;
+    case binary_op::divide:
+      return a / b;
+    case binary_op::modulo:
+      return a % b;
+    case binary_op::bit_and:
+      return a & b;
+    case binary_op::bit_or:
+      return a | b;
+    case binary_op::bit_xor:
+      return a ^ b;
+    case binary_op::shift_left:
+      return a << (b & 31u);
+    case binary_op::shift_right:
+      return a >> (b & 31u);
+    case binary_op::minimum:
+      return a < b ? a : b;
+    case binary_op::maximum:
+      return a > b ? a : b;
+  }
+  return 0;
+}
+
+[[nodiscard]] inline word fold_signed(binary_op code, word a, word b) {
+  const auto x = static_cast<std::int32_t>(a);
+  const auto y = static_cast<std::int32_t>(b);
+  switch (code) {
+    case binary_op::divide:
+      return static_cast<word>(static_cast<std::int64_t>(x) / y);
+    case binary_op::modulo:
+      return static_cast<word>(static_cast<std::int64_t>(x) % y);
+    case binary_op::shift_right:
+      return static_cast<word>(x >> (b & 31u));
+    case binary_op::minimum:
+      return x < y ? a : b;
+    case binary_op::maximum:
+      return x > y ? a : b;
+    default:
+      return fold_unsigned(code, a, b);  // two's complement: the same bits
+  }
+}
+
+[[nodiscard]] inline float fold_float(binary_op code, float a, float b) {
+  switch (code) {
+    case binary_op::add:
+      return a + b;
+    case binary_op::subtract:
+      return a - b;
+    case binary_op::multiply:
+      return a * b;
+    case binary_op::divide:
+      return a / b;
+    case binary_op::minimum:
+      return std::fmin(a, b);
+    default:
+      return std::fmax(a, b);
+  }
+}
+
+[[nodiscard]] inline std::optional<operand> fold_literals(binary_op code, const operand& a, const operand& b) {
+  if (!a.is_literal() || !b.is_literal()) return {};
+  const bool divides = code == binary_op::divide || code == binary_op::modulo;
+  if (!a.type.is_float() && divides && b.bits == 0)
+    fail(error_category::invalid_argument, "integer division of the literal {} by zero", a.bits);
+  if (a.type.kind == scalar_kind::u32) return literal_operand(a.type, fold_unsigned(code, a.bits, b.bits));
+  if (a.type.kind == scalar_kind::i32) return literal_operand(a.type, fold_signed(code, a.bits, b.bits));
+  const float result = fold_float(code, std::bit_cast<float>(a.bits), std::bit_cast<float>(b.bits));
+  return literal_float(a.type, result);
+}
+
+// x op literal for integers: identities, zeros, and shifts and masks for powers of two.
+[[nodiscard]] inline std::optional<operand> simplify_integer(binary_op code, const operand& x, word literal) {
+  const bool is_unsigned = x.type.kind == scalar_kind::u32;
+  const bool power = is_unsigned && std::has_single_bit(literal);
+  const auto small = [&](word bits) { return literal_operand(x.type, bits); };
+  const auto exponent = [&] { return small(static_cast<word>(std::countr_zero(literal))); };
+  switch (code) {
+    case binary_op::add:
+    case binary_op::subtract:
+    case binary_op::bit_or:
+    case binary_op::bit_xor:
+    case binary_op::shift_left:
+    case binary_op::shift_right:
+      if (literal == 0) return x;
+      return {};
+    case binary_op::multiply:
+      if (literal == 0) return small(0);
+      if (literal == 1) return x;
+      if (power) return emit_pure(owner_of(x), op::shift_left_logical, x.type, {x, exponent()});
+      return {};
+    case binary_op::divide:
+      if (literal == 0)
+        fail(error_category::invalid_argument, "integer division of a kernel value by the literal zero");
+      if (literal == 1) return x;
+      if (power) return emit_pure(owner_of(x), op::shift_right_logical, x.type, {x, exponent()});
+      return {};
+    case binary_op::modulo:
+      if (literal == 0)
+        fail(error_category::invalid_argument, "integer remainder of a kernel value by the literal zero");
+      if (literal == 1) return small(0);
+      if (power) return emit_pure(owner_of(x), op::bitwise_and, x.type, {x, small(literal - 1)});
+      return {};
+    case binary_op::bit_and:
+      if (literal == 0) return small(0);
+      if (literal == ~0u) return x;
+      return {};
+    case binary_op::minimum:
+    case binary_op::maximum:
+      return {};
+  }
+  return {};
+}
+
+[[nodiscard]] inline bool is_commutative(binary_op code) {
+  return code == binary_op::add || code == binary_op::multiply || code == binary_op::bit_and ||
+         code == binary_op::bit_or || code == binary_op::bit_xor;
+}
+
+[[nodiscard]] inline std::optional<operand> simplify(binary_op code, const operand& a, const operand& b) {
+  if (auto folded = fold_literals(code, a, b)) return folded;
+  if (!b.is_literal()) {
+    if (a.is_literal() && is_commutative(code)) return simplify(code, b, a);
+    if (a.is_literal() && !a.type.is_float() && a.bits == 0 && code != binary_op::subtract &&
+        code < binary_op::minimum) {
+      return a;  // 0 / x, 0 % x, 0 << x, 0 >> x
+    }
+    return {};
+  }
+  if (!a.type.is_float()) return simplify_integer(code, a, b.bits);
+  const float literal = std::bit_cast<float>(b.bits);
+  // x + 0 is left alone: it turns -0 into +0.
+  if (literal == 1.0f && (code == binary_op::multiply || code == binary_op::divide)) return a;
+  return {};
+}
+
+MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operand& rhs) {
+  if (auto simple = simplify(code, lhs, rhs)) return *simple;
+  kernel& owner = owner_of(lhs, rhs);
+  const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
+  if (code == binary_op::minimum || code == binary_op::maximum) {
+    constexpr glsl table[2][3] = {{glsl::f_min, glsl::u_min, glsl::s_min}, {glsl::f_max, glsl::u_max, glsl::s_max}};
+    return math(table[code == binary_op::maximum ? 1 : 0][column], lhs.type, {lhs, rhs});
+  }
+  constexpr op table[][3] = {{op::f_add, op::i_add, op::i_add},
+                             {op::f_sub, op::i_sub, op::i_sub},
+                             {op::f_mul, op::i_mul, op::i_mul},
+                             {op::f_div, op::u_div, op::s_div},
+                             {op::u_mod, op::u_mod, op::s_rem},
+                             {op::bitwise_and, op::bitwise_and, op::bitwise_and},
+                             {op::bitwise_or, op::bitwise_or, op::bitwise_or},
+                             {op::bitwise_xor, op::bitwise_xor, op::bitwise_xor},
+                             {op::shift_left_logical, op::shift_left_logical, op::shift_left_logical},
+                             {op::shift_right_logical, op::shift_right_logical, op::shift_right_arithmetic}};
+  return emit_pure(owner, table[static_cast<int>(code)][column], lhs.type, {lhs, rhs});
+}
+
+MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const operand& rhs) {
+  const data_type result{scalar_kind::boolean, lhs.type.components};
+  if (lhs.is_literal() && rhs.is_literal()) {
+    const bool is_signed = lhs.type.kind == scalar_kind::i32;
+    const auto number = [&](const operand& x) -> double {
+      if (x.type.is_float()) return static_cast<double>(std::bit_cast<float>(x.bits));
+      return is_signed ? static_cast<double>(static_cast<std::int32_t>(x.bits)) : static_cast<double>(x.bits);
+    };
+    const double a = number(lhs);
+    const double b = number(rhs);
+    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
+    return literal_operand(result, outcomes[static_cast<int>(code)] ? 1u : 0u);
+  }
+  const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
+  constexpr op table[][3] = {{op::f_ord_equal, op::i_equal, op::i_equal},
+                             {op::f_unord_not_equal, op::i_not_equal, op::i_not_equal},
+                             {op::f_ord_less_than, op::u_less_than, op::s_less_than},
+                             {op::f_ord_less_than_equal, op::u_less_than_equal, op::s_less_than_equal},
+                             {op::f_ord_greater_than, op::u_greater_than, op::s_greater_than},
+                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal}};
+  return emit_pure(owner_of(lhs, rhs), table[static_cast<int>(code)][column], result, {lhs, rhs});
+}
+
+MEGANEURA_INLINE operand negate(const operand& value) {
+  if (value.is_literal()) {
+    if (value.type.is_float()) return literal_operand(value.type, value.bits ^ 0x80000000u);
+    return literal_operand(value.type, 0u - value.bits);
+  }
+  return emit_pure(*value.owner, value.type.is_float() ? op::f_negate : op::s_negate, value.type, {value});
+}
+
+MEGANEURA_INLINE operand bit_not(const operand& value) {
+  if (value.is_literal()) return literal_operand(value.type, ~value.bits);
+  return emit_pure(*value.owner, op::bitwise_not, value.type, {value});
+}
+
+MEGANEURA_INLINE operand logical(op code, const operand& lhs, const operand& rhs) {
+  if (lhs.is_literal() && !rhs.is_literal()) return logical(code, rhs, lhs);
+  if (rhs.is_literal()) {
+    const bool known = rhs.bits != 0;
+    if (code == op::logical_and) return known ? lhs : rhs;
+    if (code == op::logical_or) return known ? rhs : lhs;
+    return known == (code == op::logical_equal) ? lhs : logical_not(lhs);
+  }
+  return emit_pure(owner_of(lhs, rhs), code, lhs.type, {lhs, rhs});
+}
+
+MEGANEURA_INLINE operand logical_not(const operand& value) {
+  if (value.is_literal()) return literal_operand(value.type, value.bits != 0 ? 0u : 1u);
+  return emit_pure(*value.owner, op::logical_not, value.type, {value});
+}
+
+MEGANEURA_INLINE operand select(const operand& condition, const operand& yes, const operand& no) {
+  if (condition.is_literal()) return condition.bits != 0 ? yes : no;
+  return emit_pure(owner_of(condition, yes, no), op::select, yes.type, {condition, yes, no});
+}
+
+MEGANEURA_INLINE operand math(glsl code, data_type result, std::initializer_list<operand> arguments) {
+  kernel* owner = nullptr;
+  for (const operand& each : arguments) owner = owner == nullptr ? each.owner : owner;
+  if (owner == nullptr)
+    fail(error_category::invalid_argument, "a kernel function was called with literals only; compute it in C++");
+  auto& builder = owner->builder();
+  words parts{builder.glsl_std_450(), static_cast<word>(code)};
+  for (const operand& each : arguments) parts.push_back(owner->use(each));
+  return owner->wrap(result, builder.emit_pure(op::ext_inst, builder.type(result), parts));
+}
+
+MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) {
+  return emit_pure(owner_of(value), code, result, {value});
+}
+
+MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
+  const data_type from = value.type;
+  if (from.kind == to.kind) return value;
+  if (from.kind == scalar_kind::boolean) {
+    return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
+  }
+  if (to.kind == scalar_kind::boolean) return compare(comparison::not_equal, value, literal_operand(from, 0));
+  if (value.is_literal()) {
+    if (from.is_float() && to.is_float()) return literal_operand(to, value.bits);
+    if (!from.is_float() && !to.is_float()) return literal_operand(to, value.bits);
+    if (from.is_float())
+      return literal_operand(to,
+                             literal_bits(to.kind, std::trunc(static_cast<double>(std::bit_cast<float>(value.bits)))));
+    const bool is_signed = from.kind == scalar_kind::i32;
+    const double number =
+        is_signed ? static_cast<double>(static_cast<std::int32_t>(value.bits)) : static_cast<double>(value.bits);
+    return literal_operand(to, literal_bits(to.kind, number));
+  }
+  if (from.is_float() && to.is_float()) return unary(op::f_convert, to, value);
+  if (from.is_float()) return unary(to.kind == scalar_kind::u32 ? op::convert_f_to_u : op::convert_f_to_s, to, value);
+  if (to.is_float()) return unary(from.kind == scalar_kind::u32 ? op::convert_u_to_f : op::convert_s_to_f, to, value);
+  return unary(op::bitcast, to, value);
+}
+
+MEGANEURA_INLINE operand bitcast(data_type to, const operand& value) {
+  if (to == value.type) return value;
+  if (to.bytes() != value.type.bytes())
+    fail(error_category::invalid_argument, "bitcast between {} and {} bytes was asked for", value.type.bytes(),
+         to.bytes());
+  if (value.is_literal() && to.components == value.type.components && to.kind != scalar_kind::f16)
+    return literal_operand(to, value.bits);
+  return unary(op::bitcast, to, value);
+}
+
+MEGANEURA_INLINE operand splat(data_type to, const operand& scalar) {
+  if (scalar.is_literal()) return literal_operand(to, scalar.bits);
+  if (to.components == 2) return emit_pure(*scalar.owner, op::composite_construct, to, {scalar, scalar});
+  return emit_pure(*scalar.owner, op::composite_construct, to, {scalar, scalar, scalar, scalar});
+}
+
+MEGANEURA_INLINE operand extract(const operand& vector, word component) {
+  const data_type scalar{vector.type.kind, 1};
+  if (component >= vector.type.components)
+    fail(error_category::invalid_argument, "component {} of a {}-vector was asked for", component,
+         vector.type.components);
+  if (vector.is_literal()) return literal_operand(scalar, vector.bits);
+  kernel& owner = *vector.owner;
+  const word parts[] = {owner.use(vector), component};
+  return owner.wrap(scalar, owner.builder().emit_pure(op::composite_extract, owner.builder().type(scalar), parts));
+}
+
+MEGANEURA_INLINE operand composite(data_type type, std::initializer_list<operand> parts) {
+  kernel* owner = nullptr;
+  bool repeated = true;
+  for (const operand& each : parts) {
+    owner = owner == nullptr ? each.owner : owner;
+    repeated = repeated && each.is_literal() && each.bits == parts.begin()->bits;
+  }
+  if (repeated) return literal_operand(type, parts.begin()->bits);
+  if (owner == nullptr)
+    fail(error_category::invalid_argument, "a vector of different literals needs at least one computed component");
+  return emit_pure(*owner, op::composite_construct, type, parts);
+}
+
+// pi/2 in six pieces of 7 significant bits (the last has 24): n < 2^17 times a piece is exact in f32, so x - n pi/2
+// loses nothing until the last subtraction (Cody and Waite 1980). Polynomials interpolate at Chebyshev nodes on |r| <=
+// 0.8; relative errors 1.4e-8 (sine) and 1.4e-9 (cosine).
+[[nodiscard]] inline f32 reduce_quarter_turns(const f32& x, const f32& n) {
+  f32 r = x;
+  for (const float piece : {0x1.9p+0f, 0x1.0cp-7f, 0x1.ecp-14f, 0x1.5p-22f, 0x1.1p-30f, 0x1.68c234p-39f})
+    r = r - n * f32(piece);
+  return r;
+}
+
+MEGANEURA_INLINE operand accurate_sin_cos(const operand& value, word quarter_turns) {
+  const data_type type = value.type;
+  if (value.is_literal()) {
+    const double number = static_cast<double>(std::bit_cast<float>(value.bits));
+    return literal_float(type, static_cast<float>(quarter_turns == 0 ? std::sin(number) : std::cos(number)));
+  }
+  if (type.components > 1)
+    fail(error_category::unsupported, "sin and cos of a vector were asked for; apply them to its components");
+  const f32 x(value);
+  kernel& owner = *value.owner;
+  f32 n;
+  f32 r;
+  owner.precise([&] {
+    n = round(x * f32(0.6366197723675814f));
+    r = reduce_quarter_turns(x, n);
+  });
+  const f32 z = r * r;
+  const f32 sine = r + r * z * ((f32(-0.0001957844360731542f) * z + 0.00833270326256752f) * z - 0.166666641831398f);
+  const f32 cosine =
+      f32(1.0f) -
+      (f32(0.5f) * z - z * z * ((f32(2.4538474463042803e-05f) * z - 0.0013888258254155517f) * z + 0.0416666641831398f));
+  const u32 quadrant = bitcast<u32>(convert<i32>(n)) + quarter_turns;
+  const f32 magnitude = select((quadrant & 1u) == 0u, sine, cosine);
+  return select((quadrant & 2u) == 0u, magnitude, -magnitude);
+}
+
+// Odd polynomial below 0.648 (relative error 2e-8), above it 1 - 2/(exp(2|x|) + 1), which has no cancellation left
+// there.
+MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
+  if (value.is_literal()) return literal_float(value.type, std::tanh(std::bit_cast<float>(value.bits)));
+  kernel& owner = *value.owner;
+  const data_type type = value.type;
+  const auto number = [&](float x) { return literal_float(type, x); };
+  const auto times = [&](const operand& a, const operand& b) { return binary(binary_op::multiply, a, b); };
+  const auto plus = [&](const operand& a, const operand& b) { return binary(binary_op::add, a, b); };
+  const operand z = times(value, value);
+  operand series = number(-0.005937062669545412f);
+  for (const float c : {0.02088334783911705f, -0.05382600799202919f, 0.13332599401474f, -0.333333283662796f})
+    series = plus(times(series, z), number(c));
+  const operand near_zero = plus(value, times(times(value, z), series));
+  const operand magnitude = math(glsl::f_abs, type, {value});
+  // exp is taken of at most 20: above 9.01 the result is 1 in f32 anyway. A NaN passes through the product below.
+  const operand doubled = binary(binary_op::minimum, plus(magnitude, magnitude), number(20.0f));
+  const operand fraction =
+      binary(binary_op::divide, number(2.0f), plus(math(glsl::exp, type, {doubled}), number(1.0f)));
+  const operand far = times(binary(binary_op::subtract, number(1.0f), fraction), math(glsl::f_sign, type, {value}));
+  const operand is_near = compare(comparison::less, magnitude, number(0.648f));
+  const operand result = select(is_near, near_zero, far);
+  const operand not_a_number = emit_pure(owner, op::is_nan, {scalar_kind::boolean, type.components}, {value});
+  return select(not_a_number, value, result);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE u32x2 multiply_extended(const u32& a, const u32& b) {
+  if (a.is_literal() && b.is_literal())
+    fail(error_category::invalid_argument, "multiply_extended was called with literals only; compute it in C++");
+  kernel& owner = detail::owner_of(a, b);
+  auto& builder = owner.builder();
+  const word scalar = builder.type(u32::static_type);
+  const word members[] = {scalar, scalar};
+  const word pair = builder.declare(op::type_struct, members, false);
+  const word parts[] = {owner.use(a), owner.use(b)};
+  const word product = builder.emit_pure(op::u_mul_extended, pair, parts);
+  const word low[] = {product, 0};
+  const word high[] = {product, 1};
+  return vector(u32(owner.wrap(u32::static_type, builder.emit_pure(op::composite_extract, scalar, low))),
+                u32(owner.wrap(u32::static_type, builder.emit_pure(op::composite_extract, scalar, high))));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv

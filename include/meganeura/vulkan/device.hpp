@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// One Vulkan device: opening it, memory, copies, pipelines, submissions. The front door of this folder.
+#pragma once
+#include <meganeura/config.hpp>
+#include <meganeura/core/log.hpp>
+#include <meganeura/spirv/module.hpp>
+#include <meganeura/vulkan/buffer.hpp>
+#include <meganeura/vulkan/facts.hpp>
+#include <meganeura/vulkan/pipeline.hpp>
+#include <meganeura/vulkan/recording.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+/// Environment: MEGANEURA_DEVICE stands in for an empty `device`; MEGANEURA_VALIDATION=1 switches `validation` on;
+/// MEGANEURA_VULKAN_LIBRARY names the Vulkan loader to open instead of libvulkan.so.1.
+struct device_options {
+  std::string device{};                     // index, part of the name, "cpu"; empty = the best
+  bool validation = false;                  // Khronos validation layer with synchronisation checks
+  bool disk_cache = true;                   // keep compiled pipelines between runs
+  std::string cache_directory{};            // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
+  std::uint64_t staging_bytes = 32U << 20;  // host memory that uploads pass through
+  std::uint32_t threads = 0;                // that create pipelines; 0 = one a processor
+  log_sink log{};
+};
+
+/// What happened so far; a replayed step raises `submissions` and nothing else.
+struct device_counters {
+  std::uint64_t allocations = 0;
+  std::uint64_t pipelines = 0;
+  std::uint64_t recordings = 0;
+  std::uint64_t submissions = 0;
+  [[nodiscard]] bool operator==(const device_counters&) const = default;
+};
+
+/// Every device the loader knows, the unusable ones included. errors: no_device when there is no loader.
+[[nodiscard]] std::vector<device_facts> enumerate_devices(const device_options& options = {});
+
+/// Shared ownership: copies are the same device, and what was made from it keeps it open.
+/// All members may be called from several threads. Once the device is lost, every call throws device_lost.
+class device {
+ public:
+  /// errors: no_device, unsupported, out_of_memory.
+  explicit device(const device_options& options = {});
+
+  [[nodiscard]] const device_facts& facts() const;
+
+  /// Contents are undefined. errors: out_of_memory, naming the bytes asked and the room there is.
+  [[nodiscard]] buffer allocate(std::uint64_t bytes, memory_kind kind = memory_kind::device_local) const;
+
+  /// `bytes` may go as soon as this returns; what is submitted later sees them. The copy itself travels with the next
+  /// submission, or earlier when much has gathered.
+  void upload(const buffer& target, std::uint64_t offset, std::span<const std::byte> bytes) const;
+  template <class T>
+  void upload(const buffer& target, std::uint64_t offset, const std::vector<T>& values) const {
+    upload(target, offset, std::as_bytes(std::span(values)));
+  }
+
+  /// Starts a copy after everything submitted so far. size 0 means up to the buffer's end.
+  [[nodiscard]] read_back_ticket read_back(const buffer& source, std::uint64_t offset = 0,
+                                           std::uint64_t size = 0) const;
+
+  /// Created in parallel and in order. errors: unsupported, naming the kernel and the limit.
+  [[nodiscard]] std::vector<pipeline> create_pipelines(std::span<const spirv::module> kernels) const;
+  [[nodiscard]] pipeline create_pipeline(const spirv::module& kernel) const;
+
+  /// Runs it after everything submitted before; returns the timeline value that says it is done.
+  std::uint64_t submit(const recording& commands) const;
+  void wait(std::uint64_t value) const;
+  [[nodiscard]] bool is_done(std::uint64_t value) const;
+  void wait_idle() const;
+
+  /// Done by itself when the device closes; errors: io.
+  void save_pipeline_cache() const;
+  [[nodiscard]] pipeline_cache_origin cache_origin() const;
+  [[nodiscard]] std::string cache_file() const;  // empty when off
+
+  [[nodiscard]] device_counters counters() const;
+  [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
+
+  [[nodiscard]] const std::shared_ptr<detail::device_state>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<detail::device_state> state_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/vulkan/device.ipp>
+#endif

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// The front door: arguments checked here, work done by the internal states.
+#pragma once
+#include <meganeura/vulkan/buffer_state.hpp>
+#include <meganeura/vulkan/device.hpp>
+#include <meganeura/vulkan/device_state.hpp>
+#include <meganeura/vulkan/pipeline_state.hpp>
+#include <meganeura/vulkan/recording_state.hpp>
+
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+namespace detail {
+
+inline std::shared_ptr<instance> make_instance(const device_options& options) {
+  return std::make_shared<instance>(options.validation || environment_switch("MEGANEURA_VALIDATION"), options.log);
+}
+
+inline std::vector<device_facts> all_facts(const instance& owner, const std::vector<VkPhysicalDevice>& physical) {
+  std::vector<device_facts> found;
+  for (const VkPhysicalDevice item : physical) {
+    found.push_back(query_facts(owner, item, static_cast<std::uint32_t>(found.size())));
+  }
+  return found;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) {
+  const std::shared_ptr<detail::instance> owner = detail::make_instance(options);
+  return detail::all_facts(*owner, owner->physical_devices());
+}
+
+MEGANEURA_INLINE device::device(const device_options& options) {
+  std::shared_ptr<detail::instance> owner = detail::make_instance(options);
+  const std::vector<VkPhysicalDevice> physical = owner->physical_devices();
+  const std::vector<device_facts> found = detail::all_facts(*owner, physical);
+  const char* environment = std::getenv("MEGANEURA_DEVICE");
+  std::string wish = options.device;
+  if (wish.empty() && environment != nullptr) wish = environment;
+  const std::size_t chosen = choose_device(found, wish);
+  write_log(options.log, log_level::info, "opening Vulkan device {} with {}", found[chosen].name, found[chosen].driver);
+
+  state_ = std::make_shared<detail::device_state>();
+  state_->threads = options.threads;
+  state_->open(std::move(owner), physical[chosen], found[chosen], options.staging_bytes);
+  if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
+  detail::open_pipeline_cache(*state_);
+  state_->before_close = &detail::save_pipeline_cache_quietly;
+}
+
+MEGANEURA_INLINE const device_facts& device::facts() const { return state_->facts; }
+
+MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) const {
+  state_->require_alive();
+  if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
+  constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                                       VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  // Whole texels, so that any tail can be viewed as such; beyond the limit the message shall name what was asked.
+  const std::uint64_t rounded = bytes > facts().max_buffer_bytes ? bytes : (bytes + 15) / 16 * 16;
+  auto made = std::make_shared<detail::buffer_state>(state_);
+  made->memory = state_->create_buffer(
+      rounded, usage, kind == memory_kind::mapped ? detail::memory_use::mapped : detail::memory_use::device_local);
+  return buffer(std::move(made));
+}
+
+MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
+                                     std::span<const std::byte> bytes) const {
+  state_->require_alive();
+  if (bytes.empty()) return;
+  const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
+  target.state()->last_use = state_->upload(target.state()->memory.handle, range.offset, bytes);
+}
+
+MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::uint64_t offset,
+                                                    std::uint64_t size) const {
+  state_->require_alive();
+  const buffer_range range = detail::resolve({source, offset, size}, "a read-back");
+  auto ticket = std::make_shared<detail::ticket_state>(state_);
+  ticket->slot = state_->read_back(source.state()->memory.handle, range.offset, range.size);
+  ticket->bytes = range.size;
+  source.state()->last_use = ticket->slot->value;
+  return read_back_ticket(std::move(ticket));
+}
+
+MEGANEURA_INLINE std::vector<pipeline> device::create_pipelines(std::span<const spirv::module> kernels) const {
+  return detail::create_pipelines(state_, kernels);
+}
+
+MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) const {
+  return detail::create_pipelines(state_, {&kernel, 1}).front();
+}
+
+MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const {
+  if (!commands) fail(error_category::invalid_argument, "an empty recording handle was submitted");
+  detail::recording_state& state = *commands.state();
+  if (state.device != state_) fail(error_category::invalid_argument, "a recording was submitted to another device");
+  const std::uint64_t value = state_->submit(state.handle);
+  state.last_use = value;
+  return value;
+}
+
+MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
+    : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
+  if (options.timestamps && on.facts().timestamp_bits == 0) {
+    fail(error_category::unsupported, "timestamps were asked for and the compute queue of {} has none",
+         on.facts().name);
+  }
+}
+
+MEGANEURA_INLINE void device::wait(std::uint64_t value) const {
+  if (value > state_->submitted()) {
+    fail(error_category::invalid_argument, "timeline value {} was waited for and the last submitted is {}", value,
+         state_->submitted());
+  }
+  state_->wait(value);
+}
+
+MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const { return state_->completed() >= value; }
+
+MEGANEURA_INLINE void device::wait_idle() const { state_->wait(state_->submit(VK_NULL_HANDLE)); }
+
+MEGANEURA_INLINE void device::save_pipeline_cache() const {
+  state_->require_alive();
+  detail::save_pipeline_cache(*state_);
+}
+
+MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state_->cache_origin; }
+MEGANEURA_INLINE std::string device::cache_file() const { return state_->cache_file.string(); }
+
+MEGANEURA_INLINE device_counters device::counters() const {
+  return {state_->allocations, state_->pipelines, state_->recordings, state_->submissions};
+}
+
+MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state_->owner->messages(); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan

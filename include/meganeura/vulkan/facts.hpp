@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// What is known of one device before anything is run on it: identity, limits and abilities, as plain data.
+#pragma once
+#include <meganeura/config.hpp>
+#include <meganeura/vulkan/quirks.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+using uuid = std::array<std::uint8_t, 16>;
+
+/// In Vulkan's numbering (VkPhysicalDeviceType).
+enum class device_type : std::uint8_t { other, integrated_gpu, discrete_gpu, virtual_gpu, cpu };
+
+/// In Vulkan's numbering (VkComponentTypeKHR).
+enum class component_type : std::uint32_t {
+  float16 = 0,
+  float32 = 1,
+  float64 = 2,
+  sint8 = 3,
+  sint16 = 4,
+  sint32 = 5,
+  sint64 = 6,
+  uint8 = 7,
+  uint16 = 8,
+  uint32 = 9,
+  uint64 = 10,
+  bfloat16 = 1000141000
+};
+
+/// In Vulkan's and SPIR-V's numbering.
+enum class matrix_scope : std::uint32_t { device = 1, workgroup = 2, subgroup = 3, queue_family = 5 };
+
+/// One line of VK_KHR_cooperative_matrix's table: result[m, n] = a[m, k] * b[k, n] + c[m, n].
+struct cooperative_matrix_shape {
+  std::uint32_t m = 0, n = 0, k = 0;
+  component_type a{}, b{}, c{}, result{};
+  matrix_scope scope = matrix_scope::subgroup;
+  bool saturating = false;
+};
+
+struct memory_heap {
+  std::uint64_t bytes = 0;
+  bool device_local = false;
+};
+
+struct device_facts {
+  std::uint32_t index = 0;  // place in the driver's enumeration, what MEGANEURA_DEVICE=<index> means
+  std::string name;         // "llvmpipe (LLVM 15.0.6, 256 bits)"
+  std::string driver;       // name and version, "llvmpipe Mesa 22.3.6 (LLVM 15.0.6)"
+  device_type type = device_type::other;
+  std::uint32_t vendor_id = 0, device_id = 0, driver_id = 0, driver_version = 0;
+  std::uint32_t api_version = 0;  // Vulkan's packing: major << 22 | minor << 12 | patch
+  uuid device_uuid{}, driver_uuid{}, pipeline_cache_uuid{};
+
+  std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
+  std::uint32_t max_shared_bytes = 0;  // workgroup memory
+  std::uint32_t max_workgroup_invocations = 0;
+  std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
+  std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0;  // bindings of one kernel
+  std::uint64_t max_storage_range = 0;                           // bytes one binding may cover
+  std::uint64_t max_texel_elements = 0;                          // of 16 bytes each
+  std::uint64_t storage_alignment = 1, texel_alignment = 1;      // of a binding's offset, bytes
+  std::uint64_t max_buffer_bytes = 0;                            // of one buffer, the allocation limit included
+  std::vector<memory_heap> heaps;
+  bool unified_memory = false;       // every heap is device-local: host and device share one memory
+  double timestamp_period = 0;       // nanoseconds a tick
+  std::uint32_t timestamp_bits = 0;  // 0 = no timestamps
+
+  bool has_f16 = false;   // arithmetic, and 16-bit loads and stores in storage buffers
+  bool has_bf16 = false;  // VK_KHR_shader_bfloat16 with its cooperative matrices
+  bool has_int8 = false;  // arithmetic and storage
+  bool has_int64 = false;
+  bool has_float64 = false;
+  bool has_float_atomics = false;  // atomic add of f32 in storage buffers
+  bool has_integer_dot = false;    // accelerated or not
+  bool has_cooperative_matrix = false;
+  bool has_subgroup_arithmetic = false;
+  bool has_memory_model = false;
+  bool has_device_address = false;
+  bool has_timeline_semaphore = false;
+  bool has_pipeline_robustness = false;
+  bool has_memory_budget = false;
+  bool has_subgroup_size_control = false;
+  std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
+  std::uint32_t compute_units = 0;  // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
+  quirk_set quirks;
+  std::string unusable_because;  // empty when the library can run here
+
+  /// An offset that suits every kind of binding of this device.
+  [[nodiscard]] constexpr std::uint64_t binding_alignment() const {
+    std::uint64_t alignment = 16;  // an RGBA32F texel, and the widest load a kernel makes
+    if (storage_alignment > alignment) alignment = storage_alignment;
+    if (texel_alignment > alignment) alignment = texel_alignment;
+    return alignment;  // all are powers of two
+  }
+};
+
+[[nodiscard]] constexpr const char* to_string(device_type type) {
+  constexpr const char* names[] = {"other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU"};
+  return names[static_cast<int>(type)];
+}
+
+/// Index into `found` of the device that `wish` names: an enumeration index, a part of the name (case ignored), "cpu",
+/// or empty for the best there is (discrete, integrated, virtual, CPU).
+/// errors: no_device with a list of what was found; unsupported when the named device cannot be used.
+[[nodiscard]] std::size_t choose_device(const std::vector<device_facts>& found, std::string_view wish);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/vulkan/facts.ipp>
+#endif

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+// Checking, creating and caching compute pipelines.
+#pragma once
+#include <meganeura/vulkan/pipeline_state.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+namespace detail {
+
+inline std::string refuse_size(const device_facts& facts, const spirv::module& kernel) {
+  if (kernel.shared_bytes > facts.max_shared_bytes) {
+    return fmt::format("it needs {} bytes of shared memory and the limit is {}", kernel.shared_bytes,
+                       facts.max_shared_bytes);
+  }
+  std::uint64_t invocations = 1;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (kernel.local_size[axis] == 0 || kernel.local_size[axis] > facts.max_workgroup_size[axis]) {
+      return fmt::format("its workgroup size on axis {} is {} and must be 1 to {}", axis, kernel.local_size[axis],
+                         facts.max_workgroup_size[axis]);
+    }
+    invocations *= kernel.local_size[axis];
+  }
+  if (invocations > facts.max_workgroup_invocations) {
+    return fmt::format("its workgroup has {} invocations and the limit is {}", invocations,
+                       facts.max_workgroup_invocations);
+  }
+  const auto texels = static_cast<std::size_t>(
+      std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_texel_buffer));
+  const std::size_t storages = kernel.bindings.size() - texels;
+  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers) {
+    return fmt::format("it binds {} storage and {} texel buffers and the limits are {} and {}", storages, texels,
+                       facts.max_storage_buffers, facts.max_texel_buffers);
+  }
+  return {};
+}
+
+inline std::string refuse_subgroup(const device_facts& facts, const spirv::module& kernel) {
+  const std::uint32_t size = kernel.subgroup_size;
+  if (size == 0) return {};
+  if (facts.min_subgroup_size == facts.max_subgroup_size && size == facts.subgroup_size) return {};
+  const bool power_of_two = (size & (size - 1)) == 0;
+  if (facts.has_subgroup_size_control && power_of_two && size >= facts.min_subgroup_size &&
+      size <= facts.max_subgroup_size) {
+    return {};
+  }
+  return fmt::format("it needs subgroups of {} and the device offers {} to {}{}", size, facts.min_subgroup_size,
+                     facts.max_subgroup_size, facts.has_subgroup_size_control ? "" : " without a choice");
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel) {
+  if (kernel.words.size() < 5 || kernel.words[0] != 0x07230203) return "its words are not a SPIR-V module";
+  const std::uint32_t most = facts.api_version >= VK_API_VERSION_1_3 ? 0x10600 : 0x10500;  // Vulkan appendix A
+  if (kernel.words[1] > most) {
+    return fmt::format("it is SPIR-V 1.{} and the device reads up to 1.{}", kernel.words[1] >> 8 & 0xFF,
+                       most >> 8 & 0xFF);
+  }
+  if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
+  if (kernel.needs_subgroup_arithmetic && !facts.has_subgroup_arithmetic) return "it needs subgroup arithmetic";
+  if (kernel.needs_cooperative_matrix && !(facts.has_cooperative_matrix && facts.has_memory_model)) {
+    return "it needs VK_KHR_cooperative_matrix and the Vulkan memory model";
+  }
+  if (std::string reason = detail::refuse_subgroup(facts, kernel); !reason.empty()) return reason;
+  return detail::refuse_size(facts, kernel);
+}
+
+MEGANEURA_INLINE const std::string& pipeline::name() const {
+  if (state_ == nullptr) fail(error_category::invalid_argument, "an empty pipeline handle was asked for its name");
+  return state_->name;
+}
+
+namespace detail {
+
+MEGANEURA_INLINE pipeline_state::~pipeline_state() {
+  device->call.DestroyPipeline(device->handle, handle, nullptr);
+  device->call.DestroyPipelineLayout(device->handle, layout, nullptr);
+  device->call.DestroyDescriptorSetLayout(device->handle, set_layout, nullptr);
+}
+
+inline constexpr VkDescriptorType descriptor_type(spirv::binding_kind kind) {
+  return kind == spirv::binding_kind::storage_buffer ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
+                                                     : VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+}
+
+inline void create_layouts(pipeline_state& state) {
+  device_state& device = *state.device;
+  std::vector<VkDescriptorSetLayoutBinding> slots;
+  for (const spirv::binding_kind kind : state.bindings) {
+    slots.push_back(
+        {static_cast<std::uint32_t>(slots.size()), descriptor_type(kind), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
+  }
+  VkDescriptorSetLayoutCreateInfo set{};
+  set.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
+  set.bindingCount = static_cast<std::uint32_t>(slots.size());
+  set.pBindings = slots.data();
+  device.check(device.call.CreateDescriptorSetLayout(device.handle, &set, nullptr, &state.set_layout),
+               "vkCreateDescriptorSetLayout");
+  VkPipelineLayoutCreateInfo layout{};
+  layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+  layout.setLayoutCount = 1;
+  layout.pSetLayouts = &state.set_layout;
+  device.check(device.call.CreatePipelineLayout(device.handle, &layout, nullptr, &state.layout),
+               "vkCreatePipelineLayout");
+}
+
+inline void compile(pipeline_state& state, const spirv::module& kernel, VkShaderModule words) {
+  device_state& device = *state.device;
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup{};
+  subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+  subgroup.requiredSubgroupSize = kernel.subgroup_size;
+  std::vector<VkSpecializationMapEntry> constants;
+  for (std::uint32_t i = 0; i < kernel.specialization.size(); ++i) constants.push_back({i, i * 4, 4});
+  const VkSpecializationInfo specialization{static_cast<std::uint32_t>(constants.size()), constants.data(),
+                                            kernel.specialization.size() * 4, kernel.specialization.data()};
+  // Kernels stay in bounds by construction, so the driver need not check for them.
+  VkPipelineRobustnessCreateInfoEXT robustness{};
+  robustness.sType = VK_STRUCTURE_TYPE_PIPELINE_ROBUSTNESS_CREATE_INFO_EXT;
+  robustness.storageBuffers = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
+  robustness.uniformBuffers = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
+  robustness.vertexInputs = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
+  robustness.images = VK_PIPELINE_ROBUSTNESS_IMAGE_BEHAVIOR_DISABLED_EXT;
+  VkComputePipelineCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  if (device.facts.has_pipeline_robustness) info.pNext = &robustness;
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  if (kernel.subgroup_size != 0 && device.facts.has_subgroup_size_control) info.stage.pNext = &subgroup;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = words;
+  info.stage.pName = "main";
+  if (!constants.empty()) info.stage.pSpecializationInfo = &specialization;
+  info.layout = state.layout;
+  device.check(
+      device.call.CreateComputePipelines(device.handle, device.pipeline_cache, 1, &info, nullptr, &state.handle),
+      "vkCreateComputePipelines");
+}
+
+MEGANEURA_INLINE std::shared_ptr<pipeline_state> create_pipeline(const std::shared_ptr<device_state>& device,
+                                                                 const spirv::module& kernel) {
+  auto state = std::make_shared<pipeline_state>(device);
+  state->name = kernel.name;
+  state->bindings = kernel.bindings;
+  create_layouts(*state);
+  const VkShaderModuleCreateInfo info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
+                                      kernel.words.size() * sizeof(std::uint32_t), kernel.words.data()};
+  VkShaderModule words = VK_NULL_HANDLE;
+  device->check(device->call.CreateShaderModule(device->handle, &info, nullptr, &words), "vkCreateShaderModule");
+  try {
+    compile(*state, kernel, words);
+  } catch (...) {
+    device->call.DestroyShaderModule(device->handle, words, nullptr);
+    throw;
+  }
+  device->call.DestroyShaderModule(device->handle, words, nullptr);
+  ++device->pipelines;
+  device->cache_is_newer = true;
+  return state;
+}
+
+MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
+                                                        std::span<const spirv::module> kernels) {
+  device->require_alive();
+  for (const spirv::module& kernel : kernels) {
+    const std::string reason = reason_to_refuse(device->facts, kernel);
+    if (reason.empty()) continue;
+    fail(error_category::unsupported, "kernel \"{}\" cannot run on {}: {}; generate it for this device's facts",
+         kernel.name, device->facts.name, reason);
+  }
+  std::vector<pipeline> made(kernels.size());
+  std::vector<std::exception_ptr> failures(kernels.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < kernels.size(); i = next++) {
+      try {
+        made[i] = pipeline(create_pipeline(device, kernels[i]));
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  };
+  const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::thread> helpers;
+  for (std::size_t i = 1; i < std::min(wanted, kernels.size()); ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure != nullptr) std::rethrow_exception(failure);
+  }
+  return made;
+}
+
+// --- the cache on disk ----------------------------------------------------------------------------------------------
+
+/// What precedes the driver's bytes in the file. The driver checks little of its own data, so nothing unverified may
+/// reach it.
+struct cache_header {
+  std::array<char, 8> magic{'m', 'e', 'g', 'a', 'p', 'i', 'p', 'e'};
+  std::uint32_t version = 1;
+  std::uint32_t driver_version = 0;
+  uuid device_uuid{}, driver_uuid{}, pipeline_cache_uuid{};
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;
+  [[nodiscard]] bool operator==(const cache_header&) const = default;
+};
+static_assert(sizeof(cache_header) == 80, "written to disk as it is: no padding");
+
+/// FNV-1a with 64 bits: it guards against damage, not against malice.
+inline std::uint64_t checksum(std::span<const std::byte> data) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const std::byte item : data) hash = (hash ^ static_cast<std::uint64_t>(item)) * 0x100000001b3ULL;
+  return hash;
+}
+
+inline cache_header make_header(std::span<const std::byte> data, const device_facts& facts) {
+  cache_header header;
+  header.driver_version = facts.driver_version;
+  header.device_uuid = facts.device_uuid;
+  header.driver_uuid = facts.driver_uuid;
+  header.pipeline_cache_uuid = facts.pipeline_cache_uuid;
+  header.bytes = data.size();
+  header.checksum = checksum(data);
+  return header;
+}
+
+MEGANEURA_INLINE std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts) {
+  if (file.size() < sizeof(cache_header)) return {};
+  cache_header header;
+  std::memcpy(&header, file.data(), sizeof header);
+  const std::span<const std::byte> data = file.subspan(sizeof header);
+  if (header != make_header(data, facts)) return {};
+  return {data.begin(), data.end()};
+}
+
+MEGANEURA_INLINE std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts) {
+  const cache_header header = make_header(data, facts);
+  std::vector<std::byte> file(sizeof header + data.size());
+  std::memcpy(file.data(), &header, sizeof header);
+  std::copy(data.begin(), data.end(), file.begin() + sizeof header);
+  return file;
+}
+
+MEGANEURA_INLINE std::filesystem::path cache_path(const device_facts& facts, const std::string& directory) {
+  std::filesystem::path folder = directory;
+  if (folder.empty()) {
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    const char* home = std::getenv("HOME");
+    if (cache != nullptr && *cache != '\0') {
+      folder = std::filesystem::path(cache) / "meganeura";
+    } else if (home != nullptr && *home != '\0') {
+      folder = std::filesystem::path(home) / ".cache" / "meganeura";
+    } else {
+      return {};
+    }
+  }
+  std::string name = "pipelines-";
+  for (const std::uint8_t byte : facts.device_uuid) name += fmt::format("{:02x}", byte);
+  name += '-';
+  for (const std::uint8_t byte : facts.driver_uuid) name += fmt::format("{:02x}", byte);
+  return folder / (name + ".bin");
+}
+
+MEGANEURA_INLINE void open_pipeline_cache(device_state& device) {
+  std::vector<std::byte> data;
+  device.cache_origin = pipeline_cache_origin::off;
+  if (!device.cache_file.empty()) {
+    device.cache_origin = pipeline_cache_origin::absent;
+    if (std::ifstream file(device.cache_file, std::ios::binary); file) {
+      const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+      data = unpack_cache(std::as_bytes(std::span(bytes)), device.facts);
+      device.cache_origin = data.empty() ? pipeline_cache_origin::rejected : pipeline_cache_origin::loaded;
+    }
+  }
+  if (device.cache_origin == pipeline_cache_origin::rejected) {
+    write_log(device.owner->log(), log_level::warning,
+              "the pipeline cache {} is damaged or of another driver; it is ignored and will be written anew",
+              device.cache_file.string());
+  }
+  VkPipelineCacheCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  info.initialDataSize = data.size();
+  info.pInitialData = data.data();
+  device.check(device.call.CreatePipelineCache(device.handle, &info, nullptr, &device.pipeline_cache),
+               "vkCreatePipelineCache");
+}
+
+inline void write_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes,
+                             const void* writer) {
+  std::error_code problem;
+  std::filesystem::create_directories(target.parent_path(), problem);
+  // Unique among processes and devices of one process; rename replaces the old file in one step.
+  const std::filesystem::path temporary =
+      fmt::format("{}.{}.{:x}", target.string(), getpid(), reinterpret_cast<std::uintptr_t>(writer));
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (!out) {
+    std::filesystem::remove(temporary, problem);
+    fail(error_category::io, "the pipeline cache {} could not be written; check the folder or switch the cache off",
+         target.string());
+  }
+  std::filesystem::rename(temporary, target, problem);
+  if (!problem) return;
+  const std::string why = problem.message();
+  std::filesystem::remove(temporary, problem);
+  fail(error_category::io, "the pipeline cache {} could not be replaced: {}", target.string(), why);
+}
+
+MEGANEURA_INLINE void save_pipeline_cache(device_state& device) {
+  if (device.cache_file.empty() || device.lost || !device.cache_is_newer.exchange(false)) return;
+  std::size_t size = 0;
+  device.check(device.call.GetPipelineCacheData(device.handle, device.pipeline_cache, &size, nullptr),
+               "vkGetPipelineCacheData");
+  std::vector<std::byte> data(size);
+  device.check(device.call.GetPipelineCacheData(device.handle, device.pipeline_cache, &size, data.data()),
+               "vkGetPipelineCacheData");
+  data.resize(size);
+  write_atomically(device.cache_file, pack_cache(data, device.facts), &device);
+}
+
+MEGANEURA_INLINE void save_pipeline_cache_quietly(device_state& device) noexcept {
+  try {
+    save_pipeline_cache(device);
+  } catch (const std::exception& problem) {
+    if (device.owner->log()) device.owner->log()(log_level::warning, problem.what());
+  }
+}
+
+}  // namespace detail
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan

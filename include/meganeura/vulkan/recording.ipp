@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+// Checking commands as they come, and writing them into one command buffer at the end.
+#pragma once
+#include <meganeura/vulkan/recording.hpp>
+#include <meganeura/vulkan/recording_state.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+namespace detail {
+
+inline constexpr std::uint64_t texel_bytes = 16;  // RGBA32F
+
+inline void check_owner(const device_state& expected, const std::shared_ptr<device_state>& found, const char* what) {
+  if (found.get() == &expected) return;
+  fail(error_category::invalid_argument,
+       "{} belongs to device {} and the recording to another device object, {}; use "
+       "objects of one device together",
+       what, found->facts.name, expected.facts.name);
+}
+
+inline buffer_range check_binding(const device_state& device, const buffer_range& asked, spirv::binding_kind kind,
+                                  std::string_view label) {
+  const std::string what = fmt::format("a binding of \"{}\"", label);
+  buffer_range range = resolve(asked, what.c_str());
+  check_owner(device, range.target.state()->device, what.c_str());
+  const device_facts& facts = device.facts;
+  const bool texels = kind == spirv::binding_kind::uniform_texel_buffer;
+  const std::uint64_t alignment = texels ? facts.texel_alignment : facts.storage_alignment;
+  if (range.offset % alignment != 0) {
+    fail(error_category::invalid_argument, "{} starts at byte {} and {} needs multiples of {}", what, range.offset,
+         facts.name, alignment);
+  }
+  if (texels && range.size % texel_bytes != 0) {
+    fail(error_category::invalid_argument, "{} is a texel buffer of {} bytes; its size has to be a multiple of {}",
+         what, range.size, texel_bytes);
+  }
+  const std::uint64_t most = texels ? facts.max_texel_elements * texel_bytes : facts.max_storage_range;
+  if (range.size > most) {
+    fail(error_category::unsupported, "{} covers {} bytes and {} binds {} at most; split the tensor", what, range.size,
+         facts.name, most);
+  }
+  return range;
+}
+
+inline void check_groups(const device_state& device, const std::array<std::uint32_t, 3>& groups,
+                         std::string_view label) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const std::uint32_t most = device.facts.max_workgroup_count[axis];
+    if (groups[axis] == 0) {
+      fail(error_category::invalid_argument, "\"{}\" is launched with no workgroup on axis {}; leave it out", label,
+           axis);
+    }
+    if (groups[axis] <= most) continue;
+    fail(error_category::unsupported,
+         "\"{}\" is launched with {} workgroups on axis {} and {} allows {}; fold the grid", label, groups[axis], axis,
+         device.facts.name, most);
+  }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void recorder::dispatch(const pipeline& kernel, std::span<const buffer_range> bindings,
+                                         std::array<std::uint32_t, 3> groups, std::string_view label) {
+  if (!kernel) fail(error_category::invalid_argument, "an empty pipeline handle was dispatched");
+  const detail::pipeline_state& state = *kernel.state();
+  detail::check_owner(*commands_->device, state.device, "a pipeline");
+  detail::dispatch_command item{kernel, {}, groups, std::string(label.empty() ? state.name : label)};
+  if (bindings.size() != state.bindings.size()) {
+    fail(error_category::invalid_argument, "\"{}\" was given {} bindings and kernel \"{}\" has {}", item.label,
+         bindings.size(), state.name, state.bindings.size());
+  }
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    item.bindings.push_back(detail::check_binding(*commands_->device, bindings[i], state.bindings[i], item.label));
+  }
+  detail::check_groups(*commands_->device, groups, item.label);
+  commands_->commands.emplace_back(std::move(item));
+}
+
+MEGANEURA_INLINE void recorder::barrier() {
+  std::vector<detail::command>& list = commands_->commands;
+  // The recording starts with one, and two in a row do what one does.
+  if (list.empty() || std::holds_alternative<detail::barrier_command>(list.back())) return;
+  list.emplace_back(detail::barrier_command{});
+}
+
+MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) {
+  detail::copy_command item{detail::resolve(source, "the source of a copy"),
+                            detail::resolve(target, "the target of a copy")};
+  detail::check_owner(*commands_->device, item.source.target.state()->device, "the source of a copy");
+  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a copy");
+  const std::uint64_t size = std::min(item.source.size, item.target.size);
+  item.source.size = size;
+  item.target.size = size;
+  const bool same = item.source.target == item.target.target;
+  if (same && item.source.offset < item.target.offset + size && item.target.offset < item.source.offset + size) {
+    fail(error_category::invalid_argument, "a copy of {} bytes from {} to {} of one buffer overlaps itself", size,
+         item.source.offset, item.target.offset);
+  }
+  commands_->commands.emplace_back(std::move(item));
+}
+
+MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) {
+  detail::fill_command item{detail::resolve(target, "a fill"), word};
+  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a fill");
+  if (item.target.offset % 4 != 0 || item.target.size % 4 != 0) {
+    fail(error_category::invalid_argument, "a fill covers {} bytes at offset {}; both have to be multiples of 4",
+         item.target.size, item.target.offset);
+  }
+  commands_->commands.emplace_back(std::move(item));
+}
+
+MEGANEURA_INLINE recording recorder::finish() {
+  commands_->device->require_alive();
+  recording result(detail::recording_writer(*commands_).write());
+  commands_->commands.clear();
+  return result;
+}
+
+MEGANEURA_INLINE std::size_t recording::dispatch_count() const { return state_ == nullptr ? 0 : state_->labels.size(); }
+
+MEGANEURA_INLINE std::vector<timing> recording::timings() const {
+  if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->last_use == 0) {
+    fail(error_category::invalid_argument,
+         "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
+         "something and submit it first");
+  }
+  detail::device_state& device = *state_->device;
+  device.wait(state_->last_use);
+  std::vector<std::uint64_t> ticks(2 * state_->labels.size());
+  device.check(
+      device.call.GetQueryPoolResults(device.handle, state_->queries, 0, static_cast<std::uint32_t>(ticks.size()),
+                                      ticks.size() * sizeof(std::uint64_t), ticks.data(), sizeof(std::uint64_t),
+                                      VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+      "vkGetQueryPoolResults");
+  const std::uint32_t bits = device.facts.timestamp_bits;
+  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  std::vector<timing> result;
+  for (std::size_t i = 0; i < state_->labels.size(); ++i) {
+    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
+    result.push_back({state_->labels[i], static_cast<double>(passed) * device.facts.timestamp_period});
+  }
+  return result;
+}
+
+namespace detail {
+
+MEGANEURA_INLINE recording_state::~recording_state() {
+  device->wait_quietly(last_use);
+  const device_functions& call = device->call;
+  for (const VkBufferView view : views) call.DestroyBufferView(device->handle, view, nullptr);
+  call.DestroyQueryPool(device->handle, queries, nullptr);
+  call.DestroyDescriptorPool(device->handle, descriptors, nullptr);
+  call.DestroyCommandPool(device->handle, pool, nullptr);
+}
+
+MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
+    : list_(list), device_(*list.device), state_(std::make_shared<recording_state>(list.device)) {}
+
+MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
+  std::uint32_t sets = 0;
+  std::array<VkDescriptorPoolSize, 2> sizes{
+      {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 0}, {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 0}}};
+  for (const command& item : state_->commands) {
+    const auto* launch = std::get_if<dispatch_command>(&item);
+    if (launch == nullptr) continue;
+    ++sets;
+    for (const spirv::binding_kind kind : launch->kernel.state()->bindings) {
+      ++sizes[kind == spirv::binding_kind::storage_buffer ? 0 : 1].descriptorCount;
+    }
+  }
+  if (sizes[0].descriptorCount == 0) sizes[0] = sizes[1];  // an empty kind may not be listed
+  const bool both = sizes[1].descriptorCount != 0 && sizes[0].type != sizes[1].type;
+  VkDescriptorPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+  pool.maxSets = sets;
+  pool.poolSizeCount = both ? 2 : sizes[0].descriptorCount != 0 ? 1 : 0;
+  pool.pPoolSizes = sizes.data();
+  if (sets == 0) return;
+  device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
+                "vkCreateDescriptorPool");
+  if (!list_.options.timestamps) return;
+  VkQueryPoolCreateInfo queries{};
+  queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+  queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  queries.queryCount = 2 * sets;
+  device_.check(device_.call.CreateQueryPool(device_.handle, &queries, nullptr, &state_->queries), "vkCreateQueryPool");
+  query_count_ = queries.queryCount;
+}
+
+MEGANEURA_INLINE void recording_writer::create_command_buffer() {
+  VkCommandPoolCreateInfo commands{};
+  commands.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  commands.queueFamilyIndex = device_.queue_family;
+  device_.check(device_.call.CreateCommandPool(device_.handle, &commands, nullptr, &state_->pool),
+                "vkCreateCommandPool");
+  const VkCommandBufferAllocateInfo one{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, state_->pool,
+                                        VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
+  device_.check(device_.call.AllocateCommandBuffers(device_.handle, &one, &state_->handle), "vkAllocateCommandBuffers");
+}
+
+/// Whether a command may write memory the host has mapped; a binding counts, whatever the kernel does with it.
+inline bool reaches_host(const command& item) {
+  const auto is_mapped = [](const buffer_range& range) { return range.target.state()->memory.mapped != nullptr; };
+  if (const auto* launch = std::get_if<dispatch_command>(&item)) {
+    return std::any_of(launch->bindings.begin(), launch->bindings.end(), is_mapped);
+  }
+  if (const auto* copied = std::get_if<copy_command>(&item)) return is_mapped(copied->target);
+  const auto* filled = std::get_if<fill_command>(&item);
+  return filled != nullptr && is_mapped(filled->target);
+}
+
+MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
+  state_->commands = list_.commands;
+  create_descriptor_pool();
+  create_command_buffer();
+  // Simultaneous use: the same step is submitted again while its predecessor still runs.
+  const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
+                                       VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, nullptr};
+  device_.check(device_.call.BeginCommandBuffer(state_->handle, &begin), "vkBeginCommandBuffer");
+  add_barrier(device_.call, state_->handle);  // after whatever was submitted before, write after read included
+  if (state_->queries != VK_NULL_HANDLE) {
+    device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
+  }
+  for (const command& item : state_->commands) std::visit([this](const auto& one) { write(one); }, item);
+  if (std::any_of(state_->commands.begin(), state_->commands.end(), reaches_host))
+    add_barrier(device_.call, state_->handle, true);
+  device_.check(device_.call.EndCommandBuffer(state_->handle), "vkEndCommandBuffer");
+  ++device_.recordings;
+  return std::move(state_);
+}
+
+MEGANEURA_INLINE VkBufferView recording_writer::view_of(const buffer_range& range) {
+  const VkBuffer handle = range.target.state()->memory.handle;
+  VkBufferView& view = views_[{handle, range.offset, range.size}];
+  if (view != VK_NULL_HANDLE) return view;
+  const VkBufferViewCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+                                    nullptr,
+                                    0,
+                                    handle,
+                                    VK_FORMAT_R32G32B32A32_SFLOAT,
+                                    range.offset,
+                                    range.size};
+  device_.check(device_.call.CreateBufferView(device_.handle, &info, nullptr, &view), "vkCreateBufferView");
+  state_->views.push_back(view);
+  return view;
+}
+
+MEGANEURA_INLINE VkDescriptorSet recording_writer::make_set(const dispatch_command& item) {
+  const pipeline_state& kernel = *item.kernel.state();
+  const VkDescriptorSetAllocateInfo request{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, nullptr,
+                                            state_->descriptors, 1, &kernel.set_layout};
+  VkDescriptorSet set = VK_NULL_HANDLE;
+  device_.check(device_.call.AllocateDescriptorSets(device_.handle, &request, &set), "vkAllocateDescriptorSets");
+  std::vector<VkDescriptorBufferInfo> ranges(item.bindings.size());
+  std::vector<VkBufferView> views(item.bindings.size());
+  std::vector<VkWriteDescriptorSet> writes(item.bindings.size());
+  for (std::size_t i = 0; i < item.bindings.size(); ++i) {
+    const buffer_range& range = item.bindings[i];
+    writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+    writes[i].dstSet = set;
+    writes[i].dstBinding = static_cast<std::uint32_t>(i);
+    writes[i].descriptorCount = 1;
+    if (kernel.bindings[i] == spirv::binding_kind::storage_buffer) {
+      ranges[i] = {range.target.state()->memory.handle, range.offset, range.size};
+      writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+      writes[i].pBufferInfo = &ranges[i];
+    } else {
+      views[i] = view_of(range);
+      writes[i].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+      writes[i].pTexelBufferView = &views[i];
+    }
+  }
+  device_.call.UpdateDescriptorSets(device_.handle, static_cast<std::uint32_t>(writes.size()), writes.data(), 0,
+                                    nullptr);
+  return set;
+}
+
+MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
+  const pipeline_state& kernel = *item.kernel.state();
+  const VkDescriptorSet set = make_set(item);
+  const VkCommandBuffer commands = state_->handle;
+  if (bound_ != kernel.handle) {
+    device_.call.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.handle);
+    bound_ = kernel.handle;
+  }
+  device_.call.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout, 0, 1, &set, 0, nullptr);
+  const auto query = static_cast<std::uint32_t>(2 * state_->labels.size());
+  // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
+  constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
+  if (state_->queries != VK_NULL_HANDLE) {
+    add_barrier(device_.call, commands);
+    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
+  }
+  device_.call.CmdDispatch(commands, item.groups[0], item.groups[1], item.groups[2]);
+  if (state_->queries != VK_NULL_HANDLE) {
+    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
+    add_barrier(device_.call, commands);
+  }
+  state_->labels.push_back(item.label);
+}
+
+MEGANEURA_INLINE void recording_writer::write(const copy_command& item) {
+  const VkBufferCopy region{item.source.offset, item.target.offset, item.source.size};
+  device_.call.CmdCopyBuffer(state_->handle, item.source.target.state()->memory.handle,
+                             item.target.target.state()->memory.handle, 1, &region);
+}
+
+MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
+  device_.call.CmdFillBuffer(state_->handle, item.target.target.state()->memory.handle, item.target.offset,
+                             item.target.size, item.word);
+}
+
+MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barrier(device_.call, state_->handle); }
+
+}  // namespace detail
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan

@@ -1,0 +1,18 @@
+// What changes from step to step; the layout of meganeura::kernels::step_values (std430, 4-byte members only).
+// Include after defining STEP_BINDING.
+layout(set = 0, binding = STEP_BINDING, std430) readonly restrict buffer step_buffer {
+  uint step;
+  uint seed_low, seed_high;
+  float learning_rate;
+  float momentum;
+  float beta1, beta2;
+  float epsilon;
+  float weight_decay;
+  float bias_correction1, bias_correction2;
+} now;
+
+// Up to 4 elements an invocation; workgroups are spread over x and y.
+layout(constant_id = 0) const uint count = 4;
+uint first_element() {
+  return 4 * (gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * gl_WorkGroupSize.x);
+}

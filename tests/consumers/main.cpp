@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// First translation unit of a consumer: includes the umbrella, throws and catches across the other one, prints the
+// version.
+#ifdef CONSUMER_SINGLE_INCLUDE
+#include <meganeura.hpp>
+#if __has_include(<meganeura/version.hpp>)
+#error "the single include is tested where the package's own headers can be reached"
+#endif
+#else
+#include <meganeura/meganeura.hpp>
+#endif
+
+#include <cstdio>
+
+std::string other_version();
+
+int main() {
+  try {
+    meganeura::fail(meganeura::error_category::internal, "{}", other_version());
+  } catch (const meganeura::error& caught) {
+    std::printf("meganeura %s %s\n", caught.what(), MEGANEURA_HEADER_ONLY ? "header_only" : "compiled");
+    return 0;
+  }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+// Runs a scalar program, one operation at a time over a row of elements, in float, double or the prime field.
+#pragma once
+#include <meganeura/graph/scalar.hpp>
+
+#include <oracle/tensor.hpp>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::oracle {
+
+template <class Real>
+inline constexpr bool is_field = std::is_same_v<Real, prime_field>;
+
+/// i32 wraps as two's complement, u32 modulo 2^32.
+[[nodiscard]] inline std::int64_t wrapped(std::int64_t value, dtype type) {
+  const auto word = static_cast<std::uint32_t>(value);
+  return type == dtype::u32 ? static_cast<std::int64_t>(word) : static_cast<std::int32_t>(word);
+}
+
+[[nodiscard]] inline std::int64_t integer_op(scalar_op kind, std::int64_t a, std::int64_t b, dtype type) {
+  switch (kind) {
+    case scalar_op::negate:
+      return wrapped(-a, type);
+    case scalar_op::abs:
+      return wrapped(a < 0 ? -a : a, type);
+    case scalar_op::sign:
+      return a > 0 ? 1 : a < 0 ? -1 : 0;
+    case scalar_op::add:
+      return wrapped(a + b, type);
+    case scalar_op::subtract:
+      return wrapped(a - b, type);
+    case scalar_op::multiply:
+      return wrapped(static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b)), type);
+    case scalar_op::divide:
+      return b == 0 ? 0 : wrapped(a / b, type);
+    case scalar_op::minimum:
+      return std::min(a, b);
+    case scalar_op::maximum:
+      return std::max(a, b);
+    case scalar_op::less:
+      return a < b;
+    case scalar_op::less_equal:
+      return a <= b;
+    case scalar_op::equal:
+      return a == b;
+    case scalar_op::logical_not:
+      return a == 0;
+    case scalar_op::logical_and:
+      return a != 0 && b != 0;
+    case scalar_op::logical_or:
+      return a != 0 || b != 0;
+    default:
+      fail(error_category::internal, "oracle: {} on {} is not defined", info(kind).name, to_string(type));
+  }
+}
+
+template <class Real>
+[[nodiscard]] Real float_op(scalar_op kind, Real a, Real b) {
+  switch (kind) {
+    case scalar_op::negate:
+      return -a;
+    case scalar_op::abs:
+      return std::fabs(a);
+    case scalar_op::sign:
+      return a > 0 ? Real(1) : a < 0 ? Real(-1) : Real(0);
+    case scalar_op::reciprocal:
+      return 1 / a;
+    case scalar_op::sqrt:
+      return std::sqrt(a);
+    case scalar_op::rsqrt:
+      return 1 / std::sqrt(a);
+    case scalar_op::exp:
+      return std::exp(a);
+    case scalar_op::log:
+      return std::log(a);
+    case scalar_op::sin:
+      return std::sin(a);
+    case scalar_op::cos:
+      return std::cos(a);
+    case scalar_op::tanh:
+      return std::tanh(a);
+    case scalar_op::floor:
+      return std::floor(a);
+    case scalar_op::ceil:
+      return std::ceil(a);
+    case scalar_op::round:
+      return std::nearbyint(a);
+    case scalar_op::add:
+      return a + b;
+    case scalar_op::subtract:
+      return a - b;
+    case scalar_op::multiply:
+      return a * b;
+    case scalar_op::divide:
+      return a / b;
+    case scalar_op::power:
+      return std::pow(a, b);
+    case scalar_op::minimum:
+      return std::fmin(a, b);
+    case scalar_op::maximum:
+      return std::fmax(a, b);
+    case scalar_op::less:
+      return a < b;
+    case scalar_op::less_equal:
+      return a <= b;
+    case scalar_op::equal:
+      return a == b;
+    default:
+      fail(error_category::internal, "oracle: {} on floats is not defined", info(kind).name);
+  }
+}
+
+/// What a field can say: ring operations and division. Rules that need more are checked in f64.
+template <>
+[[nodiscard]] inline prime_field float_op(scalar_op kind, prime_field a, prime_field b) {
+  switch (kind) {
+    case scalar_op::negate:
+      return -a;
+    case scalar_op::add:
+      return a + b;
+    case scalar_op::subtract:
+      return a - b;
+    case scalar_op::multiply:
+      return a * b;
+    case scalar_op::divide:
+      return a * b.inverse();
+    case scalar_op::reciprocal:
+      return a.inverse();
+    default:
+      fail(error_category::unsupported, "oracle: {} has no meaning in a finite field; use doubles", info(kind).name);
+  }
+}
+
+/// One operation; `type` is that of its first operand, `result` its own.
+template <class Real>
+[[nodiscard]] Real scalar_apply(scalar_op kind, dtype type, dtype result, Real a, Real b, Real c) {
+  if (kind == scalar_op::select) return a == Real(0.0) ? c : b;
+  if (kind == scalar_op::convert) {
+    if (result == dtype::boolean) return Real(a == Real(0.0) ? 0.0 : 1.0);
+    if (is_float(result) || !is_float(type)) return is_float(result) ? a : Real(double(wrapped(to_integer(a), result)));
+    if constexpr (is_field<Real>) fail(error_category::unsupported, "oracle: a finite field does not truncate");
+    return Real(double(to_integer(a)));
+  }
+  return is_float(type) ? float_op(kind, a, b) : Real(double(integer_op(kind, to_integer(a), to_integer(b), type)));
+}
+
+/// Evaluates a program for up to `capacity` elements at once; these are the row that row reductions reduce over.
+template <class Real>
+class scalar_machine {
+ public:
+  scalar_machine(const scalar_program& program, std::size_t capacity) : program_(program) {
+    values_.assign(program.nodes.size(), std::vector<Real>(capacity));
+    for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+      if (program.nodes[i].op == scalar_op::constant) values_[i].assign(capacity, Real(program.nodes[i].value));
+    }
+  }
+
+  /// Calls fill(argument index, row) for each argument the program has, then runs it; returns the result's row.
+  template <class Fill>
+  const std::vector<Real>& run(std::size_t count, Fill&& fill) {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const scalar_node& node = program_.nodes[i];
+      if (node.op == scalar_op::constant) continue;
+      if (node.op == scalar_op::argument) {
+        fill(static_cast<std::size_t>(node.value), values_[i]);
+      } else if (is_row_reduction(node.op)) {
+        reduce_row(node.op, values_[node.operands[0]], values_[i], count);
+      } else {
+        apply(node, values_[i], count);
+      }
+    }
+    return values_.back();
+  }
+
+ private:
+  void apply(const scalar_node& node, std::vector<Real>& result, std::size_t count) {
+    const dtype type = program_.nodes[node.operands[0]].type;
+    const std::vector<Real>&a = values_[node.operands[0]], &b = values_[node.operands[1]],
+          &c = values_[node.operands[2]];
+    for (std::size_t k = 0; k < count; ++k) result[k] = scalar_apply(node.op, type, node.type, a[k], b[k], c[k]);
+  }
+
+  static void reduce_row(scalar_op kind, const std::vector<Real>& row, std::vector<Real>& result, std::size_t count) {
+    Real total = row[0];
+    const scalar_op step = kind == scalar_op::row_sum   ? scalar_op::add
+                           : kind == scalar_op::row_max ? scalar_op::maximum
+                           : kind == scalar_op::row_min ? scalar_op::minimum
+                                                        : scalar_op::multiply;
+    for (std::size_t k = 1; k < count; ++k) total = float_op(step, total, row[k]);
+    std::fill_n(result.begin(), count, total);
+  }
+
+  const scalar_program& program_;
+  std::vector<std::vector<Real>> values_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::oracle

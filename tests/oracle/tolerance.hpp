@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The one place tests take tolerances from: dtype and reduction length decide, nothing is typed into a test.
+#pragma once
+#include <oracle/tensor.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI::oracle {
+
+/// Largest relative error (against the largest magnitude of the expected tensor, see `relative_error`) of a result
+/// whose elements sum `reduction_length` products each. Rounding errors of a sum grow like sqrt(length) for random
+/// signs; the factor 4 leaves room for a few pointwise operations before and after (exp, division: up to 2.5 units of
+/// error each are what Vulkan allows). f16 results are rounded once more when stored; their sums run in f32.
+[[nodiscard]] inline double tolerance(dtype type, std::int64_t reduction_length = 1) {
+  const double grown = 4 + std::sqrt(static_cast<double>(std::max<std::int64_t>(reduction_length, 1)));
+  if (!is_float(type)) return 0;
+  return 4 * 0x1p-24 * grown + (type == dtype::f16 ? 2 * 0x1p-11 : 0);
+}
+
+/// Of a result computed in f64 and compared with another f64 computation.
+[[nodiscard]] inline double tolerance_f64(std::int64_t reduction_length = 1) {
+  return 4 * 0x1p-53 * (4 + std::sqrt(static_cast<double>(std::max<std::int64_t>(reduction_length, 1))));
+}
+
+/// max |actual - expected| / max |expected|: small elements of a tensor are sums that cancelled, their own magnitude
+/// says nothing about the rounding that happened. Infinite where one side alone is not finite or the sizes differ.
+template <class Actual, class Expected>
+[[nodiscard]] double relative_error(const std::vector<Actual>& actual, const std::vector<Expected>& expected) {
+  if (actual.size() != expected.size()) return INFINITY;
+  double worst = 0, scale = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double got = static_cast<double>(actual[i]), want = static_cast<double>(expected[i]);
+    if (std::isfinite(want)) scale = std::max(scale, std::fabs(want));
+    if (got == want || (std::isnan(got) && std::isnan(want))) continue;
+    if (!std::isfinite(got) || !std::isfinite(want)) return INFINITY;
+    worst = std::max(worst, std::fabs(got - want));
+  }
+  return worst == 0 ? 0 : scale == 0 ? INFINITY : worst / scale;
+}
+
+template <class Actual, class Expected>
+[[nodiscard]] double relative_error(const tensor<Actual>& actual, const tensor<Expected>& expected) {
+  return actual.extents == expected.extents ? relative_error(actual.values, expected.values) : INFINITY;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::oracle

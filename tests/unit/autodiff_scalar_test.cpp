@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// Derivatives of every scalar operation and of programs made of several.
+#include <oracle/gradient_check.hpp>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace meganeura;
+using namespace meganeura::oracle;
+
+const shape size = {3, 5};
+
+struct operation {
+  scalar_op kind;
+  double low = -2, high = 2;  // a range without kinks, or one where random values do not sit on them
+};
+
+const operation unary_operations[] = {
+    {scalar_op::negate},     {scalar_op::abs},  {scalar_op::reciprocal, 0.5}, {scalar_op::sqrt, 0.5},
+    {scalar_op::rsqrt, 0.5}, {scalar_op::exp},  {scalar_op::log, 0.5},        {scalar_op::sin},
+    {scalar_op::cos},        {scalar_op::tanh},
+};
+const scalar_op binary_operations[] = {scalar_op::add,   scalar_op::subtract, scalar_op::multiply, scalar_op::divide,
+                                       scalar_op::power, scalar_op::minimum,  scalar_op::maximum};
+
+TEST(autodiff_scalar, unary_operations_match_central_differences) {
+  for (const operation& tried : unary_operations) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, size);
+    EXPECT_LT(gradient_error(g, g.map(tried.kind, {x}), {x}, {{"x", random_tensor(size, 1, tried.low, tried.high)}}),
+              gradient_tolerance)
+        << info(tried.kind).name;
+  }
+}
+
+TEST(autodiff_scalar, second_derivatives_of_unary_operations_match) {
+  for (const operation& tried : unary_operations) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, size);
+    EXPECT_LT(
+        second_gradient_error(g, g.map(tried.kind, {x}), {x}, {{"x", random_tensor(size, 2, tried.low, tried.high)}}),
+        gradient_tolerance)
+        << info(tried.kind).name;
+  }
+}
+
+TEST(autodiff_scalar, binary_operations_match_central_differences_for_both_operands) {
+  for (scalar_op kind : binary_operations) {
+    graph g;
+    const node_id a = g.input("a", dtype::f32, size), b = g.input("b", dtype::f32, size);
+    const tensors<double> leaves{{"a", random_tensor(size, 3, 0.5, 2)}, {"b", random_tensor(size, 4, 0.5, 2)}};
+    EXPECT_LT(gradient_error(g, g.map(kind, {a, b}), {a, b}, leaves), gradient_tolerance) << info(kind).name;
+  }
+}
+
+TEST(autodiff_scalar, second_derivatives_of_binary_operations_match) {
+  for (scalar_op kind : {scalar_op::multiply, scalar_op::divide, scalar_op::power}) {
+    graph g;
+    const node_id a = g.input("a", dtype::f32, size), b = g.input("b", dtype::f32, size);
+    const tensors<double> leaves{{"a", random_tensor(size, 3, 0.5, 2)}, {"b", random_tensor(size, 4, 0.5, 2)}};
+    EXPECT_LT(second_gradient_error(g, g.map(kind, {a, b}), {a, b}, leaves), gradient_tolerance) << info(kind).name;
+  }
+}
+
+TEST(autodiff_scalar, every_operation_has_a_rule_or_none_by_design) {
+  // Each operation of the table is differentiated here: a new one without a rule throws.
+  for (int i = static_cast<int>(scalar_op::negate); i < static_cast<int>(scalar_op::row_sum); ++i) {
+    const auto kind = static_cast<scalar_op>(i);
+    scalar_builder b;
+    const scalar_ref x = b.argument(0, dtype::f32), y = b.argument(1, dtype::f32);
+    const bool logical =
+        kind == scalar_op::logical_not || kind == scalar_op::logical_and || kind == scalar_op::logical_or;
+    const scalar_ref condition = b.binary(scalar_op::less, x, y);
+    const scalar_ref operands[] = {logical || kind == scalar_op::select ? condition : x, logical ? condition : y, x};
+    scalar_ref result = b.apply(kind, {operands, static_cast<std::size_t>(info(kind).arity)}, dtype::i32);
+    if (b.type(result) == dtype::boolean) result = b.select(result, x, y);
+    if (b.type(result) == dtype::i32) result = b.binary(scalar_op::multiply, b.convert(result, dtype::f32), x);
+    graph g;
+    const node_id inputs[] = {g.input("x", dtype::f32, size), g.input("y", dtype::f32, size)};
+    const node_id output = g.multiply(inputs[0], g.add(inputs[1], g.map(b.finish(result), inputs, dtype::f32)));
+    const tensors<double> leaves{{"x", random_tensor(size, 5, 0.5, 2)}, {"y", random_tensor(size, 6, 0.5, 2)}};
+    EXPECT_LT(gradient_error(g, output, {inputs[0], inputs[1]}, leaves), gradient_tolerance) << info(kind).name;
+  }
+}
+
+TEST(autodiff_scalar, a_program_of_many_operations_matches) {
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, dtype::f32), y = b.argument(1, dtype::f32);
+  const scalar_ref sigmoid =
+      b.unary(scalar_op::reciprocal,
+              b.binary(scalar_op::add, b.constant(1), b.unary(scalar_op::exp, b.unary(scalar_op::negate, x))));
+  const scalar_ref silu = b.binary(scalar_op::multiply, x, sigmoid);
+  const scalar_ref gated =
+      b.binary(scalar_op::multiply, silu, b.unary(scalar_op::tanh, b.binary(scalar_op::add, y, x)));
+  const scalar_ref chosen = b.select(b.binary(scalar_op::less, x, y), gated,
+                                     b.binary(scalar_op::divide, y, b.binary(scalar_op::add, b.constant(3), x)));
+  graph g;
+  const node_id inputs[] = {g.input("x", dtype::f32, size), g.input("y", dtype::f32, size)};
+  const tensors<double> leaves{{"x", random_tensor(size, 7, -2, 2)}, {"y", random_tensor(size, 8, -2, 2)}};
+  const node_id output = g.map(b.finish(chosen), inputs, dtype::f32);
+  EXPECT_LT(gradient_error(g, output, {inputs[0], inputs[1]}, leaves), gradient_tolerance);
+  EXPECT_LT(second_gradient_error(g, output, {inputs[0], inputs[1]}, leaves), gradient_tolerance);
+}
+
+TEST(autodiff_scalar, an_operand_used_twice_gets_both_parts) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, size);
+  EXPECT_LT(gradient_error(g, g.multiply(x, g.multiply(x, x)), {x}, {{"x", random_tensor(size, 9)}}),
+            gradient_tolerance);
+}
+
+TEST(autodiff_scalar, constant_exponents_work_for_negative_bases) {
+  for (double exponent : {2.0, 3.0, -1.0, -2.0}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, size);
+    const node_id output = g.map(scalar_op::power, {x, g.full(size, exponent)});
+    EXPECT_LT(gradient_error(g, output, {x}, {{"x", random_tensor(size, 10, -2, -0.5)}}), gradient_tolerance)
+        << exponent;
+  }
+}
+
+TEST(autodiff_scalar, power_has_finite_derivatives_at_zero) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2}), b = g.input("b", dtype::f32, {2});
+  const node_id wrt[] = {a, b};
+  const node_id loss = g.reduce(reduce_kind::sum, g.map(scalar_op::power, {a, b}), 1);
+  const auto found = gradients(g, loss, wrt);
+  interpreter<double> run(g, {{"a", {{2}, {0, 0}}}, {"b", {{2}, {2, 0}}}});
+  EXPECT_EQ(run.value(found[0]).values, (std::vector<double>{0, 0}));
+  EXPECT_EQ(run.value(found[1]).values, (std::vector<double>{0, 0}));
+}
+
+TEST(autodiff_scalar, ties_share_the_gradient_evenly) {
+  for (scalar_op kind : {scalar_op::minimum, scalar_op::maximum}) {
+    graph g;
+    const node_id a = g.input("a", dtype::f32, {1}), b = g.input("b", dtype::f32, {1});
+    const node_id wrt[] = {a, b};
+    const auto found = gradients(g, g.map(kind, {a, b}), wrt);
+    interpreter<double> run(g, {{"a", {{1}, {3}}}, {"b", {{1}, {3}}}});
+    EXPECT_EQ(run.value(found[0])[0], 0.5);
+    EXPECT_EQ(run.value(found[1])[0], 0.5);
+  }
+}
+
+TEST(autodiff_scalar, a_constant_bound_stops_the_gradient_where_it_is_reached_in_every_float_type) {
+  for (dtype type : {dtype::f32, dtype::f16}) {
+    for (double bound : {0.0, 1.0 / 3, 0.1, 0.7}) {  // f16 rounds some of these up and some down
+      for (scalar_op kind : {scalar_op::minimum, scalar_op::maximum}) {
+        scalar_builder b;
+        const scalar_ref clamped = b.binary(kind, b.argument(0, type), b.constant(bound));
+        graph g;
+        const node_id x = g.input("x", type, {3}), y = g.map(b.finish(clamped), std::span(&x, 1), type);
+        const node_id seed = g.full_like(y, 1);
+        const node_id result = gradients(g, std::span(&y, 1), std::span(&seed, 1), std::span(&x, 1))[0];
+        // one below the bound, one above, and the bound itself where every type can hold it
+        interpreter<double> run(g, {{"x", {{3}, {bound - 1, bound + 1, bound == 0 ? 0.0 : bound + 2}, type}}});
+        const double below = kind == scalar_op::minimum ? 1 : 0, above = 1 - below;
+        EXPECT_EQ(run.value(result).values, (std::vector<double>{below, above, bound == 0 ? 0.0 : above}))
+            << to_string(type) << ' ' << bound;
+      }
+    }
+  }
+}
+
+TEST(autodiff_scalar, single_operations_read_their_own_result) {
+  for (scalar_op kind : {scalar_op::exp, scalar_op::tanh, scalar_op::sqrt, scalar_op::reciprocal, scalar_op::rsqrt}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {4}), y = g.map(kind, {x}), seed = g.input("seed", dtype::f32, {4});
+    const node_id result = gradients(g, std::span(&y, 1), std::span(&seed, 1), std::span(&x, 1))[0];
+    ASSERT_EQ(g[result].kind, op::map) << info(kind).name;
+    for (node_id operand : g.operands(result)) EXPECT_TRUE(operand == y || operand == seed) << info(kind).name;
+  }
+}
+
+TEST(autodiff_scalar, casts_between_float_types_pass_gradients_in_the_operand_type) {
+  graph g;
+  const node_id x = g.input("x", dtype::f16, size), y = g.cast(x, dtype::f32), wrt[] = {x};
+  const node_id loss = g.reduce(reduce_kind::sum, g.multiply(y, y), 3);
+  const node_id result = gradients(g, loss, wrt)[0];
+  EXPECT_EQ(g[result].type, dtype::f16);
+  interpreter<double> run(g, {{"x", random_tensor(size, 11, -1, 1, dtype::f16)}});
+  tensor<double> expected = run.value(x);
+  for (double& value : expected.values) value *= 2;  // exact in f16
+  EXPECT_EQ(run.value(result).values, expected.values);
+}
+
+}  // namespace

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// IDX files: what they hold, and one sentence for each way to be damaged.
+#include <meganeura/data/idx.hpp>
+
+#include <support/temporary_folder.hpp>
+
+#include <gtest/gtest.h>
+
+namespace data = meganeura::data;
+using bytes = std::vector<std::uint8_t>;
+
+namespace {
+
+bytes idx(std::initializer_list<std::uint32_t> header, std::size_t count) {
+  bytes result;
+  for (const std::uint32_t word : header) {
+    for (int shift = 24; shift >= 0; shift -= 8) result.push_back(static_cast<std::uint8_t>(word >> shift));
+  }
+  for (std::size_t i = 0; i < count; ++i) result.push_back(static_cast<std::uint8_t>(i % 10));
+  return result;
+}
+
+std::string rejection(const bytes& content, std::size_t rank) {
+  return support::sentence_of([&] { (void)data::parse_idx(content, rank, "f"); });
+}
+
+}  // namespace
+
+TEST(data_idx, shape_and_values_are_those_of_the_file) {
+  const auto images = data::parse_idx(idx({0x803, 2, 3, 4}, 24), 3, "f");
+  EXPECT_EQ(images.shape, (std::vector<std::size_t>{2, 3, 4}));
+  ASSERT_EQ(images.values.size(), 24u);
+  EXPECT_EQ(images.values[23], 3);
+}
+
+TEST(data_idx, another_magic_number_is_refused) {
+  EXPECT_EQ(rejection(idx({0x801, 16}, 16), 3),
+            "f: at byte 0: expected the magic number 0x00000803 (unsigned bytes, 3 dimensions), found 0x00000801");
+  EXPECT_EQ(rejection(idx({0xd01, 4}, 16), 1),
+            "f: at byte 0: expected the magic number 0x00000801 (unsigned bytes, 1 dimensions), found 0x00000d01");
+}
+
+TEST(data_idx, a_file_of_another_length_than_its_extents_is_refused) {
+  EXPECT_EQ(rejection(bytes(3), 1), "f: at byte 3: expected a header of 8 bytes, found the end of the file");
+  EXPECT_EQ(rejection(idx({0x803, 2, 3, 4}, 20), 3),
+            "f: at byte 36: expected 24 bytes of data for the extents [2, 3, 4], found 20");
+  EXPECT_EQ(rejection(idx({0x803, 2, 3, 4}, 25), 3),
+            "f: at byte 40: expected 24 bytes of data for the extents [2, 3, 4], found 25");
+  EXPECT_EQ(rejection(idx({0x801, 0}, 0), 1), "f: at byte 4: expected an extent above 0, found 0");
+}
+
+TEST(data_idx, extents_whose_product_overflows_are_refused) {
+  const auto problem = rejection(idx({0x803, 0xffffffff, 0xffffffff, 0xffffffff}, 4), 3);
+  EXPECT_NE(problem.find("for the extents [4294967295, 4294967295, 4294967295], found 4"), std::string::npos)
+      << problem;
+}
+
+TEST(data_idx, a_pair_becomes_labelled_images) {
+  const support::temporary_folder folder;
+  support::write(folder / "i", idx({0x803, 5, 2, 2}, 20));
+  support::write(folder / "l", idx({0x801, 5}, 5));
+  const auto set = data::read_idx_pair(folder / "i", folder / "l");
+  EXPECT_EQ(set.size(), 5u);
+  EXPECT_EQ(set.image(1)[0], 4);
+  EXPECT_EQ(set.labels[4], 4);
+}
+
+TEST(data_idx, counts_that_differ_are_refused) {
+  const support::temporary_folder folder;
+  const std::string images = folder / "i", labels = folder / "l";
+  support::write(images, idx({0x803, 5, 2, 2}, 20));
+  support::write(labels, idx({0x801, 4}, 4));
+  EXPECT_EQ(support::sentence_of([&] { (void)data::read_idx_pair(images, labels); }),
+            labels + ": at byte 4: expected 5 labels, as many as there are images in " + images + ", found 4");
+}
+
+TEST(data_idx, a_label_out_of_range_is_refused) {
+  const support::temporary_folder folder;
+  const std::string images = folder / "i", labels = folder / "l";
+  support::write(images, idx({0x803, 5, 2, 2}, 20));
+  support::write(labels, idx({0x801, 5}, 5));
+  EXPECT_EQ(support::sentence_of([&] { (void)data::read_idx_pair(images, labels, 4); }),
+            labels + ": at byte 12: expected a label below 4, found 4");
+}
+
+TEST(data_idx, pixels_become_numbers_from_0_to_1) {
+  const bytes pixels{0, 51, 255};
+  EXPECT_EQ(data::to_unit_interval(pixels), (std::vector<float>{0.0f, 0.2f, 1.0f}));
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// Structural rules and extraction: every form of every value agrees with the source, and the plans are the wanted ones.
+#include <meganeura/core/error.hpp>
+
+#include <egraph_sample_graphs.hpp>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+using namespace meganeura::samples;
+
+void expect_agrees(const graph& g, const egraph::optimize_options& options = {}) {
+  const auto leaves = random_leaves(g, 0.25, 1.5);
+  EXPECT_GT(expect_all_forms_agree(g, leaves, options), 0u);
+  expect_plan_agrees(g, leaves, options);
+}
+
+graph softmax_graph(bool backward) {
+  graph g;
+  const node_id x = g.parameter("x", dtype::f32, {4, 6}), y = softmax(g, x);
+  g.add_output("y", y);
+  if (backward) add_gradients(g, total(g, y));
+  return g;
+}
+graph cross_entropy_graph() {
+  graph g;
+  const node_id z = g.parameter("z", dtype::f32, {5, 7}), labels = g.input("labels", dtype::i32, {5});
+  const node_id loss = cross_entropy(g, z, labels);
+  g.add_output("loss", loss);
+  add_gradients(g, loss);
+  return g;
+}
+template <class Norm>
+graph norm_graph(Norm norm) {
+  graph g;
+  const node_id y = norm(g, g.parameter("x", dtype::f32, {2, 3, 6}), "norm");
+  g.add_output("y", y);
+  add_gradients(g, total(g, y));
+  return g;
+}
+graph attention_graph() {
+  graph g;
+  const node_id y = attention(g, g.parameter("x", dtype::f32, {2, 4, 6}), "attention", 2);
+  g.add_output("y", y);
+  add_gradients(g, total(g, y));
+  return g;
+}
+graph transformer_graph(int layers) {
+  graph g;
+  const node_id loss = total(g, transformer(g, g.input("x", dtype::f32, {2, 3, 4}), layers, 2, 5));
+  g.add_output("loss", loss);
+  add_gradients(g, loss);
+  return pruned(g);
+}
+
+TEST(egraph_forms, softmax_forward_and_backward) { expect_agrees(softmax_graph(true)); }
+TEST(egraph_forms, cross_entropy_forward_and_backward) { expect_agrees(cross_entropy_graph()); }
+TEST(egraph_forms, layer_norm_forward_and_backward) { expect_agrees(norm_graph(layer_norm)); }
+TEST(egraph_forms, rms_norm_forward_and_backward) { expect_agrees(norm_graph(rms_norm)); }
+TEST(egraph_forms, attention_forward_and_backward) { expect_agrees(attention_graph()); }
+TEST(egraph_forms, mlp_training) { expect_agrees(mlp_training(6, 7, 5, 3)); }
+TEST(egraph_forms, transformer_forward_and_backward) { expect_agrees(transformer_graph(2)); }
+
+TEST(egraph_forms, views_of_all_kinds_under_and_over_maps) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {4, 6});
+  const int swap[] = {1, 0};
+  const std::int64_t low[] = {1, 0}, high[] = {0, 2};
+  const node_id turned = g.permute(exp(g, x), swap);
+  const node_id flipped = g.flip(g.slice(turned, 0, 1, 3, 2), 1);
+  const node_id padded = g.pad(exp(g, flipped), low, high, 0.5);
+  const node_id twice = g.pad(padded, high, low, 0.25);
+  g.add_output("a", exp(g, twice));
+  g.add_output("b", g.reshape(relu(g, g.slice(padded, 1, 2, 3)), {2, 6}));
+  const node_id pieces[] = {x, exp(g, x), g.full({2, 6}, 3), g.slice(x, 0, 1, 2)};
+  const node_id joined = g.concat(pieces, 0);
+  g.add_output("c", exp(g, joined));
+  g.add_output("d", softmax(g, joined));
+  g.add_output("e", g.reduce(reduce_kind::max, g.slice(joined, 0, 3, 6), 1));
+  expect_agrees(g);
+}
+
+TEST(egraph_forms, wide_concat_becomes_a_tree) {
+  graph g;
+  std::vector<node_id> pieces;
+  for (int i = 0; i < 20; ++i) pieces.push_back(g.input("x" + std::to_string(i), dtype::f32, {2, i % 3 + 1}));
+  g.add_output("y", g.concat(pieces, 1));
+  expect_agrees(g);
+}
+
+TEST(egraph_forms, convolutions_with_epilogues) {
+  graph g;
+  const node_id x = g.parameter("x", dtype::f32, {2, 4, 5, 5}), w = g.parameter("w", dtype::f32, {6, 2, 3, 3});
+  const node_id bias = g.parameter("b", dtype::f32, {6});
+  convolution_attribute c;
+  c.pad_low[0] = c.pad_high[0] = c.pad_low[1] = c.pad_high[1] = 1;
+  c.stride[0] = 2;
+  c.groups = 2;
+  const node_id y = g.convolution(x, w, c, {2, 6, 3, 5});
+  const node_id z = relu(g, g.add(y, g.expand_axes(bias, {2, 6, 3, 5}, 0b1101)));
+  g.add_output("z", z);
+  add_gradients(g, total(g, z));
+  expect_agrees(g);
+}
+
+TEST(egraph_forms, gathers_windows_states_and_random_numbers_pass_through) {
+  graph g;
+  const node_id table = g.parameter("table", dtype::f32, {4, 3}), rows = g.input("rows", dtype::i32, {2, 5});
+  const node_id picked = g.gather(table, rows, 0);
+  const node_id noise = g.random("dropout", random_attribute::uniform, {2, 5, 3});
+  const node_id mixed = g.multiply(picked, noise);
+  window_attribute pool;
+  pool.spatial = 1;
+  pool.window[0] = pool.stride[0] = 2;
+  const node_id pooled = g.window_reduce(exp(g, mixed), pool);
+  const node_id state = g.state("memory", dtype::f32, {2, 5, 3});
+  g.assign(state, g.add(state, mixed));
+  g.add_output("y", pooled);
+  add_gradients(g, total(g, pooled));
+  expect_agrees(g);
+}
+
+TEST(egraph_forms, thin_products_and_outer_products) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {6}), b = g.input("b", dtype::f32, {5}), m = g.input("m", dtype::f32, {6, 5});
+  g.add_output("outer", exp(g, g.contract(a, b, "i", "j", "ij")));
+  g.add_output("vector", relu(g, g.contract(a, m, "i", "ij", "j")));
+  g.add_output("dot", g.contract(a, a, "i", "i", ""));
+  g.add_output("diagonal", g.contract(m, b, "ij", "j", "ij"));
+  g.add_output("gram", g.contract(m, m, "ik", "jk", "ij"));
+  expect_agrees(g);
+}
+
+TEST(egraph_forms, constants_that_are_outputs_are_stored) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 3});
+  g.add_output("constant", g.full({2, 3}, 1.5));
+  g.add_output("index", g.coordinates({2, 3}, 1));
+  g.add_output("sum", g.add(x, g.multiply(g.full({2, 3}, 2), g.full({2, 3}, 4))));
+  g.add_output("same", x);
+  expect_agrees(g);
+}
+
+// Random programs over everything with a shape: whatever the rules make of them has to agree.
+graph random_graph(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  graph g;
+  std::vector<node_id> pool = {g.input("a", dtype::f32, {3, 4}), g.input("b", dtype::f32, {4}), g.input("c", dtype::f32, {2, 3, 4}),
+                               g.input("d", dtype::f32, {4, 6})};
+  const auto pick = [&] { return pool[random() % pool.size()]; };
+  for (int step = 0; step < 14; ++step) {
+    const node_id x = pick(), other = pick();
+    const shape extents = g[x].extents;
+    const int rank = extents.rank, axis = rank ? static_cast<int>(random() % static_cast<std::uint64_t>(rank)) : 0;
+    std::vector<int> order(static_cast<std::size_t>(rank));
+    for (int i = 0; i < rank; ++i) order[static_cast<std::size_t>(i)] = (i + 1) % rank;
+    node_id made = no_node;
+    switch (random() % 11) {
+      case 0: made = g.map(scalar_op::tanh, {x}); break;
+      case 1: made = g.multiply(x, g.full_like(x, 0.5)); break;
+      case 2: made = relu(g, x); break;
+      case 3: made = rank ? row_value(g, reduce_kind::sum, x) : x; break;
+      case 4: made = rank ? g.reduce(reduce_kind::max, x, 1u << axis) : x; break;
+      case 5: made = rank ? g.permute(x, order) : x; break;
+      case 6: made = rank ? g.flip(x, axis) : x; break;
+      case 7: made = rank && extents[axis] > 1 ? g.slice(x, axis, 1, extents[axis] - 1) : x; break;
+      case 8: made = g.reshape(x, {extents.elements()}); break;
+      case 9:
+        made = rank && g[other].extents.rank && rank + g[other].extents.rank <= 5 && extents[rank - 1] == g[other].extents[0]
+                   ? g.contract(x, other, std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) + "k",
+                                "k" + std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank - 1)),
+                                std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) +
+                                    std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank - 1)))
+                   : x;
+        break;
+      default: made = rank ? softmax(g, x) : x;
+    }
+    for (node_id candidate : pool) {
+      if (g[candidate].extents == g[made].extents && random() % 2 == 0) {
+        made = g.add(made, candidate);
+        break;
+      }
+    }
+    pool.push_back(made);
+  }
+  for (std::size_t i = pool.size() - 4; i < pool.size(); ++i) g.add_output("y" + std::to_string(i), pool[i]);
+  return pruned(g);
+}
+
+TEST(egraph_forms, random_graphs) {
+  for (std::uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const graph g = random_graph(seed);
+    const auto leaves = random_leaves(g);
+    expect_all_forms_agree(g, leaves);
+    expect_plan_agrees(g, leaves);
+  }
+}
+
+TEST(egraph_forms, gradients_of_random_graphs) {
+  for (std::uint64_t seed = 1000; seed < 1050 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    graph g = random_graph(seed);
+    std::vector<node_id> wrt = g.leaves(op::input);
+    const node_id last = g.outputs().back().node;
+    const node_id loss = g.reduce(reduce_kind::sum, last, (1u << g[last].extents.rank) - 1);
+    const std::vector<node_id> d = gradients(g, loss, wrt);
+    for (std::size_t i = 0; i < d.size(); ++i) g.add_output("d" + std::to_string(i), d[i]);
+    const auto leaves = random_leaves(g);
+    expect_all_forms_agree(g, leaves);
+    expect_plan_agrees(g, leaves);
+  }
+}
+
+// ---- plans -----------------------------------------------------------------------------------------------------------
+
+graph optimized(const graph& g, const egraph::optimize_options& options = {}) { return egraph::optimize(g, options); }
+
+TEST(egraph_plans, softmax_is_one_region) {
+  const graph plan = optimized(softmax_graph(false));
+  EXPECT_EQ(count(plan, op::region), 1);
+  EXPECT_EQ(kernel_count(plan), 1);
+}
+
+TEST(egraph_plans, the_gradient_of_cross_entropy_is_one_region_of_the_logits) {
+  const graph plan = optimized(cross_entropy_graph());
+  const node_id dz = plan.find_output("d z");
+  EXPECT_EQ(plan[dz].kind, op::region);
+  for (node_id operand : plan.operands(dz)) EXPECT_EQ(info(plan[operand].kind).stage, op_stage::leaf);
+  EXPECT_EQ(kernel_count(plan), 3);  // losses of rows, their mean, the gradient
+}
+
+TEST(egraph_plans, linear_bias_relu_is_one_matmul) {
+  graph g;
+  g.add_output("y", relu(g, linear(g, g.input("x", dtype::f32, {8, 16}), "fc", 32)));
+  const graph plan = optimized(g);
+  EXPECT_EQ(count(plan, op::matmul), 1);
+  EXPECT_EQ(kernel_count(plan), 1);
+}
+
+TEST(egraph_plans, transposes_of_operands_and_results_vanish) {
+  graph g;
+  const int swap[] = {1, 0};
+  const node_id a = g.input("a", dtype::f32, {16, 8}), b = g.input("b", dtype::f32, {32, 16});
+  g.add_output("y", g.permute(g.contract(g.permute(a, swap), g.permute(b, swap), "mk", "kn", "mn"), swap));
+  EXPECT_EQ(kernel_count(optimized(g)), 1);
+}
+
+TEST(egraph_plans, mlp_training_has_no_kernel_to_spare) {
+  const graph plan = optimized(mlp_training(64, 784, 128, 10));
+  EXPECT_EQ(count(plan, op::matmul), 5);  // two forward, one to the hidden gradient, two to the weights
+  EXPECT_EQ(count(plan, op::region), 5);  // row losses, their mean, the logits' gradient, two bias gradients
+  EXPECT_EQ(plan.effects().size(), 1u);
+}
+
+TEST(egraph_plans, convolution_bias_relu_is_one_convolve) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 3, 8, 8}), w = g.parameter("w", dtype::f32, {4, 3, 1, 1});
+  const node_id y = g.convolution(x, w, {}, {2, 4, 8, 8});
+  g.add_output("y", relu(g, g.add(y, g.expand_axes(g.parameter("b", dtype::f32, {4}), {2, 4, 8, 8}, 0b1101))));
+  const graph plan = optimized(g);
+  EXPECT_EQ(count(plan, op::convolve), 1);
+  EXPECT_EQ(kernel_count(plan), 1);
+}
+
+TEST(egraph_plans, layer_norm_is_one_region) {
+  graph g;
+  g.add_output("y", layer_norm(g, g.input("x", dtype::f32, {64, 256}), "norm"));
+  EXPECT_EQ(kernel_count(optimized(g)), 1);
+}
+
+TEST(egraph_plans, a_large_product_with_two_consumers_is_computed_once) {
+  graph g;
+  const node_id y = g.contract(g.input("a", dtype::f32, {512, 512}), g.input("b", dtype::f32, {512, 512}), "ik", "kj", "ij");
+  g.add_output("relu", relu(g, y));
+  g.add_output("exp", exp(g, y));
+  EXPECT_EQ(count(optimized(g), op::matmul), 1);
+}
+
+// ---- ablation, limits, reports ---------------------------------------------------------------------------------------
+
+TEST(egraph_plans, removing_a_rule_gives_another_plan) {
+  const graph source = mlp_training(64, 784, 128, 10);
+  const std::string plan = to_text(optimized(source));
+  for (const char* rule : {"matmul_epilogue", "fuse_pointwise", "fuse_rows", "recompute", "relu_mask"}) {
+    egraph::optimize_options options;
+    options.disabled = {rule};
+    EXPECT_NE(to_text(optimized(source, options)), plan) << rule;
+    expect_plan_agrees(mlp_training(6, 7, 5, 3), random_leaves(mlp_training(6, 7, 5, 3)), options);
+  }
+}
+
+TEST(egraph_plans, families_can_be_switched_off) {
+  const graph source = mlp_training(6, 7, 5, 3);
+  const auto leaves = random_leaves(source);
+  const int all = kernel_count(optimized(source));
+  egraph::optimize_options options;
+  options.fusion = options.epilogues = options.algebra = false;
+  const graph plain = expect_plan_agrees(source, leaves, options);
+  EXPECT_GT(kernel_count(plain), all + 5);
+}
+
+TEST(egraph_plans, a_rule_nothing_can_replace_is_named_when_it_is_missing) {
+  egraph::optimize_options options;
+  options.disabled = {"contract_to_matmul"};
+  EXPECT_THROW((void)optimized(mlp_training(6, 7, 5, 3), options), error);
+  options.disabled = {"no such rule"};
+  EXPECT_THROW((void)optimized(mlp_training(6, 7, 5, 3), options), error);
+}
+
+TEST(egraph_plans, rules_that_round_are_left_out_on_request) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {8});
+  g.add_output("y", g.divide(g.full_like(x, 1), g.map(scalar_op::sqrt, {x})));
+  egraph::optimize_options options;
+  options.tolerance = egraph::exactness::exact;
+  EXPECT_NE(to_text(optimized(g)), to_text(optimized(g, options)));
+}
+
+TEST(egraph_plans, limits_are_reported_and_keep_the_plan_valid) {
+  const graph source = transformer_graph(2);
+  const auto leaves = random_leaves(source);
+  egraph::optimize_report report;
+  egraph::optimize_options options;
+  options.max_matches = 2;
+  expect_plan_agrees(source, leaves, options, &report);
+  EXPECT_FALSE(report.limits.empty());
+  options = {};
+  options.max_nodes = 10;
+  expect_plan_agrees(source, leaves, options, &report);
+  EXPECT_FALSE(report.limits.empty());
+  options = {};
+  options.max_milliseconds = 0;
+  expect_plan_agrees(source, leaves, options, &report);
+  EXPECT_FALSE(report.limits.empty());
+  options = {};
+  options.region.program_nodes = 6;
+  options.region.accesses = 3;
+  expect_plan_agrees(source, leaves, options, &report);
+  (void)egraph::optimize(source, {}, &report);
+  EXPECT_TRUE(report.limits.empty());
+}
+
+TEST(egraph_plans, explain_names_rules_and_failed_guards) {
+  egraph::optimize_report report;
+  (void)egraph::optimize(mlp_training(6, 7, 5, 3), {}, &report);
+  EXPECT_NE(report.explain.find("matmul_epilogue"), std::string::npos);
+  EXPECT_NE(report.explain.find("relu_mask"), std::string::npos);
+  EXPECT_NE(report.explain.find("not fused"), std::string::npos);
+  EXPECT_NE(report.explain.find("the rows are other axes"), std::string::npos);
+  EXPECT_GT(report.enodes, report.nodes_in);
+}
+
+TEST(egraph_plans, equal_graphs_give_equal_plans) {
+  EXPECT_EQ(to_text(optimized(transformer_graph(2))), to_text(optimized(transformer_graph(2))));
+}
+
+TEST(egraph_plans, layers_cost_the_same_each) {
+  const auto kernels = [](int layers) { return kernel_count(optimized(transformer_graph(layers))); };
+  const int two = kernels(2), three = kernels(3), four = kernels(4);
+  EXPECT_EQ(four - three, three - two);
+}
+
+}  // namespace

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// The pass from types to the run-time graph: names, shapes and nodes as written.
+#include <gtest/gtest.h>
+
+#include <meganeura/core/error.hpp>
+#include <meganeura/expr/lower.hpp>
+#include <meganeura/frontend.hpp>
+#include <meganeura/models/smollm2.hpp>
+#include <meganeura/runtime/loss.hpp>
+
+#include <chrono>
+
+namespace mn = meganeura;
+
+namespace {
+
+inline constexpr mn::dim batch = mn::sym<"batch">, seq = mn::sym<"seq">;
+
+struct classifier {
+  static constexpr auto forward(mn::value auto image) {
+    return mn::linear<"fc2", 10>(mn::relu(mn::linear<"fc1", 128>(image)));
+  }
+};
+using mlp = mn::model<classifier, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>;
+
+constexpr mn::models::llama_config tiny_config{.layers = 2,
+                                               .width = 48,
+                                               .heads = 3,
+                                               .kv_heads = 1,
+                                               .head_dim = 16,
+                                               .hidden = 64,
+                                               .vocab = 128,
+                                               .rope_theta = 1e4f,
+                                               .epsilon = 1e-5f};
+using tiny = mn::model<mn::models::smollm2<tiny_config>, mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;
+using full =
+    mn::model<mn::models::smollm2<mn::models::smollm2_135m>, mn::input<"tokens", mn::dtype::i32, mn::dims<seq>>>;
+
+std::int64_t parameter_elements(const mn::graph& g) {
+  std::int64_t total = 0;
+  for (mn::node_id id : g.leaves(mn::op::parameter)) total += g[id].extents.elements();
+  return total;
+}
+
+template <class Module>
+using of_matrix = mn::model<Module, mn::input<"x", mn::dtype::f32, mn::dims<2, 4>>>;
+
+struct conditional {
+  static constexpr auto forward(mn::value auto x) {
+    auto small = mn::less(x, mn::constant<1.0f>);
+    auto positive = mn::less(mn::constant<0.0f>, x);
+    return mn::select(mn::logical_and(small, positive), x, -x);
+  }
+};
+
+struct stored_condition {
+  static constexpr auto forward(mn::value auto x) {
+    return mn::select(mn::transpose(mn::less(x, mn::constant<1.0f>)), mn::transpose(x), mn::constant<0.0f>);
+  }
+};
+
+struct views {
+  static constexpr auto forward(mn::value auto x) {
+    auto both = mn::concat<1>(mn::flip<1>(x), mn::transpose(mn::slice<0, 0, 4>(mn::transpose(x))));
+    return mn::pad<1, 1, 2, 7.0f>(both);
+  }
+};
+
+struct convolutional {
+  static constexpr auto forward(mn::value auto image) {
+    auto x = mn::conv2d<"conv", 8, mn::conv2d_options{.padding = 1}>(image);
+    return mn::linear<"head", 10>(mn::flatten(mn::max_pool2d(mn::relu(x))));
+  }
+};
+using cnn = mn::model<convolutional, mn::input<"image", mn::dtype::f32, mn::dims<batch, 1, 28, 28>>>;
+
+struct with_loss {
+  static constexpr auto forward(mn::value auto logits, mn::value auto label) {
+    return mn::cross_entropy_loss(logits, label);
+  }
+};
+
+}  // namespace
+
+TEST(expr_lower, mlp_is_the_graph_one_would_write) {
+  const std::string expected = R"(%0 = input f32[32, 784] () "image"
+%1 = parameter f32[128, 784] () "fc1.weight"
+%2 = contract f32[32, 128] (%0, %1) a=0,2,0,0,0,0,0,0 b=1,2,0,0,0,0,0,0 result_rank=2
+%3 = parameter f32[128] () "fc1.bias"
+%4 = view f32[32, 128] (%3) offset=0 strides=[0,1]
+%5 = map f32[32, 128] (%2, %4) add(a0, a1)
+%6 = constant f32[] () 0
+%7 = view f32[32, 128] (%6) offset=0 strides=[]
+%8 = map f32[32, 128] (%5, %7) maximum(a0, a1)
+%9 = parameter f32[10, 128] () "fc2.weight"
+%10 = contract f32[32, 10] (%8, %9) a=0,2,0,0,0,0,0,0 b=1,2,0,0,0,0,0,0 result_rank=2
+%11 = parameter f32[10] () "fc2.bias"
+%12 = view f32[32, 10] (%11) offset=0 strides=[0,1]
+%13 = map f32[32, 10] (%10, %12) add(a0, a1)
+output "output" = %13
+)";
+  EXPECT_EQ(mn::to_text(mn::lower<mlp>({{"batch", 32}})), expected);
+}
+
+TEST(expr_lower, flops_of_the_type_are_those_of_the_graph) {
+  EXPECT_DOUBLE_EQ(mlp::flops({{"batch", 32}}), mn::lower<mlp>({{"batch", 32}}).flops());
+  EXPECT_DOUBLE_EQ(cnn::flops({{"batch", 3}}), mn::lower<cnn>({{"batch", 3}}).flops());
+}
+
+TEST(expr_lower, a_condition_is_written_into_the_map_that_uses_it) {
+  const mn::graph g = mn::lower<of_matrix<conditional>>();
+  const mn::node_id output = g.find_output("output");
+  ASSERT_EQ(g[output].kind, mn::op::map);
+  EXPECT_EQ(mn::to_string(g.get<mn::map_attribute>(output).program),
+            "select(logical_and(less(a0, a1), less(a2, a3)), a4, a5)");
+}
+
+TEST(expr_lower, a_condition_that_would_have_to_be_stored_is_refused) {
+  EXPECT_THROW(static_cast<void>(mn::lower<of_matrix<stored_condition>>()), mn::error);
+}
+
+TEST(expr_lower, views_have_the_shapes_of_the_type) {
+  const mn::graph g = mn::lower<of_matrix<views>>();
+  EXPECT_EQ(g[g.find_output("output")].extents, (mn::shape{2, 11}));
+}
+
+TEST(expr_lower, unbound_and_empty_symbols_are_refused_by_name) {
+  try {
+    static_cast<void>(mn::lower<mlp>({{"seq", 4}}));
+    FAIL() << "lowered without the symbol";
+  } catch (const mn::error& refused) {
+    EXPECT_EQ(refused.category(), mn::error_category::invalid_argument);
+    EXPECT_NE(std::string(refused.what()).find("\"batch\""), std::string::npos);
+  }
+  EXPECT_THROW(static_cast<void>(mn::lower<mlp>({{"batch", 0}})), mn::error);
+}
+
+TEST(expr_lower, typed_and_run_time_cross_entropy_are_one_graph) {
+  using typed = mn::model<with_loss, mn::input<"logits", mn::dtype::f32, mn::dims<batch, seq, 7>>,
+                          mn::input<"label", mn::dtype::i32, mn::dims<batch, seq>>>;
+  mn::graph g = mn::lower<typed>({{"batch", 2}, {"seq", 3}});
+  EXPECT_EQ(g[g.find_output("output")].extents.rank, 0);
+  EXPECT_EQ((mn::cross_entropy{"label"}(g, g.find_leaf("logits"))), g.find_output("output")) << mn::to_text(g);
+}
+
+TEST(expr_lower, convolutional_model_has_pytorch_names_and_shapes) {
+  const mn::graph g = mn::lower<cnn>({{"batch", 2}});
+  EXPECT_EQ(g[g.find_leaf("conv.weight")].extents, (mn::shape{8, 1, 3, 3}));
+  EXPECT_EQ(g[g.find_leaf("conv.bias")].extents, (mn::shape{8}));
+  EXPECT_EQ(g[g.find_leaf("head.weight")].extents, (mn::shape{10, 8 * 14 * 14}));
+  EXPECT_EQ(g[g.find_output("output")].extents, (mn::shape{2, 10}));
+}
+
+TEST(expr_lower, tiny_smollm2_has_the_tensors_of_the_reference) {
+  const mn::graph g = mn::lower<tiny>({{"batch", 1}, {"seq", 16}});
+  EXPECT_EQ(g.leaves(mn::op::parameter).size(), 20u);
+  EXPECT_EQ(parameter_elements(g), 37104);
+  EXPECT_EQ(tiny::parameter_count, 37104);
+  EXPECT_EQ(g[g.find_output("output")].extents, (mn::shape{1, 16, 128}));
+  for (const char* name :
+       {"model.embed_tokens.weight", "model.layers.0.input_layernorm.weight", "model.layers.1.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.k_proj.weight", "model.layers.1.self_attn.v_proj.weight",
+        "model.layers.0.self_attn.o_proj.weight", "model.layers.1.post_attention_layernorm.weight",
+        "model.layers.0.mlp.gate_proj.weight", "model.layers.1.mlp.up_proj.weight",
+        "model.layers.0.mlp.down_proj.weight", "model.norm.weight"}) {
+    EXPECT_NE(g.find_leaf(name), mn::no_node) << name;
+  }
+  EXPECT_EQ(g.find_leaf("lm_head.weight"), mn::no_node) << "the head is tied";
+}
+
+TEST(expr_lower, smollm2_135m_has_272_tensors) {
+  const auto start = std::chrono::steady_clock::now();
+  const mn::graph g = mn::lower<full>({{"seq", 128}});
+  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+  std::printf("smollm2_135m: %zu nodes lowered in %.2f ms\n", g.size(), taken.count());
+  EXPECT_EQ(g.leaves(mn::op::parameter).size(), 272u);
+  EXPECT_EQ(parameter_elements(g), 134515008);
+  EXPECT_EQ(g[g.find_leaf("model.layers.29.self_attn.k_proj.weight")].extents, (mn::shape{192, 576}));
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// Building graphs: equal nodes are one node, and mistakes are answered with a sentence.
+#include <meganeura/core/error.hpp>
+#include <meganeura/graph/graph.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace {
+
+using namespace meganeura;
+
+TEST(graph_build, equal_nodes_are_one_node) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2, 3}), b = g.input("b", dtype::f32, {2, 3});
+  EXPECT_EQ(g.input("a", dtype::f32, {2, 3}), a);
+  EXPECT_EQ(g.add(a, b), g.add(a, b));
+  EXPECT_NE(g.add(a, b), g.add(b, a));
+  EXPECT_EQ(g.reduce(reduce_kind::sum, a, 1), g.reduce(reduce_kind::sum, a, 1));
+  EXPECT_NE(g.reduce(reduce_kind::sum, a, 1), g.reduce(reduce_kind::max, a, 1));
+  EXPECT_EQ(g.full({2, 3}, 2), g.full_like(a, 2));
+  const std::size_t size = g.size();
+  static_cast<void>(g.add(a, b));
+  EXPECT_EQ(g.size(), size);
+}
+
+TEST(graph_build, contractions_that_only_differ_in_letters_are_one_node) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2, 3, 4}), b = g.input("b", dtype::f32, {2, 4, 3, 5});
+  EXPECT_EQ(g.contract(a, b, "bij", "bjik", "bk"), g.contract(a, b, "xqr", "xrqm", "xm"));
+  EXPECT_EQ(g[g.contract(a, b, "bij", "bjik", "kb")].extents, (shape{5, 2}));
+}
+
+TEST(graph_build, operands_precede_their_users_and_survive_growth) {
+  graph g;
+  node_id x = g.input("x", dtype::f32, {4});
+  for (int i = 0; i < 500; ++i) x = g.add(x, g.full(g[x].extents, i));  // a shape read from the graph itself
+  for (node_id id = 0; id < g.size(); ++id) {
+    EXPECT_EQ(g[id].extents.elements(), g[id].kind == op::constant ? 1 : 4);
+    for (node_id operand : g.operands(id)) EXPECT_LT(operand, id);
+  }
+}
+
+TEST(graph_build, scalar_identities_fold_inside_programs) {
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, dtype::f32);
+  EXPECT_EQ(b.binary(scalar_op::add, x, b.constant(0)), x);
+  EXPECT_EQ(b.binary(scalar_op::multiply, b.constant(1), x), x);
+  EXPECT_EQ(b.unary(scalar_op::negate, b.unary(scalar_op::negate, x)), x);
+  EXPECT_EQ(b.node(b.binary(scalar_op::add, b.constant(2), b.constant(3))).value, 5);
+}
+
+struct mistake {
+  const char* expected;  // a part of the sentence
+  std::function<void(graph&, node_id, node_id)> make;
+};
+
+const mistake mistakes[] = {
+    {"[2, 3] and [4]; expand one of them", [](graph& g, node_id a, node_id v) { g.add(a, v); }},
+    {"both operands must have one type",
+     [](graph& g, node_id a, node_id) {
+       g.add(a, g.input("i", dtype::i32, {2, 3}));
+     }},
+    {"there is no such axis", [](graph& g, node_id a, node_id) { g.reduce(reduce_kind::sum, a, 4); }},
+    {"extents of one label must agree", [](graph& g, node_id a, node_id v) { g.contract(a, v, "ij", "j", "i"); }},
+    {"each axis needs a label", [](graph& g, node_id a, node_id v) { g.contract(a, v, "i", "j", "ij"); }},
+    {"summed over one operand alone", [](graph& g, node_id a, node_id v) { g.contract(a, v, "ij", "k", "ik"); }},
+    {"a label may stand only once",
+     [](graph& g, node_id a, node_id) {
+       const node_id s = g.full({3, 3}, 1);
+       g.contract(s, a, "ii", "ji", "j");
+     }},
+    {"6 elements cannot become 8",
+     [](graph& g, node_id a, node_id) {
+       g.reshape(a, {2, 4});
+     }},
+    {"each axis must be named exactly once",
+     [](graph& g, node_id a, node_id) {
+       g.permute(a, std::array{0, 0});
+     }},
+    {"2 elements from 2 by 1 do not fit", [](graph& g, node_id a, node_id) { g.slice(a, 1, 2, 2); }},
+    {"trailing extents must be equal or 1",
+     [](graph& g, node_id a, node_id) {
+       g.expand(a, {2, 4});
+     }},
+    {"non-negative border",
+     [](graph& g, node_id a, node_id) {
+       g.pad(a, std::array<std::int64_t, 2>{-1, 0}, std::array<std::int64_t, 2>{0, 0});
+     }},
+    {"must agree in dtype and all other extents",
+     [](graph& g, node_id a, node_id v) {
+       g.concat(std::array{a, v}, 0);
+     }},
+    {"i32 indices", [](graph& g, node_id a, node_id v) { g.gather(a, v, 0); }},
+    {"updates must have the shape gather would return",
+     [](graph& g, node_id a, node_id) {
+       g.scatter_add(g.iota(5), a, 0, {7, 3});
+     }},
+    {"shapes must be x [n, c, in..]",
+     [](graph& g, node_id a, node_id) {
+       g.convolution(a, a, {}, {2, 3});
+     }},
+    {"the window must fit",
+     [](graph& g, node_id a, node_id) {
+       g.window_reduce(a, {.spatial = 2, .window = {3, 1, 1}});
+     }},
+    {"reads elements 0 to 9 of 6", [](graph& g, node_id a, node_id) { g.view(a, {10}, {.strides = {1}}); }},
+    {"the name is taken by a input f32 [2, 3]",
+     [](graph& g, node_id, node_id) {
+       g.parameter("a", dtype::f32, {2, 3});
+     }},
+    {"bool tensors do not exist", [](graph& g, node_id, node_id) { g.input("c", dtype::boolean, {2}); }},
+    {"the target must be a state", [](graph& g, node_id a, node_id) { g.assign(a, a); }},
+    {"must be an f32 parameter",
+     [](graph& g, node_id a, node_id) {
+       g.optimizer_step({}, std::array{a, a});
+     }},
+    {"exists already",
+     [](graph& g, node_id a, node_id) {
+       g.add_output("y", a);
+       g.add_output("y", a);
+     }},
+};
+
+TEST(graph_build, mistakes_are_answered_with_a_sentence) {
+  for (const mistake& tried : mistakes) {
+    graph g;
+    const node_id a = g.input("a", dtype::f32, {2, 3}), v = g.input("v", dtype::f32, {4});
+    try {
+      tried.make(g, a, v);
+      ADD_FAILURE() << "accepted: " << tried.expected;
+    } catch (const error& refused) {
+      EXPECT_EQ(refused.category(), error_category::invalid_argument);
+      EXPECT_NE(std::string(refused.what()).find(tried.expected), std::string::npos) << refused.what();
+    }
+  }
+}
+
+TEST(graph_build, pruning_keeps_what_outputs_and_effects_reach) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2}), unused = g.input("unused", dtype::f32, {2});
+  const node_id s = g.state("s", dtype::f32, {2});
+  static_cast<void>(g.multiply(unused, a));
+  g.assign(s, g.add(s, a));
+  g.add_output("y", g.map(scalar_op::exp, {a}));
+  const graph kept = pruned(g);
+  EXPECT_EQ(kept.size(), 5u);  // a, s, add, assign, exp
+  EXPECT_EQ(kept.find_leaf("unused"), no_node);
+  EXPECT_EQ(kept.effects().size(), 1u);
+  EXPECT_EQ(kept[kept.find_output("y")].kind, op::map);
+}
+
+TEST(graph_build, flops_count_products_twice) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2, 3}), b = g.input("b", dtype::f32, {3, 4});
+  static_cast<void>(g.contract(a, b, "ik", "kj", "ij"));
+  EXPECT_EQ(g.flops(), 2 * 2 * 3 * 4);
+}
+
+}  // namespace

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Printing: what a person sees of a graph.
+#include <meganeura/graph/graph.hpp>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace meganeura;
+
+graph sample() {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 3}), w = g.parameter("w", dtype::f32, {3, 4});
+  const node_id y = g.contract(x, w, "ik", "kj", "ij");
+  g.add_output("y", g.map(scalar_op::exp, {g.slice(y, 1, 1, 2)}));
+  return g;
+}
+
+TEST(graph_print, text_has_one_line_a_node_and_an_output) {
+  EXPECT_EQ(to_text(sample()),
+            "%0 = input f32[2, 3] () \"x\"\n"
+            "%1 = parameter f32[3, 4] () \"w\"\n"
+            "%2 = contract f32[2, 4] (%0, %1) a=0,2,0,0,0,0,0,0 b=2,1,0,0,0,0,0,0 result_rank=2\n"
+            "%3 = view f32[2, 2] (%2) offset=1 strides=[4,1]\n"
+            "%4 = map f32[2, 2] (%3) exp(a0)\n"
+            "output \"y\" = %4\n");
+}
+
+TEST(graph_print, dot_has_every_node_and_edge) {
+  const graph g = sample();
+  const std::string text = to_dot(g);
+  EXPECT_EQ(text.rfind("digraph meganeura {", 0), 0u);
+  EXPECT_EQ(text.substr(text.size() - 2), "}\n");
+  for (node_id id = 0; id < g.size(); ++id) {
+    EXPECT_NE(text.find("  n" + std::to_string(id) + " [label="), std::string::npos);
+    for (node_id operand : g.operands(id)) {
+      EXPECT_NE(text.find("n" + std::to_string(operand) + " -> n" + std::to_string(id) + ";"), std::string::npos);
+    }
+  }
+  EXPECT_NE(text.find("\\\"x\\\""), std::string::npos);  // quotes inside a label are escaped
+}
+
+TEST(graph_print, programs_read_as_calls) {
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, dtype::f32);
+  const scalar_ref e = b.binary(scalar_op::subtract, x, b.unary(scalar_op::row_max, x));
+  EXPECT_EQ(to_string(b.finish(b.unary(scalar_op::exp, e))), "exp(subtract(a0, row_max(a0)))");
+}
+
+}  // namespace

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// safetensors: what is written is read back, and every way to be damaged is one sentence.
+#include <meganeura/io/safetensors.hpp>
+
+#include <support/temporary_folder.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+namespace io = meganeura::io;
+
+namespace {
+
+std::string file_of(const std::string& header, std::size_t data_bytes) {
+  std::string bytes(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i));
+  return bytes + header + std::string(data_bytes, 'd');
+}
+
+/// The sentence for a file of these bytes, its path cut off.
+std::string rejection(const std::string& bytes) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "bad.safetensors";
+  support::write(path, bytes);
+  const std::string text = support::sentence_of([&] { (void)io::safetensors_file::open(path); });
+  return text.starts_with(path + ": ") ? text.substr(path.size() + 2) : text;
+}
+
+std::string tensor(const std::string& name, const std::string& dtype, const std::string& shape,
+                   const std::string& range) {
+  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" + range + "]}";
+}
+
+}  // namespace
+
+TEST(io_safetensors, what_is_written_is_read_back) {
+  const support::temporary_folder folder;
+  const std::array weights{1.5f, -2.0f, 3.25f, 0.0f, 1e-30f, 7.0f};
+  const std::array<std::uint8_t, 3> flags{1, 0, 255};
+  const std::array entries{io::safetensors_entry{"fc1.weight", "F32", {2, 3}, std::as_bytes(std::span(weights))},
+                           io::safetensors_entry{"odd \"name\"", "U8", {3}, std::as_bytes(std::span(flags))},
+                           io::safetensors_entry{"empty", "F16", {0, 4}, {}},
+                           io::safetensors_entry{"scalar", "F32", {}, std::as_bytes(std::span(weights)).first(4)}};
+  io::write_safetensors(folder / "m", entries, {{"format", "mn"}});
+  const auto file = io::safetensors_file::open(folder / "m");
+  ASSERT_EQ(file.tensors().size(), 4u);
+  EXPECT_EQ(file.metadata(), (io::safetensors_metadata{{"format", "mn"}}));
+  for (const auto& entry : entries) {
+    const auto* found = file.find(entry.name);
+    ASSERT_NE(found, nullptr) << entry.name;
+    EXPECT_EQ(found->dtype, entry.dtype);
+    EXPECT_EQ(found->shape, entry.shape);
+    ASSERT_EQ(found->bytes.size(), entry.bytes.size());
+    if (!entry.bytes.empty()) {
+      EXPECT_EQ(std::memcmp(found->bytes.data(), entry.bytes.data(), entry.bytes.size()), 0);
+    }
+  }
+  EXPECT_EQ(file.find("fc2.weight"), nullptr);
+}
+
+TEST(io_safetensors, data_begins_at_a_multiple_of_eight_bytes) {
+  const support::temporary_folder folder;
+  io::write_safetensors(folder / "m", {});
+  std::vector<std::uint8_t> bytes = io::read_file(folder / "m");
+  EXPECT_EQ(bytes.size() % 8, 0u);
+  EXPECT_TRUE(io::safetensors_file::open(folder / "m").tensors().empty());
+}
+
+TEST(io_safetensors, the_ranges_may_come_in_any_order) {
+  const support::temporary_folder folder;
+  support::write(folder / "m",
+                 file_of("{" + tensor("b", "U8", "2", "4,6") + "," + tensor("a", "F32", "1", "0,4") + "}", 6));
+  EXPECT_EQ(io::safetensors_file::open(folder / "m").tensors()[0].name, "b");
+}
+
+TEST(io_safetensors, a_damaged_start_is_refused) {
+  EXPECT_EQ(rejection("abc"), "at byte 0: expected 8 bytes of header length, found a file of 3 bytes");
+  EXPECT_EQ(rejection(std::string(7, '\0') + "\x80" + "{}"),
+            "at byte 0: expected a header of at most 2 bytes, found a length of 9223372036854775808");
+  EXPECT_EQ(rejection(file_of("[]", 0)), "at byte 8: expected an object as header, found an array");
+  EXPECT_EQ(
+      rejection(file_of("{\"a\":", 0)),
+      "at byte 13: expected a string, a non-negative integer, an array or an object, found the end of the JSON text");
+  EXPECT_EQ(rejection(file_of("{\"__metadata__\":{\"k\":1}}", 0)),
+            "at byte 29: expected metadata 'k' to be a string, found an integer");
+}
+
+TEST(io_safetensors, a_damaged_entry_is_refused) {
+  EXPECT_EQ(rejection(file_of("{\"a\":3}", 0)), "at byte 13: expected tensor 'a' to be an object, found an integer");
+  EXPECT_EQ(rejection(file_of("{\"a\":{}}", 0)), "at byte 13: expected a member 'dtype' of tensor 'a', found none");
+  EXPECT_EQ(rejection(file_of("{\"a\":{\"dtype\":4}}", 0)),
+            "at byte 22: expected 'dtype' of tensor 'a' to be a string, found an integer");
+  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F33", "1", "0,4") + "}", 4)),
+            "at byte 22: expected a dtype of the format for tensor 'a', found 'F33'");
+  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "\"x\"", "0,4") + "}", 4)),
+            "at byte 37: expected each extent of tensor 'a' to be an integer below 2^63, found a string");
+  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "1", "0") + "}", 4)),
+            "at byte 55: expected two data_offsets of tensor 'a', found 1");
+}
+
+TEST(io_safetensors, a_shape_whose_size_overflows_is_refused) {
+  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "4294967296,4294967296", "0,4") + "}", 4)),
+            "at byte 36: expected a shape of tensor 'a' whose bytes can be counted, found [4294967296, 4294967296]");
+}
+
+TEST(io_safetensors, a_range_must_fit_shape_and_file) {
+  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "2,3", "0,20") + "}", 20)),
+            "at byte 57: expected 24 bytes for tensor 'a', F32 [2, 3], found 20");
+  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "2,3", "0,24") + "}", 20)),
+            "at byte 57: expected data_offsets of tensor 'a' within the 20 bytes of data the file has, found [0, 24]");
+  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "1", "4,0") + "}", 4)),
+            "at byte 55: expected data_offsets of tensor 'a' within the 4 bytes of data the file has, found [4, 0]");
+}
+
+TEST(io_safetensors, ranges_must_cover_the_data_exactly) {
+  const auto two = [](const char* first, const char* second) {
+    return "{" + tensor("a", "U8", "4", first) + "," + tensor("b", "U8", "4", second) + "}";
+  };
+  const std::string overlap = two("0,4", "2,6"), gap = two("0,4", "6,10"), rest = two("0,4", "4,8");
+  const auto at = [](const std::string& header, std::size_t offset) {
+    return std::to_string(8 + header.size() + offset);
+  };
+  EXPECT_EQ(rejection(file_of(overlap, 6)),
+            "at byte " + at(overlap, 2) +
+                ": expected tensor 'b' to begin at 4 of the data, where the one before it ends, found 2, an overlap");
+  EXPECT_EQ(rejection(file_of(gap, 10)),
+            "at byte " + at(gap, 4) +
+                ": expected tensor 'b' to begin at 4 of the data, where the one before it ends, found 6, a gap");
+  EXPECT_EQ(rejection(file_of(rest, 9)),
+            "at byte " + at(rest, 8) + ": expected the end of the file after the last tensor, found 1 more bytes");
+}
+
+TEST(io_safetensors, entries_that_cannot_be_written_leave_the_old_file) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m";
+  io::write_safetensors(path, {});
+  const std::array<std::byte, 4> four{};
+  const auto problem = [&](std::vector<io::safetensors_entry> entries) {
+    return support::sentence_of([&] { io::write_safetensors(path, entries); }).substr(path.size() + 2);
+  };
+  EXPECT_EQ(problem({{"a", "F32", {2}, four}}), "tensor 'a', F32 [2], needs 8 bytes; 4 were given");
+  EXPECT_EQ(problem({{"a", "X", {1}, four}}), "cannot hold tensor 'a': the format has no dtype 'X'");
+  EXPECT_EQ(problem({{"a", "F32", {1}, four}, {"a", "F32", {1}, four}}),
+            "cannot hold tensor 'a': the name is used twice");
+  EXPECT_EQ(problem({{"__metadata__", "F32", {1}, four}}), "cannot hold tensor '__metadata__': the name is reserved");
+  EXPECT_TRUE(io::safetensors_file::open(path).tensors().empty());
+}

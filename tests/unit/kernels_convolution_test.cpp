@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// The three forms of a convolution on the device against the oracle, over geometry, groups, epilogues and types.
+#include <meganeura/kernels/convolution.hpp>
+
+#include <support/device_fixture.hpp>
+
+#include <gtest/gtest.h>
+
+using namespace meganeura;
+
+namespace {
+
+struct geometry_case {
+  const char* name;
+  shape x, w;
+  convolution_attribute geometry;
+};
+
+shape output_shape(const geometry_case& each) {
+  shape y{each.x[0], each.w[0]};
+  const convolution_attribute& c = each.geometry;
+  for (int i = 0; i < c.spatial; ++i) {
+    const std::int64_t window = (each.w[i + 2] - 1) * c.dilation[i] + 1;
+    y.push_back((each.x[i + 2] + c.pad_low[i] + c.pad_high[i] - window) / c.stride[i] + 1);
+  }
+  return y;
+}
+
+scalar_program identity_program() {
+  scalar_builder b;
+  return b.finish(b.argument(0, dtype::f32));
+}
+
+void expect_form(const geometry_case& each, convolution_attribute::form_kind form, dtype type = dtype::f32) {
+  SCOPED_TRACE(std::string(each.name) + " form " + std::to_string(form));
+  const shape y = output_shape(each);
+  const bool by_input = form == convolution_attribute::input, by_filter = form == convolution_attribute::filter;
+  const shape first = by_input ? y : each.x, second = by_filter ? y : each.w;
+  const shape result = by_filter ? each.w : by_input ? each.x : y;
+  convolve_attribute attribute{each.geometry, {identity_program(), {}}};
+  attribute.convolution.form = form;
+  graph g;
+  const node_id operands[] = {g.input("a", type, first), g.input("b", type, second)};
+  g.add_output("result", g.add_node(op::convolve, type, result, attribute, operands));
+  const std::int64_t taps = each.w.elements() / each.w[0];
+  const std::int64_t length = by_filter ? y.elements() / y[1] : by_input ? taps * each.w[0] : taps;
+  support::expect_matches_oracle(g, {{"a", oracle::random_tensor<double>(first, 3, -1, 1, type)}, {"b", oracle::random_tensor<double>(second, 4, -1, 1, type)}}, length);
+}
+
+const geometry_case cases[] = {
+    {"lenet", {2, 1, 12, 12}, {6, 1, 5, 5}, {}},
+    {"padded", {2, 3, 8, 8}, {8, 3, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}}},
+    {"strided", {1, 5, 11, 9}, {7, 5, 3, 3}, {.stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1}}},
+    {"uneven", {3, 4, 10, 7}, {9, 4, 3, 2}, {.stride = {3, 1}, .pad_low = {0, 1}, .pad_high = {2, 0}, .dilation = {2, 1}}},
+    {"pointwise", {2, 16, 6, 6}, {32, 16, 1, 1}, {}},
+    {"wide", {1, 32, 12, 12}, {70, 32, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}}},
+    {"grouped", {2, 8, 6, 5}, {12, 4, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}, .groups = 2}},
+    {"depthwise", {1, 6, 8, 8}, {6, 1, 3, 3}, {.stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1}, .groups = 6}},
+    {"line", {2, 3, 50}, {4, 3, 5}, {.spatial = 1, .stride = {2}, .pad_low = {2}, .pad_high = {2}}},
+    {"volume", {1, 2, 5, 6, 4}, {3, 2, 2, 3, 2}, {.spatial = 3, .stride = {1, 2, 1}, .pad_low = {1, 0, 1}, .pad_high = {0, 1, 1}}},
+    {"one", {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
+    {"patches", {2, 3, 16, 16}, {20, 3, 8, 8}, {.stride = {8, 8}}},
+};
+
+TEST(kernels_convolution, outputs_of_every_geometry) {
+  for (const geometry_case& each : cases) expect_form(each, convolution_attribute::output);
+}
+
+TEST(kernels_convolution, gradients_of_the_input) {
+  for (const geometry_case& each : cases) expect_form(each, convolution_attribute::input);
+}
+
+TEST(kernels_convolution, gradients_of_the_filter) {
+  for (const geometry_case& each : cases) expect_form(each, convolution_attribute::filter);
+}
+
+TEST(kernels_convolution, half_precision_operands_and_results) {
+  if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
+  for (int form = 0; form < 3; ++form) expect_form(cases[1], static_cast<convolution_attribute::form_kind>(form), dtype::f16);
+}
+
+TEST(kernels_convolution, epilogues_add_bias_residual_and_activation) {
+  for (int index : {1, 2}) {
+    const geometry_case& each = cases[index];
+    const shape y = output_shape(each);
+    scalar_builder b;
+    const scalar_ref biased = b.binary(scalar_op::add, b.argument(0, dtype::f32), b.argument(1, dtype::f32));
+    const scalar_ref sum = b.binary(scalar_op::add, biased, b.argument(2, dtype::f32));
+    index_map bias, residual;
+    bias.source = 2, bias.strides[1] = 1;
+    residual.source = 3;
+    for (int i = 0; i < y.rank; ++i) residual.strides[i] = y.stride(i);
+    convolve_attribute attribute{each.geometry, {b.finish(b.binary(scalar_op::maximum, sum, b.constant(0))), {bias, residual}}};
+    graph g;
+    const node_id operands[] = {g.input("x", dtype::f32, each.x), g.parameter("w", dtype::f32, each.w), g.parameter("bias", dtype::f32, {each.w[0]}), g.input("residual", dtype::f32, y)};
+    g.add_output("result", g.add_node(op::convolve, dtype::f32, y, attribute, operands));
+    support::expect_matches_oracle(g, {{"x", oracle::random_tensor(each.x, 1)}, {"w", oracle::random_tensor(each.w, 2)}, {"bias", oracle::random_tensor({each.w[0]}, 3)}, {"residual", oracle::random_tensor(y, 4)}}, each.w.elements() / each.w[0]);
+  }
+}
+
+// Each tile size and slice count is chosen for some device: small ones prefer large tiles.
+TEST(kernels_convolution, every_tile_size_is_right) {
+  const geometry_case each{"tiles", {1, 24, 12, 12}, {136, 24, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}}};
+  const shape y = output_shape(each);
+  graph g;
+  const node_id operands[] = {g.input("x", dtype::f32, each.x), g.input("w", dtype::f32, each.w)};
+  g.add_output("result", g.add_node(op::convolve, dtype::f32, y, convolve_attribute{each.geometry, {identity_program(), {}}}, operands));
+  const oracle::tensors<double> leaves{{"x", oracle::random_tensor(each.x, 1)}, {"w", oracle::random_tensor(each.w, 2)}};
+  const auto expected = oracle::interpreter<double>(g, leaves).run().at("result");
+  std::set<std::string> names;
+  for (std::uint32_t units : {1u, 16u, 132u}) {
+    for (std::uint32_t invocations : {32u, 64u, 128u, 256u, 1024u}) {
+      kernels::target on = support::device_target();
+      on.prefers_texel_buffers = false;
+      on.compute_units = units;
+      on.max_invocations = invocations;
+      if (!names.insert(kernels::generate(g, 2, on).module.name).second) continue;
+      const auto actual = support::device_graph(g, on).run(leaves).at("result");
+      EXPECT_LE(oracle::relative_error(actual, expected), oracle::tolerance(dtype::f32, 24 * 9)) << *names.rbegin();
+    }
+  }
+  EXPECT_GE(names.size(), 3u);
+}
+
+}  // namespace

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+// Matrix products on the device of this machine against a double-precision reference, every tier, awkward sizes and
+// strides.
+#include <meganeura/kernels/matmul.hpp>
+#include <meganeura/vulkan/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+using kernels::matmul_axis;
+using kernels::matmul_problem;
+using kernels::matmul_schedule;
+using kernels::matmul_tier;
+
+const vulkan::device& gpu() {
+  static const vulkan::device made{[] {
+    vulkan::device_options options;
+    options.device = "cpu";
+    options.disk_cache = false;
+    return options;
+  }()};
+  return made;
+}
+
+std::vector<float> random_values(std::size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& each : values) each = normal(generator);
+  return values;
+}
+
+std::uint64_t offset_over(const std::vector<matmul_axis>& axes, std::uint64_t flat,
+                          std::uint32_t matmul_axis::*stride) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = axes.size(); i-- > 0; flat /= axes[i].extent) sum += flat % axes[i].extent * (axes[i].*stride);
+  return sum;
+}
+
+// Elements a buffer needs: the largest offset plus one.
+std::uint64_t reach(const matmul_problem& p, std::uint32_t matmul_axis::*stride, std::uint32_t offset) {
+  std::uint64_t last = offset;
+  for (const auto* group : {&p.batch, &p.m, &p.n, &p.k}) {
+    for (const matmul_axis& axis : *group) last += std::uint64_t{axis.extent - 1} * (axis.*stride);
+  }
+  return last + 1;
+}
+
+struct outcome {
+  double worst = 0;                 // |error| over its bound
+  std::size_t touched_outside = 0;  // elements of the result buffer written although no result belongs there
+};
+
+using host_epilogue = std::function<double(double, std::uint64_t batch, std::uint64_t m, std::uint64_t n)>;
+
+std::vector<float> run(const kernels::kernel_dispatch& made, const std::vector<const std::vector<float>*>& inputs,
+                       std::size_t results) {
+  const vulkan::device& device = gpu();
+  std::vector<vulkan::buffer_range> bound;
+  for (const auto* values : inputs) {
+    const vulkan::buffer b = device.allocate((values->size() * 4 + 15) / 16 * 16);
+    device.upload(b, 0, *values);
+    bound.push_back({b});
+  }
+  const vulkan::buffer out = device.allocate((results * 4 + 15) / 16 * 16);
+  device.upload(out, 0, std::vector<float>(results, std::numeric_limits<float>::quiet_NaN()));
+  bound.push_back({out});
+  vulkan::recorder r(device);
+  r.dispatch(device.create_pipeline(made.module), bound, made.groups, made.module.name);
+  device.submit(r.finish());
+  auto ticket = device.read_back(out, 0, results * 4);
+  std::vector<float> found(results);
+  std::memcpy(found.data(), ticket.data().data(), results * 4);
+  return found;
+}
+
+outcome check(const matmul_problem& p, const matmul_schedule& s,
+              const std::vector<const std::vector<float>*>& extra = {}, const host_epilogue& finish = {}) {
+  const auto a = random_values(reach(p, &matmul_axis::stride_a, p.offset_a), 1);
+  const auto b = random_values(reach(p, &matmul_axis::stride_b, p.offset_b), 2);
+  std::vector<const std::vector<float>*> inputs{&a, &b};
+  inputs.insert(inputs.end(), extra.begin(), extra.end());
+  const std::size_t results = reach(p, &matmul_axis::stride_out, p.offset_out);
+  const auto& facts = gpu().facts();
+  kernels::target device;
+  device.max_shared_bytes = facts.max_shared_bytes;
+  device.max_invocations = facts.max_workgroup_invocations;
+  const auto found = run(kernels::make_matmul(p, s, device), inputs, results);
+
+  outcome result;
+  std::vector<bool> expected(results, false);
+  const std::uint64_t k_count = extent_of(p.k);
+  for (std::uint64_t batch = 0; batch < extent_of(p.batch); ++batch) {
+    for (std::uint64_t m = 0; m < extent_of(p.m); ++m) {
+      for (std::uint64_t n = 0; n < extent_of(p.n); ++n) {
+        const std::uint64_t a0 = p.offset_a + offset_over(p.batch, batch, &matmul_axis::stride_a) +
+                                 offset_over(p.m, m, &matmul_axis::stride_a);
+        const std::uint64_t b0 = p.offset_b + offset_over(p.batch, batch, &matmul_axis::stride_b) +
+                                 offset_over(p.n, n, &matmul_axis::stride_b);
+        double sum = 0;
+        double size = 0;
+        for (std::uint64_t k = 0; k < k_count; ++k) {
+          const double term = static_cast<double>(a[a0 + offset_over(p.k, k, &matmul_axis::stride_a)]) *
+                              static_cast<double>(b[b0 + offset_over(p.k, k, &matmul_axis::stride_b)]);
+          sum += term;
+          size += std::abs(term);
+        }
+        const std::uint64_t at = p.offset_out + offset_over(p.batch, batch, &matmul_axis::stride_out) +
+                                 offset_over(p.m, m, &matmul_axis::stride_out) +
+                                 offset_over(p.n, n, &matmul_axis::stride_out);
+        const double wanted = finish ? finish(sum, batch, m, n) : sum;
+        // f32 summation in any order: at most k roundings of partial sums bounded by the sum of magnitudes.
+        const double bound = (static_cast<double>(k_count) + 4) * 6e-8 * (size + std::abs(wanted));
+        const double error = std::abs(static_cast<double>(found[at]) - wanted);
+        result.worst = error <= bound ? std::max(result.worst, error / bound)
+                                      : std::max(result.worst, std::isnan(error) ? 1e30 : error / bound);
+        expected[at] = true;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < results; ++i) result.touched_outside += !expected[i] && !std::isnan(found[i]);
+  return result;
+}
+
+// Row-major [m, k] x [k, n] and its transposes; padding makes rows longer than they need be.
+matmul_problem plain(std::uint32_t m, std::uint32_t n, std::uint32_t k, bool transpose_a = false,
+                     bool transpose_b = false, std::uint32_t batch = 1) {
+  matmul_problem p;
+  p.batch = {{batch, m * k, n * k, m * n}};
+  p.m = {{m, transpose_a ? 1 : k, 0, n}};
+  p.n = {{n, 0, transpose_b ? k : 1, 1}};
+  p.k = {{k, transpose_a ? m : 1, transpose_b ? 1 : n, 0}};
+  return p;
+}
+
+// Small ones: a software driver takes half a second to compile a large unrolled tile.
+std::vector<matmul_schedule> schedules() {
+  return {{},
+          {matmul_tier::tiled, 32, 32, 4, 4, 4, 4, 2, false},
+          {matmul_tier::tiled, 16, 64, 8, 4, 8, 2, 1, false},
+          {matmul_tier::tiled, 16, 16, 4, 4, 4, 16, 1, false},
+          {matmul_tier::registers, 0, 0, 4, 8, 4, 1, 1, false}};
+}
+
+void expect_right(const matmul_problem& p) {
+  auto all = schedules();
+  if (matmul_fits_texels(p)) all.push_back({matmul_tier::registers, 0, 0, 4, 8, 4, 1, 1, true});
+  for (const auto& s : all) {
+    const outcome found = check(p, s);
+    EXPECT_LE(found.worst, 1.0) << s.label();
+    EXPECT_EQ(found.touched_outside, 0u) << s.label();
+  }
+}
+
+TEST(kernels_matmul, sizes_of_one_are_products_too) {
+  expect_right(plain(1, 1, 1));
+  expect_right(plain(1, 37, 5));
+  expect_right(plain(41, 1, 8));
+}
+
+TEST(kernels_matmul, prime_sizes_match_the_reference) { expect_right(plain(67, 43, 29)); }
+
+TEST(kernels_matmul, transposed_operands_match_the_reference) {
+  expect_right(plain(68, 36, 44, true, false));
+  expect_right(plain(36, 68, 44, false, true));
+  expect_right(plain(68, 36, 47, true, true));
+  expect_right(plain(68, 36, 47, true, false));
+}
+
+TEST(kernels_matmul, whole_tiles_match_the_reference) { expect_right(plain(64, 96, 32, false, true)); }
+
+// What GPUs run; compiling these for a CPU takes seconds each, so they see one problem with an edge on every side.
+TEST(kernels_matmul, large_tiles_match_the_reference) {
+  const matmul_problem p = plain(140, 132, 44, false, true);
+  for (const matmul_schedule& s : {matmul_schedule{matmul_tier::tiled, 128, 128, 8, 8, 8, 1, 2, false},
+                                   matmul_schedule{matmul_tier::tiled, 64, 64, 8, 8, 8, 4, 1, false},
+                                   matmul_schedule{matmul_tier::registers, 0, 0, 4, 16, 8, 1, 1, true}}) {
+    const outcome found = check(p, s);
+    EXPECT_LE(found.worst, 1.0) << s.label();
+    EXPECT_EQ(found.touched_outside, 0u) << s.label();
+  }
+}
+
+TEST(kernels_matmul, every_candidate_runs_and_the_first_is_the_choice) {
+  const matmul_problem p = plain(20, 24, 16, false, true);
+  kernels::target device;
+  device.max_invocations = 1024;
+  device.prefers_texel_buffers = true;
+  const auto all = kernels::matmul_candidates(device, p);
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all.front().label(), choose_matmul(device, p).label());
+  for (const auto& s : all) EXPECT_LE(check(p, s).worst, 1.0) << s.label();
+}
+
+TEST(kernels_matmul, candidates_respect_the_limits_of_the_device) {
+  kernels::target device;
+  device.max_shared_bytes = 16384;
+  device.max_invocations = 128;
+  for (const auto& s : kernels::matmul_candidates(device, plain(512, 512, 512))) {
+    EXPECT_LE(kernels::make_matmul(plain(512, 512, 512), s, device).module.shared_bytes, 16384u);
+    EXPECT_LE(s.invocations(), 128u);
+  }
+}
+
+TEST(kernels_matmul, long_sums_match_the_reference) { expect_right(plain(20, 24, 784, false, true)); }
+
+TEST(kernels_matmul, batches_match_the_reference) { expect_right(plain(20, 12, 16, false, false, 5)); }
+
+TEST(kernels_matmul, a_transposed_result_matches_the_reference) {
+  matmul_problem p = plain(36, 20, 12);
+  p.m[0].stride_out = 1;
+  p.n[0].stride_out = 36;
+  expect_right(p);
+}
+
+// Attention scores over [batch, sequence, heads, width]: batch = (batch, heads), m and n the sequence, k the width.
+TEST(kernels_matmul, groups_of_several_axes_match_the_reference) {
+  constexpr std::uint32_t batch = 2, heads = 3, sequence = 10, width = 8;
+  matmul_problem p;
+  p.batch = {{batch, sequence * heads * width, sequence * heads * width, heads * sequence * sequence},
+             {heads, width, width, sequence * sequence}};
+  p.m = {{sequence, heads * width, 0, sequence}};
+  p.n = {{sequence, 0, heads * width, 1}};
+  p.k = {{width, 1, 1, 0}};
+  expect_right(p);
+  // Back from scores: k runs over two axes, of which one operand is transposed.
+  matmul_problem q;
+  q.m = {{6, 4, 0, 20}, {4, 1, 0, 5}};
+  q.n = {{5, 0, 1, 1}};
+  q.k = {{7, 24, 35, 0}, {3, 200, 5, 0}};
+  q.offset_a = 3;
+  q.offset_out = 2;
+  expect_right(q);
+}
+
+TEST(kernels_matmul, a_repeated_operand_has_stride_zero) {
+  matmul_problem p = plain(24, 16, 12, false, true, 3);
+  p.batch[0].stride_b = 0;
+  expect_right(p);
+}
+
+TEST(kernels_matmul, values_past_the_end_of_k_are_not_multiplied) {
+  // b holds infinities right behind its rows; a zero of padding times them would be NaN.
+  matmul_problem p = plain(8, 8, 5, false, true);
+  p.n[0].stride_b = 8;
+  auto a = random_values(40, 1);
+  std::vector<float> b(64, std::numeric_limits<float>::infinity());
+  for (std::size_t n = 0; n < 8; ++n) {
+    for (std::size_t k = 0; k < 5; ++k) b[n * 8 + k] = 1.0f;
+  }
+  for (const auto& s : schedules()) {
+    const auto found = run(kernels::make_matmul(p, s, {.max_invocations = 1024}), {&a, &b}, 64);
+    for (const float each : found) EXPECT_TRUE(std::isfinite(each)) << s.label();
+  }
+}
+
+TEST(kernels_matmul, an_epilogue_sees_the_indices_of_each_result) {
+  matmul_problem p = plain(21, 12, 16, false, true, 2);
+  const auto bias = random_values(12, 3);
+  const auto residual = random_values(2 * 21 * 12, 4);
+  p.epilogue = [](spirv::kernel& k) -> kernels::matmul_epilogue {
+    const auto bias_in = k.storage_buffer<spirv::f32>("bias");
+    const auto residual_in = k.storage_buffer<spirv::f32>("residual");
+    return [=](const spirv::f32& sum, const kernels::matmul_point& at) {
+      return (sum + bias_in.load(at.n)) * 0.5f + residual_in.load(at.offset) +
+             convert<spirv::f32>(at.m + at.batch * 100);
+    };
+  };
+  const host_epilogue finish = [&](double sum, std::uint64_t batch, std::uint64_t m, std::uint64_t n) {
+    return (sum + static_cast<double>(bias[n])) * 0.5 + static_cast<double>(residual[(batch * 21 + m) * 12 + n]) +
+           static_cast<double>(m + batch * 100);
+  };
+  for (const auto& s : schedules()) {
+    const outcome found = check(p, s, {&bias, &residual}, finish);
+    EXPECT_LE(found.worst, 1.0) << s.label();
+  }
+}
+
+TEST(kernels_matmul, schedules_that_do_not_fit_are_refused) {
+  const matmul_problem p = plain(8, 8, 5);
+  EXPECT_THROW((void)kernels::make_matmul(p, {matmul_tier::registers, 0, 0, 4, 8, 8, 1, 1, true}), error);
+  EXPECT_THROW((void)kernels::make_matmul(p, {matmul_tier::tiled, 64, 64, 6, 4, 4, 1, 1, false}), error);
+  EXPECT_THROW((void)kernels::make_matmul(p, {matmul_tier::tiled, 128, 128, 64, 8, 8, 1, 2, false}), error);
+  EXPECT_THROW((void)kernels::make_matmul(plain(0, 8, 5), {}), error);
+}
+
+}  // namespace

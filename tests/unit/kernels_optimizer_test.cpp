@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Optimiser steps on the device against the oracle, over several steps and odd sizes; fills.
+#include <meganeura/kernels/builtin.hpp>
+
+#include <support/device_fixture.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace meganeura;
+
+namespace {
+
+kernels::step_values values_of(std::uint32_t step) {
+  kernels::step_values now;
+  now.step = step;
+  now.learning_rate = 0.05f, now.momentum = 0.9f, now.beta1 = 0.9f, now.beta2 = 0.99f, now.epsilon = 1e-6f, now.weight_decay = 0.02f;
+  now.bias_correction1 = static_cast<float>(1 - std::pow(0.9, step));
+  now.bias_correction2 = static_cast<float>(1 - std::pow(0.99, step));
+  return now;
+}
+
+void expect_steps(const optimizer_attribute& kind, std::int64_t count) {
+  SCOPED_TRACE(count);
+  const vulkan::device& device = support::shared_device();
+  graph g;
+  const node_id operands[] = {g.parameter("p", dtype::f32, {count}), g.input("g", dtype::f32, {count})};
+  g.optimizer_step(kind, operands);
+  oracle::interpreter<double> truth(g, {{"p", oracle::random_tensor({count}, 1)}});
+
+  const kernels::kernel_dispatch made = kernels::make_optimizer(kind, count, support::device_target());
+  EXPECT_EQ(support::validation_of(made.module), "");
+  const auto bytes = static_cast<std::uint64_t>(count) * 4;
+  std::vector<vulkan::buffer> buffers;
+  for (std::size_t i = 0; i < made.module.bindings.size(); ++i) buffers.push_back(device.allocate(std::max<std::uint64_t>(bytes, 64)));
+  device.upload(buffers[0], 0, std::span<const std::byte>(support::stored_bytes(truth.leaves.at("p"))));
+  for (std::size_t i = 2; i + 1 < buffers.size(); ++i) device.upload(buffers[i], 0, std::vector<float>(static_cast<std::size_t>(count), 0.0f));
+  vulkan::recorder recorder(device);
+  std::vector<vulkan::buffer_range> ranges;
+  for (std::size_t i = 0; i < buffers.size(); ++i) ranges.push_back({buffers[i], 0, i + 1 < buffers.size() ? bytes : 64});
+  recorder.dispatch(device.create_pipeline(made.module), ranges, made.groups);
+  const vulkan::recording step = recorder.finish();
+
+  for (std::uint32_t number = 1; number <= 4; ++number) {
+    truth.step = values_of(number);
+    truth.leaves["g"] = oracle::random_tensor({count}, 10 + number);
+    truth.clear();
+    device.upload(buffers[1], 0, std::span<const std::byte>(support::stored_bytes(truth.leaves.at("g"))));
+    device.upload(buffers.back(), 0, std::vector<kernels::step_values>{truth.step});
+    device.submit(step);
+    static_cast<void>(truth.run());
+    const auto ticket = device.read_back(buffers[0], 0, bytes);
+    const auto actual = support::loaded(ticket.data(), dtype::f32, {count});
+    EXPECT_LE(oracle::relative_error(actual, truth.leaves.at("p")), oracle::tolerance(dtype::f32)) << "step " << number;
+  }
+}
+
+TEST(kernels_optimizer, gradient_descent_with_and_without_momentum) {
+  for (std::int64_t count : {1, 6, 1000, 4099}) {
+    expect_steps({.kind = optimizer_kind::sgd}, count);
+    expect_steps({.kind = optimizer_kind::sgd, .momentum = true}, count);
+  }
+}
+
+TEST(kernels_optimizer, adam_and_adamw) {
+  for (std::int64_t count : {1, 6, 1000, 4099}) {
+    expect_steps({.kind = optimizer_kind::adam}, count);
+    expect_steps({.kind = optimizer_kind::adamw}, count);
+  }
+}
+
+TEST(kernels_optimizer, fill_writes_its_range_and_nothing_else) {
+  const vulkan::device& device = support::shared_device();
+  const kernels::kernel_dispatch made = kernels::make_fill(0x3f800000u, 37, support::device_target());
+  EXPECT_EQ(support::validation_of(made.module), "");
+  const vulkan::buffer buffer = device.allocate(160);
+  device.upload(buffer, 0, std::vector<float>(40, 7.0f));
+  vulkan::recorder recorder(device);
+  recorder.dispatch(device.create_pipeline(made.module), {{buffer, 0, 0}}, made.groups);
+  device.submit(recorder.finish());
+  const auto ticket = device.read_back(buffer, 0, 160);
+  const auto values = support::loaded(ticket.data(), dtype::f32, {40});
+  for (std::int64_t i = 0; i < 40; ++i) EXPECT_EQ(values[i], i < 37 ? 1 : 7) << i;
+}
+
+}  // namespace

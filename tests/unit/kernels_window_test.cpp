@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Pooling and its adjoint on the device against the oracle.
+#include <meganeura/kernels/window.hpp>
+
+#include <support/device_fixture.hpp>
+
+#include <gtest/gtest.h>
+
+using namespace meganeura;
+
+namespace {
+
+struct window_case {
+  shape x;
+  window_attribute window;
+};
+
+const window_case cases[] = {
+    {{2, 3, 8, 8}, {.window = {2, 2}, .stride = {2, 2}}},
+    {{1, 2, 7, 9}, {.window = {3, 3}, .stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1}}},
+    {{2, 5, 6}, {.window = {3, 2}, .stride = {1, 1}, .pad_low = {1, 0}, .pad_high = {0, 1}}},
+    {{3, 11}, {.spatial = 1, .window = {4}, .stride = {3}}},
+    {{2, 4, 5, 3}, {.spatial = 3, .window = {2, 3, 2}, .stride = {2, 1, 1}, .pad_low = {0, 1, 0}, .pad_high = {0, 1, 1}}},
+    {{1, 2, 7, 7}, {.window = {7, 7}, .stride = {1, 1}}},
+};
+
+oracle::tensor<double> with_ties(const shape& extents, dtype type) {
+  oracle::tensor<double> x = oracle::random_tensor<double>(extents, 5, -4, 4, type);
+  for (double& value : x.values) value = std::floor(value);
+  return x;
+}
+
+void expect_window(const window_case& each, reduce_kind kind, dtype type) {
+  window_attribute window = each.window;
+  window.kind = kind;
+  graph g;
+  const node_id x = g.input("x", type, each.x);
+  const node_id y = g.window_reduce(x, window);
+  g.add_output("pooled", y);
+  const node_id gradient = g.input("dy", type, g[y].extents);
+  const node_id operands[] = {x, gradient};
+  const bool is_max = kind == reduce_kind::max;
+  std::int64_t taps = 1;
+  for (int i = 0; i < window.spatial; ++i) taps *= window.window[i];
+  g.add_output("scattered", g.window_scatter(is_max ? std::span<const node_id>(operands) : std::span<const node_id>(operands + 1, 1), window, each.x));
+  support::expect_matches_oracle(g, {{"x", with_ties(each.x, type)}, {"dy", oracle::random_tensor<double>(g[y].extents, 6, -1, 1, type)}},
+                                 taps);
+}
+
+TEST(kernels_window, maximum_goes_back_to_the_first_of_equals) {
+  for (const window_case& each : cases) expect_window(each, reduce_kind::max, dtype::f32);
+}
+
+TEST(kernels_window, sums_and_their_adjoint) {
+  for (const window_case& each : cases) expect_window(each, reduce_kind::sum, dtype::f32);
+}
+
+TEST(kernels_window, half_precision) {
+  if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
+  expect_window(cases[1], reduce_kind::max, dtype::f16);
+  expect_window(cases[1], reduce_kind::sum, dtype::f16);
+}
+
+}  // namespace

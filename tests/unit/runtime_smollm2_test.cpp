@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// The tiny SmolLM2 on a device against float64 references of the same weights: outputs, loss, every parameter's gradient.
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/frontend.hpp>
+#include <meganeura/models/smollm2.hpp>
+#include <meganeura/runtime/loss.hpp>
+#include <meganeura/runtime/program.hpp>
+#include <meganeura/expr/lower.hpp>
+
+#include <oracle/tolerance.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+
+namespace {
+
+using namespace meganeura;
+
+constexpr models::llama_config tiny{.layers = 2, .width = 48, .heads = 3, .kv_heads = 1, .head_dim = 16, .hidden = 64, .vocab = 128,
+                                    .rope_theta = 1e4f, .epsilon = 1e-5f};
+using model_type = model<models::smollm2<tiny>, input<"tokens", dtype::i32, dims<sym<"seq">>>>;
+
+std::uint32_t mix(std::uint32_t h) {
+  h ^= h >> 16, h *= 0x85ebca6bu;
+  h ^= h >> 13, h *= 0xc2b2ae35u;
+  return h ^ h >> 16;
+}
+
+// Weights from names alone, bit-exact everywhere: w = offset + bound * u with u = (2k + 1 - 2^24) / 2^24 from hashed bits.
+std::vector<float> reference_weights(const std::string& name, const shape& extents) {
+  std::uint32_t fnv = 2166136261u;
+  for (char character : name) fnv = (fnv ^ static_cast<unsigned char>(character)) * 16777619u;
+  const bool vector = extents.rank == 1, embedding = name.find("embed_tokens") != std::string::npos;
+  const double fan_in = static_cast<double>(extents.elements()) / static_cast<double>(extents[0]);
+  const float bound = vector ? 0x1p-4f : embedding ? 0x1p-5f : static_cast<float>(std::sqrt(3 / fan_in));
+  std::vector<float> values;
+  for (std::uint32_t i = 0; i < extents.elements(); ++i) {
+    const std::uint32_t k = mix(mix(i) ^ fnv) >> 8;
+    const float u = static_cast<float>(2 * static_cast<double>(k) + 1 - 16777216) / 16777216;
+    values.push_back((vector ? 1.0f : 0.0f) + bound * u);
+  }
+  return values;
+}
+
+std::vector<float> floats(const program& from, const std::string& name) {
+  const auto bytes = from.output(name);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// |found - expected| / |expected|, as vectors.
+double relative(const std::vector<double>& found, const std::vector<double>& expected) {
+  double difference = 0, length = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += (found[i] - expected[i]) * (found[i] - expected[i]);
+    length += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / length);
+}
+
+TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradients) {
+  std::ifstream file(std::string(MEGANEURA_SOURCE_DIR) + "/tests/reference/smollm2_small.json");
+  const nlohmann::json reference = nlohmann::json::parse(file);
+  const std::int64_t seq = reference["config"]["seq"];
+  const binding symbols[] = {{"seq", seq}};
+  graph g;
+  const node_id logits = lower_into<model_type>(g, symbols);
+  const node_id loss = cross_entropy{"label"}(g, logits);
+  g.add_output("output", logits);
+  g.add_output("loss", loss);
+  const auto weights = g.leaves(op::parameter);
+  const auto slopes = gradients(g, loss, weights);
+  for (std::size_t i = 0; i < weights.size(); ++i) g.add_output("grad:" + g.get<leaf_attribute>(weights[i]).name, slopes[i]);
+  ASSERT_EQ(weights.size(), reference["parameter_tensors"].get<std::size_t>());
+
+  const device gpu;
+  const parameters values(gpu, plan::make_layout(g, op::parameter));
+  for (const auto& slot : values.slots().slots) values.set(slot.name, reference_weights(slot.name, slot.extents));
+  program run(gpu, g, values);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq)), labels(tokens.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>((i + 1) % tiny.vocab);
+  run.set_input("tokens", dtype::i32, std::as_bytes(std::span(tokens)));
+  run.set_input("label", dtype::i32, std::as_bytes(std::span(labels)));
+  run.wait(run.submit());
+
+  // The deepest chain sums over vocabulary, width and depth; its length stands for the growth of rounding errors.
+  const double tolerance = oracle::tolerance(dtype::f32, tiny.vocab * tiny.layers);
+  const auto output = floats(run, "output");
+  std::vector<double> found;
+  for (std::size_t i = 0; i < 256; ++i) found.push_back(output[i * output.size() / 256]);
+  EXPECT_LT(relative(found, reference["output"]["strided256"]), tolerance);
+  EXPECT_NEAR(floats(run, "loss")[0], reference["loss"].get<double>(), tolerance * reference["loss"].get<double>());
+  for (const auto& [name, norm] : reference["grad_norms"].items()) {
+    const auto gradient = floats(run, "grad:" + name);
+    double square = 0;
+    for (float value : gradient) square += static_cast<double>(value) * static_cast<double>(value);
+    EXPECT_NEAR(std::sqrt(square), norm.get<double>(), tolerance * norm.get<double>()) << name;
+    const double scale = norm.get<double>() / std::sqrt(static_cast<double>(gradient.size()));  // of one typical element
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_NEAR(gradient[i], reference["grad_first4"][name][i].get<double>(), 4 * tolerance * scale) << name << ' ' << i;
+    }
+  }
+  EXPECT_EQ(gpu.validation_messages(), 0u);
+}
+
+}  // namespace

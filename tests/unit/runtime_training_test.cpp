@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Sessions and trainers on a device: training follows the oracle, a step replays, parameters are shared, saved and loaded.
+#include <meganeura/core/error.hpp>
+#include <meganeura/frontend.hpp>
+#include <meganeura/runtime/session.hpp>
+#include <meganeura/runtime/trainer.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/temporary_folder.hpp>
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace {
+
+using namespace meganeura;
+
+inline constexpr dim batch = sym<"batch">;
+
+struct perceptron {
+  static constexpr auto forward(value auto x) { return linear<"fc2", 5>(relu(linear<"fc1", 17>(x))); }
+};
+using mlp = model<perceptron, input<"x", dtype::f32, dims<batch, 23>>>;
+
+struct convolutional {
+  static constexpr auto forward(value auto x) {
+    auto image = reshape<dims<batch, 1, 8, 8>>(x);
+    auto h = max_pool2d<>(relu(conv2d<"conv", 3, conv2d_options{.kernel = 3, .padding = 1}>(image)));
+    return linear<"fc", 5>(flatten(h));
+  }
+};
+using cnn = model<convolutional, input<"x", dtype::f32, dims<batch, 64>>>;
+
+std::vector<float> uniform(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random() >> 8) / 8388608.0f - 1;
+  return values;
+}
+
+std::vector<std::int32_t> classes(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::int32_t> labels(count);
+  for (std::int32_t& label : labels) label = static_cast<std::int32_t>(random() % 5);
+  return labels;
+}
+
+// Trains `steps` steps on the device and in the f64 interpreter, on other data every step; parameters must agree.
+template <class Model>
+void follows_the_oracle(const optimizer& chosen, std::int64_t count, std::size_t features, int steps) {
+  const device gpu;
+  const binding symbols[] = {{"batch", count}};
+  const graph g = make_training_graph<Model>(cross_entropy{"label"}, chosen, symbols);
+  trainer<Model> run(gpu, cross_entropy{"label"}, chosen, {{"batch", count}});
+  run.parameters().init({.seed = 3});
+  oracle::tensors<double> leaves;
+  for (const auto& slot : run.parameters().slots().slots) {
+    const auto values = run.parameters().get(slot.name);
+    leaves[slot.name] = oracle::tensor<double>(slot.extents, std::vector<double>(values.begin(), values.end()));
+  }
+  oracle::interpreter<double> truth(g, leaves);
+  for (int step = 1; step <= steps; ++step) {
+    const auto x = uniform(static_cast<std::size_t>(count) * features, static_cast<unsigned>(step));
+    const auto labels = classes(static_cast<std::size_t>(count), static_cast<unsigned>(step) + 100);
+    const float loss = run.step(bind<"x">(x), bind<"label">(labels)).loss();
+    truth.step = detail::step_values_of(chosen, static_cast<std::uint32_t>(step), 0);
+    truth.leaves["x"] = oracle::tensor<double>({count, static_cast<std::int64_t>(features)}, std::vector<double>(x.begin(), x.end()));
+    truth.leaves["label"] = oracle::tensor<double>({count}, std::vector<double>(labels.begin(), labels.end()), dtype::i32);
+    truth.clear();
+    const double expected = truth.run()["loss"].values[0];
+    EXPECT_NEAR(loss, expected, oracle::tolerance(dtype::f32, 1024) * expected) << "step " << step;
+  }
+  for (const auto& slot : run.parameters().slots().slots) {
+    // Adam divides by the root of tiny second moments: rounding of a gradient shows in full. 1e4 terms stand for that.
+    EXPECT_LT(oracle::relative_error(run.parameters().get(slot.name), truth.leaves[slot.name].values),
+              oracle::tolerance(dtype::f32, 10000) * steps)
+        << slot.name;
+  }
+  EXPECT_EQ(gpu.validation_messages(), 0u);
+}
+
+TEST(runtime_training, sgd_with_momentum_follows_the_oracle) {
+  follows_the_oracle<mlp>(sgd{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 1e-2f}, 7, 23, 4);
+}
+TEST(runtime_training, plain_sgd_follows_the_oracle) { follows_the_oracle<mlp>(sgd{.learning_rate = 0.1f}, 32, 23, 3); }
+TEST(runtime_training, adam_follows_the_oracle) { follows_the_oracle<mlp>(adam{.learning_rate = 1e-2f, .epsilon = 1e-4f}, 16, 23, 4); }
+TEST(runtime_training, adamw_follows_the_oracle) { follows_the_oracle<mlp>(adamw{.learning_rate = 1e-2f, .epsilon = 1e-4f}, 16, 23, 4); }
+TEST(runtime_training, a_convolutional_net_follows_the_oracle) { follows_the_oracle<cnn>(sgd{.learning_rate = 0.1f}, 6, 64, 3); }
+
+TEST(runtime_training, a_step_allocates_creates_and_records_nothing) {
+  const device gpu;
+  trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 8}});
+  run.parameters().init();
+  const auto x = uniform(8 * 23, 1);
+  const auto labels = classes(8, 2);
+  run.step(bind<"x">(x), bind<"label">(labels)).wait();
+  const auto before = gpu.counters();
+  for (int i = 0; i < 10; ++i) run.step(bind<"x">(x), bind<"label">(labels));
+  EXPECT_GT(run.step(bind<"x">(x), bind<"label">(labels)).loss(), 0);
+  const auto after = gpu.counters();
+  EXPECT_EQ(after.allocations, before.allocations);
+  EXPECT_EQ(after.pipelines, before.pipelines);
+  EXPECT_EQ(after.recordings, before.recordings);
+  EXPECT_EQ(after.submissions, before.submissions + 11);
+}
+
+TEST(runtime_training, a_session_sees_the_parameters_of_its_trainer) {
+  const device gpu;
+  trainer<mlp> run(gpu, cross_entropy{"label"}, sgd{.learning_rate = 0.5f}, {{"batch", 8}});
+  run.parameters().init({.seed = 5});
+  session<mlp> look(gpu, run.parameters(), {{"batch", 3}});
+  const auto x = uniform(3 * 23, 1), many = uniform(8 * 23, 2);
+  const auto labels = classes(8, 3);
+  const auto first = look.run(bind<"x">(x));
+  const std::vector<float> before(first.begin(), first.end());
+  run.step(bind<"x">(many), bind<"label">(labels));
+  const auto after = look.run(bind<"x">(x));
+  EXPECT_FALSE(std::ranges::equal(before, after));
+}
+
+TEST(runtime_training, two_runs_give_the_same_bits) {
+  const device gpu;
+  std::vector<std::vector<float>> results;
+  for (int round = 0; round < 2; ++round) {
+    trainer<cnn> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 6}});
+    run.parameters().init({.seed = 9});
+    for (unsigned i = 0; i < 3; ++i) run.step(bind<"x">(uniform(6 * 64, i)), bind<"label">(classes(6, i))).wait();
+    results.push_back(run.parameters().get("conv.weight"));
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(runtime_training, parameters_survive_a_file) {
+  const device gpu;
+  const support::temporary_folder folder;
+  session<mlp> one(gpu, {{"batch", 2}}), other(gpu, {{"batch", 2}});
+  one.parameters().init({.seed = 4});
+  const std::string path = folder / "mlp.safetensors";
+  one.parameters().save(path);
+  other.parameters().load(path);
+  for (const auto& slot : one.parameters().slots().slots) {
+    EXPECT_EQ(one.parameters().get(slot.name), other.parameters().get(slot.name)) << slot.name;
+  }
+}
+
+TEST(runtime_training, a_file_that_does_not_fit_changes_nothing_and_says_all_that_is_wrong) {
+  const device gpu;
+  const support::temporary_folder folder;
+  const std::string path = folder / "wrong.safetensors";
+  const std::vector<float> values(40);
+  const auto bytes = [&](std::size_t count) { return std::as_bytes(std::span(values).first(count)); };
+  io::write_safetensors(path, std::vector<io::safetensors_entry>{{"fc1.bias", "F32", {17}, bytes(17)},
+                                                                 {"fc2.bias", "F32", {6}, bytes(6)},
+                                                                 {"fc2.wieght", "F32", {2, 3}, bytes(6)}});
+  session<mlp> one(gpu, {{"batch", 2}});
+  one.parameters().init({.seed = 4});
+  const auto before = one.parameters().get("fc2.weight");
+  try {
+    one.parameters().load(path);
+    FAIL() << "loaded a file that lacks tensors";
+  } catch (const error& e) {
+    const std::string text = e.what();
+    EXPECT_EQ(e.category(), error_category::invalid_file);
+    for (const char* part : {"\"fc1.weight\" is missing", "\"fc2.weight\" is missing (nearest: \"fc2.wieght\")",
+                             "\"fc2.bias\": expected [5], found [6]", "\"fc2.wieght\" is not in the model"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << part << "\nin: " << text;
+    }
+  }
+  EXPECT_EQ(one.parameters().get("fc2.weight"), before);
+}
+
+TEST(runtime_training, wrong_bindings_are_sentences) {
+  const device gpu;
+  trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}});
+  const auto x = uniform(4 * 23, 1);
+  const auto labels = classes(4, 1);
+  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x), bind<"lable">(labels)); }).find("there is no input \"lable\""), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(std::span(x).first(23)), bind<"label">(labels)); }).find("input \"x\" is f32[4, 23]"),
+            std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x)); }).find("input \"label\" was not bound"), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { (void)run.parameters().get("fc1.wait"); }).find("did you mean \"fc1.bias\""), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { session<mlp> unbound(gpu, {}); }).find("batch"), std::string::npos);
+}
+
+TEST(runtime_training, more_memory_than_there_is_is_an_error_and_the_device_lives_on) {
+  const device gpu;
+  EXPECT_THROW((session<mlp>(gpu, {{"batch", std::int64_t{1} << 40}})), error);
+  session<mlp> small(gpu, {{"batch", 1}});
+  small.parameters().init();
+  EXPECT_EQ(small.run(bind<"x">(uniform(23, 1))).size(), 5u);
+}
+
+TEST(runtime_training, the_learning_rate_changes_without_a_new_recording) {
+  const device gpu;
+  trainer<mlp> run(gpu, cross_entropy{"label"}, sgd{.learning_rate = 0.1f}, {{"batch", 4}});
+  run.parameters().init({.seed = 1});
+  run.set_learning_rate(0);
+  const auto before = run.parameters().get("fc1.weight");
+  run.step(bind<"x">(uniform(4 * 23, 1)), bind<"label">(classes(4, 1))).wait();
+  EXPECT_EQ(run.parameters().get("fc1.weight"), before);
+}
+
+}  // namespace

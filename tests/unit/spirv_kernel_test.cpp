@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// The kernel language: every feature makes a module that the SPIR-V validator accepts, and misuse is refused.
+#include <meganeura/spirv/cooperative.hpp>
+#include <meganeura/spirv/kernel.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+namespace {
+
+using namespace meganeura::spirv;
+
+// Empty when the module is valid, else what the validator printed.
+std::string complaint(const meganeura::spirv::module& m, const std::string& target = "vulkan1.3") {
+  const std::string path = testing::TempDir() + "meganeura_" + m.name + ".spv";
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return "cannot write " + path;
+  std::fwrite(m.words.data(), 4, m.words.size(), file);
+  std::fclose(file);
+  std::FILE* pipe = popen(("spirv-val --target-env " + target + " " + path + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return "cannot run spirv-val";
+  std::string text;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text.push_back(static_cast<char>(c));
+  const int status = pclose(pipe);
+  if (status == 0 && text.empty()) std::remove(path.c_str());
+  return status == 0 ? text : text + " (status " + std::to_string(status) + ")";
+}
+
+std::size_t count(const meganeura::spirv::module& m, op code) {
+  std::size_t found = 0;
+  for (std::size_t i = 5; i < m.words.size(); i += m.words[i] >> 16)
+    found += (m.words[i] & 0xffffu) == static_cast<word>(code);
+  return found;
+}
+
+TEST(spirv_kernel, integer_operators_validate) {
+  kernel k("integers");
+  const auto in = k.storage_buffer<i32>("in");
+  const auto out = k.storage_buffer<i32>("out", access::write);
+  const u32 i = k.global_id();
+  const i32 x = in[i];
+  const i32 y = in[i + 1];
+  i32 r = (x + y) * (x - y) / max(abs(y), 1) % 7 + (x & y) + (x | 3) + (x ^ y) + (x << 2) + (x >> 1) + -x + ~y +
+          sign(x) + min(x, y);
+  r = select((x < y && x <= 4) || (x > y && !(x >= 9)), r, select(x == y, i32(1), r) + select(x != 5, i32(2), y));
+  out[i] = r + bitcast<i32>(bit_count(bitcast<u32>(r)) + multiply_extended(i, 0xD2511F53u)[1]);
+  EXPECT_EQ(complaint(k.finish()), "");
+}
+
+TEST(spirv_kernel, float_functions_validate) {
+  kernel k("floats");
+  const auto in = k.storage_buffer<f32>("in");
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  const u32 i = k.global_id();
+  const f32 x = in[i];
+  f32 y = exp(x) + exp2(x) + log(x) + log2(x) + sqrt(x) + rsqrt(x) + tanh(x) + sin(x) + cos(x) + pow(x, 2.5f);
+  y = y + floor(x) + ceil(x) + round(x) + trunc(x) + fma(x, y, 1.0f) + min(x, y) + max(x, 0.0f) + abs(x) + sign(x) -
+      x / 3;
+  y = select(is_nan(y) || is_inf(y), f32(0), y) + convert<f32>(convert<i32>(x)) + convert<f32>(convert<u32>(x)) +
+      convert<f32>(x > 0.0f);
+  const f32x2 halves = unpack_half(pack_half(vector(x, y)));
+  out[i] = y + halves[0] * bitcast<f32>(bitcast<u32>(halves[1]) + 1);
+  EXPECT_EQ(complaint(k.finish()), "");
+}
+
+TEST(spirv_kernel, vectors_and_views_of_one_binding_validate) {
+  kernel k("views");
+  const auto in = k.storage_buffer<f32>("in");
+  const auto in4 = k.view<f32x4>(in);
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  const auto out4 = k.view<f32x4>(out);
+  const u32 i = k.global_id();
+  const f32x4 v = in4[i] * in[i] + 1.0f;
+  out4[i] = max(v, 0.0f) + vector(v[3], v[2], v[1], f32(4)) + tanh(v);
+  out4.component(i, i & 3u) = v[0];
+  out[i + 4] += 1.0f;
+  const auto m = k.finish();
+  EXPECT_EQ(complaint(m), "");
+  EXPECT_EQ(m.bindings.size(), 2u);
+}
+
+TEST(spirv_kernel, half_buffers_validate) {
+  kernel k("halves");
+  const auto in = k.storage_buffer<f16x4>("in");
+  const auto words = k.view<u32x2>(in);
+  const auto out = k.storage_buffer<f16>("out", access::write);
+  const auto staged = k.shared<f16>(64);
+  const u32 i = k.local_index();
+  staged[i] = in[i][1] * f16(0.1f) + exp(in[i][2]);
+  k.barrier();
+  out[i] = convert<f16>(convert<f32>(staged[i ^ 1u].load())) + bitcast<f16x2>(words[i].load()[0])[1];
+  const auto m = k.finish();
+  EXPECT_EQ(complaint(m), "");
+  EXPECT_TRUE(m.needs_f16);
+  EXPECT_EQ(m.shared_bytes, 128u);
+}
+
+TEST(spirv_kernel, control_flow_validates) {
+  kernel k("control");
+  const auto out = k.storage_buffer<f32>("out", access::read_write);
+  const u32 i = k.global_id();
+  const auto sum = k.variable<f32>(0.0f);
+  const auto steps = k.variable<u32>(0u);
+  const auto ring = k.local_array<f32>(4);
+  k.for_(i & 7u, i, 2, [&](u32 j) {
+    ring[j & 3u] = convert<f32>(j);
+    k.if_(
+        j % 3u == 0u, [&] { sum += ring[(j + 1) & 3u]; }, [&] { k.if_(j > 5u, [&] { sum = sum * 0.5f; }); });
+    k.for_(j, [&](u32 l) { sum += out[l]; });
+  });
+  k.while_([&] { return steps * 2u < i && sum < 10.0f; },
+           [&] {
+             steps += 1u;
+             sum += sin(sum);
+           });
+  out[i] = sum + convert<f32>(steps.load());
+  EXPECT_EQ(complaint(k.finish()), "");
+}
+
+TEST(spirv_kernel, subgroup_operations_validate) {
+  kernel k("subgroups", {8, 4, 1});
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  const auto counters = k.storage_buffer<u32>("counters", access::read_write);
+  const f32 x = convert<f32>(k.local_id(1) + k.workgroup_id(2) * k.workgroup_count(0));
+  f32 y = k.subgroup_add(x) + k.subgroup_max(x) * k.subgroup_min(x) - k.subgroup_multiply(x);
+  y = y + k.subgroup_shuffle_xor(x, 1) + k.subgroup_shuffle(x, k.subgroup_lane() / 2) + k.subgroup_broadcast(x, 3);
+  const u32 n = k.subgroup_add(k.subgroup_size()) + k.subgroup_id() * k.subgroup_count();
+  const u32 before = counters[n].atomic_add(1) + counters[0].atomic_max(n) + counters[1].atomic_min(n) +
+                     counters[2].atomic_compare_exchange(1, n);
+  k.if_(k.subgroup_any(x > 1.0f) && !k.subgroup_all(x > 2.0f), [&] { out[before] = y; });
+  k.barrier(true);
+  const auto m = k.finish();
+  EXPECT_EQ(complaint(m), "");
+  EXPECT_TRUE(m.needs_subgroup_arithmetic);
+}
+
+TEST(spirv_kernel, texel_buffers_validate) {
+  kernel k("texels");
+  const auto in = k.texels("in");
+  const auto out = k.storage_buffer<f32x4>("out", access::write);
+  const u32 i = k.global_id();
+  k.for_(4, [&](u32 j) { out[i * 4 + j] = in[i] + in[i * 4 + j]; });
+  const auto m = k.finish();
+  EXPECT_EQ(complaint(m), "");
+  ASSERT_EQ(m.bindings.size(), 2u);
+  EXPECT_EQ(m.bindings[0], binding_kind::uniform_texel_buffer);
+  EXPECT_EQ(m.bindings[1], binding_kind::storage_buffer);
+}
+
+// The installed validator may not know the extension; what can be checked is what the module says of itself.
+TEST(spirv_kernel, cooperative_matrices_declare_their_needs) {
+  kernel k("cooperative", {32, 1, 1});
+  const auto c0 = cooperative_matrix<f32>::fill(k, 16, 16, matrix_use::accumulator, 0.0f);
+  const cooperative_variable<f32> sum(c0);
+  const auto a = k.storage_buffer<f16>("a");
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  const auto staged = k.shared<u32x4>(64);
+  staged[k.local_index()] = u32x4(u32(1));
+  k.barrier();
+  k.for_(0, 64, 16, [&](u32 i) {
+    const auto ma = cooperative_matrix<f16>::load(a, i, 64, 16, 16, matrix_use::a);
+    const auto mb = cooperative_matrix<f16>::load(staged, 0, 2, 16, 16, matrix_use::b, matrix_layout::column_major);
+    sum.store(multiply_add(ma, mb, sum.load()));
+  });
+  (sum.load() * f32(0.5f) + c0).store(out, 0, 16);
+  const auto m = k.finish();
+  EXPECT_TRUE(m.needs_cooperative_matrix);
+  EXPECT_EQ(m.words[1], 0x00010600u);
+  EXPECT_EQ(count(m, op::cooperative_matrix_mul_add), 1u);
+}
+
+TEST(spirv_kernel, literal_index_arithmetic_emits_nothing) {
+  kernel k("folding");
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  const u32 i = k.global_id();
+  out[i] = ((i * 1 + 0) / 1 + i % 1 + i * 0) + ((u32(6) * 7 - 40) / 2 - 1);
+  const auto m = k.finish();
+  EXPECT_EQ(complaint(m), "");
+  for (const op code : {op::i_mul, op::u_div, op::u_mod, op::i_add, op::i_sub}) EXPECT_EQ(count(m, code), 0u);
+}
+
+TEST(spirv_kernel, division_by_a_power_of_two_is_a_shift) {
+  kernel k("shifts");
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  const u32 i = k.global_id();
+  out[i] = i / 8 + i % 16 + i * 4;
+  const auto m = k.finish();
+  EXPECT_EQ(count(m, op::u_div) + count(m, op::u_mod) + count(m, op::i_mul), 0u);
+  EXPECT_EQ(count(m, op::shift_right_logical), 1u);
+  EXPECT_EQ(count(m, op::bitwise_and), 1u);
+}
+
+TEST(spirv_kernel, equal_computations_are_emitted_once_in_scope) {
+  kernel k("reuse");
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  const u32 i = k.global_id();
+  const f32 x = convert<f32>(i);
+  out[i] = x * 3.0f + convert<f32>(i) * 3.0f;
+  k.if_(i < 5u, [&] { out[i] = sqrt(x); });
+  k.if_(i > 9u, [&] { out[i] = sqrt(x); });  // the first square root does not dominate this one
+  const auto m = k.finish();
+  EXPECT_EQ(complaint(m), "");
+  EXPECT_EQ(count(m, op::f_mul), 1u);
+  EXPECT_EQ(count(m, op::ext_inst), 2u);
+}
+
+TEST(spirv_kernel, loops_of_one_pass_and_literal_conditions_leave_no_branch) {
+  kernel k("straight");
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  k.for_(0, 8, 8, [&](u32 i) { out[i] = k.global_id(); });
+  k.for_(8, 8, 1, [&](u32 i) { out[i] = 1u; });
+  k.if_(
+      true, [&] { out[1] = 2u; }, [&] { out[2] = 3u; });
+  const auto m = k.finish();
+  EXPECT_EQ(complaint(m), "");
+  EXPECT_EQ(count(m, op::branch) + count(m, op::branch_conditional), 0u);
+  EXPECT_EQ(count(m, op::store), 2u);
+}
+
+TEST(spirv_kernel, precise_marks_operations_against_contraction) {
+  kernel k("precise");
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  const f32 x = convert<f32>(k.global_id());
+  k.precise([&] { out[0] = x * x - x; });
+  const auto m = k.finish();
+  EXPECT_EQ(complaint(m), "");
+  std::size_t marked = 0;
+  for (std::size_t i = 5; i < m.words.size(); i += m.words[i] >> 16) {
+    marked += (m.words[i] & 0xffffu) == static_cast<word>(op::decorate) &&
+              m.words[i + 2] == static_cast<word>(decoration::no_contraction);
+  }
+  EXPECT_EQ(marked, 2u);
+}
+
+TEST(spirv_kernel, misuse_is_refused) {
+  kernel k("misuse");
+  const auto in = k.storage_buffer<f32>("in");
+  const auto tile = k.shared<f32>(4);
+  EXPECT_THROW(in.store(0, 1.0f), meganeura::error);
+  EXPECT_THROW((void)tile[4], meganeura::error);
+  EXPECT_THROW((void)(k.global_id() / 0), meganeura::error);
+  EXPECT_THROW((void)u32(-1), meganeura::error);
+  f32 leaked;
+  k.if_(k.global_id() < 1u, [&] { leaked = in[0] * 2.0f; });
+  EXPECT_THROW(tile.store(0, leaked), meganeura::error);
+  kernel other("other");
+  EXPECT_THROW(tile.store(other.local_index(), 0.0f), meganeura::error);
+  (void)k.finish();
+  EXPECT_THROW((void)k.finish(), meganeura::error);
+}
+
+TEST(spirv_kernel, half_literals_round_to_nearest_even) {
+  EXPECT_EQ(detail::half_bits(1.0f), 0x3c00);
+  EXPECT_EQ(detail::half_bits(-2.0f), 0xc000);
+  EXPECT_EQ(detail::half_bits(0.1f), 0x2e66);
+  EXPECT_EQ(detail::half_bits(65504.0f), 0x7bff);
+  EXPECT_EQ(detail::half_bits(65519.0f), 0x7bff);
+  EXPECT_EQ(detail::half_bits(65520.0f), 0x7c00);
+  EXPECT_EQ(detail::half_bits(5.9604645e-8f), 0x0001);
+  EXPECT_EQ(detail::half_bits(2048.0f + 1.0f), 0x6800);
+}
+
+}  // namespace

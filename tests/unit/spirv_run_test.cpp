@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+// Kernels written in the kernel language, run on the device of this machine: accuracy of functions and meaning of
+// control flow.
+#include <meganeura/spirv/kernel.hpp>
+#include <meganeura/vulkan/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace meganeura::spirv;
+namespace vulkan = meganeura::vulkan;
+
+const vulkan::device& gpu() {
+  static const vulkan::device made{[] {
+    vulkan::device_options options;
+    options.device = "cpu";
+    options.disk_cache = false;
+    return options;
+  }()};
+  return made;
+}
+
+// Runs a kernel with one input and one output buffer of 32-bit elements.
+template <class Out, class In>
+std::vector<Out> run(const meganeura::spirv::module& m, const std::vector<In>& input, std::size_t results,
+                     std::uint32_t groups) {
+  const vulkan::buffer in = gpu().allocate((input.size() * 4 + 15) / 16 * 16);
+  const vulkan::buffer out = gpu().allocate((results * 4 + 15) / 16 * 16);
+  gpu().upload(in, 0, input);
+  vulkan::recorder r(gpu());
+  r.dispatch(gpu().create_pipeline(m), {{in}, {out}}, {groups, 1, 1});
+  gpu().submit(r.finish());
+  auto ticket = gpu().read_back(out, 0, results * 4);
+  std::vector<Out> found(results);
+  std::memcpy(found.data(), ticket.data().data(), results * 4);
+  return found;
+}
+
+// The function applied to many arguments, which must be a multiple of 64.
+std::vector<float> apply(const std::string& name, const std::vector<float>& x,
+                         const std::function<f32(const f32&)>& function) {
+  kernel k(name);
+  const auto in = k.storage_buffer<f32>("in");
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  out[k.global_id()] = function(in[k.global_id()].load());
+  return run<float>(k.finish(), x, x.size(), static_cast<std::uint32_t>(x.size() / 64));
+}
+
+double worst_relative(const std::vector<float>& found, const std::vector<float>& x, double (*exact)(double)) {
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double wanted = exact(static_cast<double>(x[i]));
+    const double error = std::abs(static_cast<double>(found[i]) - wanted) / std::max(std::abs(wanted), 1e-30);
+    worst = std::isnan(error) ? 1e30 : std::max(worst, error);
+  }
+  return worst;
+}
+
+std::vector<float> spread(float low, float high) {  // signs alternate, magnitudes uniform in the logarithm
+  std::mt19937 generator(5);
+  std::uniform_real_distribution<float> exponent(std::log(low), std::log(high));
+  std::vector<float> x(1 << 16);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::exp(exponent(generator)) * (i % 2 == 0 ? 1.0f : -1.0f);
+  return x;
+}
+
+TEST(spirv_run, sine_is_accurate_to_a_few_ulp_up_to_1e5) {
+  const auto x = spread(1e-6f, 1e5f);
+  EXPECT_LE(worst_relative(apply("sine", x, [](const f32& v) { return sin(v); }), x, std::sin), 4 * 6e-8);
+}
+
+TEST(spirv_run, cosine_is_accurate_to_a_few_ulp_up_to_1e5) {
+  const auto x = spread(1e-6f, 1e5f);
+  EXPECT_LE(worst_relative(apply("cosine", x, [](const f32& v) { return cos(v); }), x, std::cos), 4 * 6e-8);
+}
+
+TEST(spirv_run, sine_near_multiples_of_pi_keeps_relative_accuracy) {
+  std::vector<float> x;
+  for (int i = 1; i <= 4096; ++i) x.push_back(static_cast<float>(i * 3.14159265358979));
+  EXPECT_LE(worst_relative(apply("sine_at_pi", x, [](const f32& v) { return sin(v); }), x, std::sin), 2e-6);
+}
+
+TEST(spirv_run, tanh_has_small_relative_error_everywhere) {
+  const auto x = spread(1e-10f, 50.0f);
+  EXPECT_LE(worst_relative(apply("tanh", x, [](const f32& v) { return tanh(v); }), x, std::tanh), 1e-6);
+}
+
+TEST(spirv_run, tanh_of_extremes_does_not_overflow) {
+  std::vector<float> x(64, 1e30f);
+  x[1] = -1e30f;
+  x[2] = std::numeric_limits<float>::infinity();
+  x[3] = -std::numeric_limits<float>::infinity();
+  x[4] = 0.0f;
+  x[5] = std::numeric_limits<float>::quiet_NaN();
+  const auto found = apply("tanh_extremes", x, [](const f32& v) { return tanh(v); });
+  EXPECT_EQ(found[0], 1.0f);
+  EXPECT_EQ(found[1], -1.0f);
+  EXPECT_EQ(found[2], 1.0f);
+  EXPECT_EQ(found[3], -1.0f);
+  EXPECT_EQ(found[4], 0.0f);
+  EXPECT_TRUE(std::isnan(found[5]));
+}
+
+TEST(spirv_run, exponentials_and_roots_are_accurate_enough_for_training) {
+  const auto x = spread(1e-3f, 40.0f);
+  EXPECT_LE(worst_relative(apply("exp", x, [](const f32& v) { return exp(v); }), x, std::exp), 1e-5);
+  const auto positive = spread(1e-20f, 1e20f);
+  const auto found = apply("sqrt", positive, [](const f32& v) { return sqrt(abs(v)); });
+  EXPECT_LE(worst_relative(found, positive, [](double v) { return std::sqrt(std::abs(v)); }), 3e-7);
+}
+
+TEST(spirv_run, integer_operations_mean_what_cxx_means) {
+  kernel k("integer_meaning");
+  const auto in = k.storage_buffer<i32>("in");
+  const auto out = k.storage_buffer<i32>("out", access::write);
+  const u32 i = k.global_id();
+  const i32 x = in[i];
+  const i32 y = in[(i + 1) % 64u];
+  const i32 d = select(y == 0, i32(1), y);
+  i32 r = x / d * 3 + x % d - (x >> 2) + (y << 3) - ~x + (x & y) - (x | y) + (x ^ 5) + min(x, y) * max(x, y) + abs(x) -
+          sign(y);
+  r = r + bitcast<i32>(bitcast<u32>(x) / 7u + bitcast<u32>(y) % 16u + (bitcast<u32>(x) >> 8u) +
+                       bit_count(bitcast<u32>(x)) + multiply_extended(bitcast<u32>(x), bitcast<u32>(y))[1]);
+  out[i] = select(x < y || x == 9, r, -r);
+  std::vector<std::int32_t> values(64);
+  std::mt19937 generator(3);
+  for (std::size_t j = 0; j < 64; ++j) values[j] = static_cast<std::int32_t>(generator() % 20001) - 10000;
+  const auto found = run<std::int32_t>(k.finish(), values, 64, 1);
+  for (std::size_t j = 0; j < 64; ++j) {
+    const std::int32_t a = values[j];
+    const std::int32_t b = values[(j + 1) % 64];
+    const std::int32_t e = b == 0 ? 1 : b;
+    const auto ua = static_cast<std::uint32_t>(a);
+    const auto ub = static_cast<std::uint32_t>(b);
+    std::uint32_t wanted =
+        static_cast<std::uint32_t>(a / e * 3 + a % e - (a >> 2) + b * 8 - ~a + (a & b) - (a | b) + (a ^ 5) +
+                                   std::min(a, b) * std::max(a, b) + std::abs(a) - ((b > 0) - (b < 0)));
+    wanted += ua / 7u + ub % 16u + (ua >> 8) + static_cast<std::uint32_t>(std::popcount(ua)) +
+              static_cast<std::uint32_t>((std::uint64_t{ua} * ub) >> 32);
+    const bool straight = a < b || a == 9;
+    EXPECT_EQ(static_cast<std::uint32_t>(found[j]), straight ? wanted : 0u - wanted) << a << ' ' << b;
+  }
+}
+
+TEST(spirv_run, loops_branches_and_variables_follow_the_program) {
+  kernel k("collatz");  // steps to reach 1, by while; and a triangular sum, by nested for
+  const auto in = k.storage_buffer<u32>("in");
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  const u32 i = k.global_id();
+  const auto x = k.variable<u32>(in[i].load());
+  const auto steps = k.variable<u32>(0u);
+  k.while_([&] { return x > 1u; },
+           [&] {
+             k.if_(
+                 x % 2u == 0u, [&] { x = x / 2u; }, [&] { x = x * 3u + 1u; });
+             steps += 1u;
+           });
+  k.for_(in[i].load() % 5u, [&](u32 a) { k.for_(1, a, 2, [&](u32 b) { steps += b * 1000u; }); });
+  out[i] = steps.load();
+  std::vector<std::uint32_t> values;
+  for (std::uint32_t j = 0; j < 64; ++j) values.push_back(j * 37 + 1);
+  const auto found = run<std::uint32_t>(k.finish(), values, 64, 1);
+  for (std::size_t j = 0; j < 64; ++j) {
+    std::uint32_t wanted = 0;
+    for (std::uint32_t v = values[j]; v > 1; ++wanted) v = v % 2 == 0 ? v / 2 : v * 3 + 1;
+    for (std::uint32_t a = 0; a < values[j] % 5; ++a) {
+      for (std::uint32_t b = 1; b < a; b += 2) wanted += b * 1000;
+    }
+    EXPECT_EQ(found[j], wanted);
+  }
+}
+
+TEST(spirv_run, workgroup_memory_and_barriers_reverse_a_block) {
+  kernel k("reverse");
+  const auto in = k.storage_buffer<f32>("in");
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  const auto tile = k.shared<f32x4>(16);
+  const u32 t = k.local_index();
+  tile.component(t / 4, t % 4) = in[k.global_id()].load();
+  k.barrier();
+  const u32 from = 63u - t;
+  out[k.global_id()] = tile.component(from / 4, from % 4).load();
+  const auto x = spread(1.0f, 2.0f);
+  const auto found = run<float>(k.finish(), x, 256, 4);
+  for (std::size_t j = 0; j < 256; ++j) EXPECT_EQ(found[j], x[j / 64 * 64 + 63 - j % 64]);
+}
+
+TEST(spirv_run, subgroup_reductions_agree_with_shuffles) {
+  kernel k("subgroup");
+  const auto in = k.storage_buffer<u32>("in");
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  const u32 x = in[k.global_id()];
+  u32 sum = x;
+  for (std::uint32_t mask = 1; mask < gpu().facts().subgroup_size; mask *= 2)
+    sum = sum + k.subgroup_shuffle_xor(sum, mask);
+  const u32 wrong = select(k.subgroup_add(x) == sum, u32(0), u32(1)) + select(k.subgroup_max(x) >= x, u32(0), u32(2)) +
+                    select(k.subgroup_min(x) <= x, u32(0), u32(4)) +
+                    select(k.subgroup_broadcast(x, 1) == k.subgroup_shuffle(x, 1), u32(0), u32(8));
+  out[k.global_id()] = wrong + sum * 16u;
+  std::vector<std::uint32_t> values(64);
+  for (std::uint32_t j = 0; j < 64; ++j) values[j] = j * 7 % 31;
+  const auto found = run<std::uint32_t>(k.finish(), values, 64, 1);
+  const std::size_t lanes = gpu().facts().subgroup_size;
+  for (std::size_t j = 0; j < 64; ++j) {
+    std::uint32_t wanted = 0;
+    for (std::size_t l = 0; l < lanes; ++l) wanted += values[j / lanes * lanes + l];
+    EXPECT_EQ(found[j], wanted * 16);
+  }
+}
+
+TEST(spirv_run, halves_survive_packing_and_storage) {
+  kernel k("halves");
+  const auto in = k.storage_buffer<f32>("in");
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  const auto halves = k.view<f16x2>(out);
+  const u32 i = k.global_id();
+  const f32 x = in[i];
+  k.if_(
+      i % 2u == 0u, [&] { out[i] = pack_half(vector(x, x * 2.0f)); },
+      [&] { halves[i] = vector(convert<f16>(x), convert<f16>(x) * f16(2.0f)); });
+  std::vector<float> values(64);
+  for (std::size_t j = 0; j < 64; ++j) values[j] = static_cast<float>(j * j) * 0.25f + 1.0f;  // exact in f16
+  const auto found = run<std::uint32_t>(k.finish(), values, 64, 1);
+  for (std::size_t j = 0; j < 64; ++j) {
+    EXPECT_EQ(found[j] & 0xffffu, meganeura::spirv::detail::half_bits(values[j]));
+    EXPECT_EQ(found[j] >> 16, meganeura::spirv::detail::half_bits(2 * values[j]));
+  }
+}
+
+TEST(spirv_run, atomics_count_every_invocation) {
+  kernel k("atomics");
+  const auto in = k.storage_buffer<u32>("in");
+  const auto out = k.storage_buffer<u32>("out", access::read_write);
+  (void)out[in[k.global_id()].load() % 4u].atomic_add(1u);
+  (void)out[4].atomic_max(k.global_id());
+  std::vector<std::uint32_t> values(256);
+  for (std::uint32_t j = 0; j < 256; ++j) values[j] = j;
+  const vulkan::buffer a = gpu().allocate(1024);
+  const vulkan::buffer b = gpu().allocate(32);
+  gpu().upload(a, 0, values);
+  gpu().upload(b, 0, std::vector<std::uint32_t>(8, 0u));
+  vulkan::recorder r(gpu());
+  r.dispatch(gpu().create_pipeline(k.finish()), {{a}, {b}}, {4, 1, 1});
+  gpu().submit(r.finish());
+  auto ticket = gpu().read_back(b, 0, 32);
+  std::uint32_t found[8];
+  std::memcpy(found, ticket.data().data(), 32);
+  for (int j = 0; j < 4; ++j) EXPECT_EQ(found[j], 64u);
+  EXPECT_EQ(found[4], 255u);
+}
+
+}  // namespace

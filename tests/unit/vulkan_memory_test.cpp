@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Copies between host and device: what goes up comes back, in order, without new memory in a steady loop.
+#include "vulkan_support.hpp"
+
+#include <numeric>
+#include <thread>
+
+namespace meganeura::test {
+namespace {
+
+class vulkan_memory : public vulkan_fixture {};
+
+std::vector<std::uint32_t> counting(std::size_t count, std::uint32_t first) {
+  std::vector<std::uint32_t> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST_F(vulkan_memory, an_upload_comes_back_at_its_offset) {
+  const vulkan::buffer memory = gpu->allocate(4096);
+  gpu->upload(memory, 0, std::vector<std::uint32_t>(1024, 0));
+  gpu->upload(memory, 40, counting(100, 7));
+  EXPECT_EQ(read<std::uint32_t>(memory, 40, 100), counting(100, 7));
+  EXPECT_EQ(read<std::uint32_t>(memory, 36, 1), std::vector<std::uint32_t>{0});
+  EXPECT_EQ(read<std::uint32_t>(memory, 440, 1), std::vector<std::uint32_t>{0});
+}
+
+TEST_F(vulkan_memory, single_bytes_at_odd_offsets_come_back) {
+  const vulkan::buffer memory = gpu->allocate(64);
+  gpu->upload(memory, 0, std::vector<std::uint8_t>(64, 1));
+  gpu->upload(memory, 13, std::vector<std::uint8_t>{42});
+  EXPECT_EQ(read<std::uint8_t>(memory, 12, 3), (std::vector<std::uint8_t>{1, 42, 1}));
+}
+
+TEST_F(vulkan_memory, uploads_larger_than_the_staging_ring_come_back_whole) {
+  open({.staging_bytes = 4096});
+  const std::size_t count = 50'000;  // 200 kB through 4 kB
+  const vulkan::buffer memory = gpu->allocate(count * 4);
+  for (const std::uint32_t first : {0U, 1000U, 77U}) {
+    gpu->upload(memory, 0, counting(count, first));
+    ASSERT_EQ(read<std::uint32_t>(memory, 0, count), counting(count, first));
+  }
+}
+
+TEST_F(vulkan_memory, many_odd_sized_uploads_wrap_the_ring_correctly) {
+  open({.staging_bytes = 4096});
+  const vulkan::buffer memory = gpu->allocate(1 << 16);
+  std::vector<std::uint8_t> expected(1 << 16, 0);
+  gpu->upload(memory, 0, expected);
+  for (std::size_t i = 0; i < 400; ++i) {
+    const std::size_t size = 1 + i * 37 % 1500;
+    const std::size_t offset = i * 977 % (expected.size() - size);
+    const std::vector<std::uint8_t> piece(size, static_cast<std::uint8_t>(i));
+    gpu->upload(memory, offset, piece);
+    std::copy(piece.begin(), piece.end(), expected.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
+  EXPECT_EQ(read<std::uint8_t>(memory, 0, expected.size()), expected);
+}
+
+TEST_F(vulkan_memory, a_later_upload_to_the_same_bytes_wins) {
+  const vulkan::buffer memory = gpu->allocate(64);
+  for (std::uint32_t i = 0; i < 20; ++i) gpu->upload(memory, 0, std::vector<std::uint32_t>(16, i));
+  EXPECT_EQ(read<std::uint32_t>(memory, 0, 16), std::vector<std::uint32_t>(16, 19));
+}
+
+TEST_F(vulkan_memory, a_read_back_keeps_the_moment_it_was_asked_for) {
+  const vulkan::buffer memory = gpu->allocate(64);
+  gpu->upload(memory, 0, std::vector<std::uint32_t>(16, 1));
+  const vulkan::read_back_ticket before = gpu->read_back(memory);
+  gpu->upload(memory, 0, std::vector<std::uint32_t>(16, 2));
+  const vulkan::read_back_ticket after = gpu->read_back(memory);
+  gpu->wait_idle();
+  EXPECT_TRUE(before.ready());
+  EXPECT_TRUE(after.ready());
+  std::uint32_t first = 0;
+  std::memcpy(&first, before.data().data(), 4);
+  EXPECT_EQ(first, 1U);
+  std::memcpy(&first, after.data().data(), 4);
+  EXPECT_EQ(first, 2U);
+}
+
+TEST_F(vulkan_memory, a_steady_loop_of_copies_allocates_nothing) {
+  const vulkan::buffer memory = gpu->allocate(4096);
+  for (int i = 0; i < 3; ++i) {
+    gpu->upload(memory, 0, counting(1024, 1));
+    (void)read<std::uint32_t>(memory, 0, 1024);
+  }
+  const std::uint64_t before = gpu->counters().allocations;
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    gpu->upload(memory, 0, counting(1024, i));
+    EXPECT_EQ(read<std::uint32_t>(memory, 0, 1024), counting(1024, i));
+  }
+  EXPECT_EQ(gpu->counters().allocations, before);
+}
+
+TEST_F(vulkan_memory, an_upload_travels_with_the_next_submission) {
+  const vulkan::buffer memory = gpu->allocate(64);
+  const vulkan::recording nothing = vulkan::recorder(*gpu).finish();
+  const std::uint64_t before = gpu->counters().submissions;
+  gpu->upload(memory, 0, std::vector<std::uint32_t>(16, 3));
+  gpu->submit(nothing);
+  EXPECT_EQ(gpu->counters().submissions, before + 1);
+  EXPECT_EQ(read<std::uint32_t>(memory, 0, 16), std::vector<std::uint32_t>(16, 3));
+}
+
+TEST_F(vulkan_memory, mapped_memory_is_seen_by_both_sides) {
+  const vulkan::buffer control = gpu->allocate(256, vulkan::memory_kind::mapped);
+  ASSERT_EQ(control.mapped().size(), 256U);
+  EXPECT_TRUE(gpu->allocate(256).mapped().empty());
+  const std::vector<std::uint32_t> values = counting(64, 11);
+  std::memcpy(control.mapped().data(), values.data(), 256);
+  const vulkan::pipeline advance = gpu->create_pipeline(advance_kernel());
+  vulkan::recorder commands(*gpu);
+  commands.dispatch(advance, {{control}}, {1, 1, 1});
+  gpu->wait(gpu->submit(commands.finish()));
+  std::vector<std::uint32_t> seen(64);
+  std::memcpy(seen.data(), control.mapped().data(), 256);
+  for (std::uint32_t i = 0; i < 64; ++i) EXPECT_EQ(seen[i], (11 + i) * 3 + i);
+}
+
+TEST_F(vulkan_memory, a_buffer_may_go_while_its_upload_is_pending) {
+  for (int i = 0; i < 10; ++i) {
+    const vulkan::buffer memory = gpu->allocate(4096);
+    gpu->upload(memory, 0, counting(1024, 0));
+  }
+  gpu->wait_idle();
+}
+
+TEST_F(vulkan_memory, copies_from_several_threads_do_not_mix) {
+  std::vector<vulkan::buffer> memory;
+  for (int i = 0; i < 4; ++i) memory.push_back(gpu->allocate(4096));
+  std::vector<int> right(4, 0);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint32_t i = 0; i < 25; ++i) {
+        const std::vector<std::uint32_t> values = counting(1024, i * 4 + static_cast<std::uint32_t>(t));
+        gpu->upload(memory[t], 0, values);
+        if (read<std::uint32_t>(memory[t], 0, 1024) == values) ++right[t];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, std::vector<int>(4, 25));
+}
+
+TEST_F(vulkan_memory, leaving_a_buffer_is_refused) {
+  const vulkan::buffer memory = gpu->allocate(64);
+  const auto refused = error_category::invalid_argument;
+  EXPECT_EQ(thrown_by([&] { gpu->upload(memory, 60, std::vector<std::uint32_t>(2, 0)); }), refused);
+  EXPECT_EQ(thrown_by([&] { gpu->upload(memory, ~std::uint64_t{0}, std::vector<std::uint32_t>(2, 0)); }), refused);
+  EXPECT_EQ(thrown_by([&] { (void)gpu->read_back(memory, 0, 65); }), refused);
+  EXPECT_EQ(thrown_by([&] { (void)gpu->read_back(memory, 64); }), refused);
+  EXPECT_EQ(thrown_by([&] { (void)gpu->read_back(vulkan::buffer()); }), refused);
+  EXPECT_EQ(thrown_by([&] { (void)gpu->allocate(0); }), refused);
+}
+
+}  // namespace
+}  // namespace meganeura::test

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// What the Vulkan tests share: a device under validation, kernels with a known answer, scoped environment and folders.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/spirv/kernel.hpp>
+#include <meganeura/vulkan/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace meganeura::test {
+
+/// Sets a variable, or unsets it, until the end of the scope.
+class scoped_environment {
+ public:
+  scoped_environment(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    if (value != nullptr) setenv(name, value, 1);
+    if (value == nullptr) unsetenv(name);
+  }
+  ~scoped_environment() {
+    if (old_) setenv(name_, old_->c_str(), 1);
+    if (!old_) unsetenv(name_);
+  }
+  scoped_environment(const scoped_environment&) = delete;
+  scoped_environment& operator=(const scoped_environment&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+class temporary_folder {
+ public:
+  temporary_folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "meganeura-test-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  ~temporary_folder() { std::filesystem::remove_all(path_); }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct message_list {
+  std::mutex mutex;
+  std::vector<std::string> texts;
+  [[nodiscard]] log_sink sink() {
+    return [this](log_level level, std::string_view text) {
+      const std::lock_guard lock(mutex);
+      texts.push_back(std::string(to_string(level)) + ": " + std::string(text));
+    };
+  }
+};
+
+/// A device per test, under the validation layer where that is installed; any message fails the test.
+class vulkan_fixture : public testing::Test {
+ protected:
+  void SetUp() override { open({}); }
+  void TearDown() override {
+    if (gpu == nullptr) return;
+    EXPECT_EQ(gpu->validation_messages(), expected_messages);
+    if (gpu->validation_messages() == expected_messages) return;
+    for (const std::string& text : messages.texts) ADD_FAILURE() << text;
+  }
+  void open(vulkan::device_options options) {
+    options.log = messages.sink();
+    options.disk_cache = !options.cache_directory.empty();
+    options.validation = true;
+    gpu.reset();
+    try {
+      gpu = std::make_unique<vulkan::device>(options);
+    } catch (const error& problem) {
+      if (problem.category() != error_category::unsupported) throw;
+      options.validation = false;
+      gpu = std::make_unique<vulkan::device>(options);
+    }
+  }
+  template <class T>
+  [[nodiscard]] std::vector<T> read(const vulkan::buffer& source, std::uint64_t offset, std::size_t count) const {
+    const vulkan::read_back_ticket ticket = gpu->read_back(source, offset, count * sizeof(T));
+    std::vector<T> values(count);
+    std::memcpy(values.data(), ticket.data().data(), count * sizeof(T));
+    return values;
+  }
+
+  message_list messages;  // outlives the device
+  std::unique_ptr<vulkan::device> gpu;
+  std::uint64_t expected_messages = 0;
+};
+
+/// The category of the error that `action` throws, or nothing if it throws none.
+template <class Action>
+[[nodiscard]] std::optional<error_category> thrown_by(Action action, std::string* text = nullptr) {
+  try {
+    action();
+  } catch (const error& problem) {
+    if (text != nullptr) *text = problem.what();
+    return problem.category();
+  }
+  return std::nullopt;
+}
+
+/// y[i] = x[i] * factor + shift for a workgroup of 64.
+[[nodiscard]] inline spirv::module scale_kernel(float factor, float shift) {
+  spirv::kernel k("scale", {64, 1, 1});
+  const auto x = k.storage_buffer<spirv::f32>("x");
+  const auto y = k.storage_buffer<spirv::f32>("y", spirv::access::write);
+  const spirv::u32 i = k.global_id(0);
+  y[i] = x[i] * factor + shift;
+  return k.finish();
+}
+
+/// state[i] = state[i] * 3 + i, in place, for a workgroup of 64: the order of submissions shows in the result.
+[[nodiscard]] inline spirv::module advance_kernel() {
+  spirv::kernel k("advance", {64, 1, 1});
+  const auto state = k.storage_buffer<spirv::u32>("state", spirv::access::read_write);
+  const spirv::u32 i = k.global_id(0);
+  state[i] = state[i].load() * 3u + i;
+  return k.finish();
+}
+
+}  // namespace meganeura::test
