@@ -45,8 +45,8 @@ size parse(const std::string& text) {
                   "a size is written 512 or 64x128x784 (m x n x k), not '" + text + "'");
 }
 
-// How the operands lie in memory: a [m, k] or plain [k, m], b [n, k] as a linear layer keeps its weight or plain [k, n].
-// Both plain is the gradient of a weight, whose sum runs over the batch.
+// How the operands lie in memory: a [m, k] or plain [k, m], b [n, k], as a linear layer keeps its weight, or plain
+// [k, n]. Both plain is the gradient of a weight, whose sum runs over the batch.
 struct layout {
   bool plain_a = false, plain_b = false;
   [[nodiscard]] std::size_t at_a(const size& s, std::size_t m, std::size_t k) const {
@@ -314,11 +314,12 @@ nlohmann::json chosen_and_best(const nlohmann::json& rows) {
 
 void print(const size& s, const nlohmann::json& rows, const nlohmann::json& families) {
   for (const auto& row : rows) {
-    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>9.3f} TFLOP/s  error {:.1e}\n", s.m,
-               s.n, s.k, row["schedule"].get<std::string>(), row["min_ms"].get<double>(), row["median_ms"].get<double>(),
-               row["max_ms"].get<double>(), row["tflops"].get<double>(), row["error"].get<double>());
+    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>9.3f} TFLOP/s  error {:.1e}\n",
+               s.m, s.n, s.k, row["schedule"].get<std::string>(), row["min_ms"].get<double>(),
+               row["median_ms"].get<double>(), row["max_ms"].get<double>(), row["tflops"].get<double>(), row["error"].get<double>());
   }
   for (const auto& [family, entry] : families.items()) {
+    if (family == "Eigen") continue;
     fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {}: chosen '{}' {:.3f} TFLOP/s, best '{}' {:.3f} TFLOP/s\n", s.m, s.n,
                s.k, family, entry["chosen"]["schedule"].get<std::string>(), entry["chosen"]["tflops"].get<double>(),
                entry["best"]["schedule"].get<std::string>(), entry["best"]["tflops"].get<double>());

@@ -25,9 +25,14 @@ class amalgamation:
             return
         self.seen.add(name)
         outer, self.depth = self.depth, 0
+        tail = False  # inside the block at a header's end that pulls in what only bodies need
         for line in (ROOT / "include" / name).read_text().splitlines():
             own = OWN.match(line)
-            if own and own.group(1).endswith(".ipp"):
+            if line.startswith("#if MEGANEURA_HEADER_ONLY"):
+                tail = True
+            elif line.startswith("#endif"):
+                tail = False
+            if own and (tail or own.group(1).endswith(".ipp")):
                 if own.group(1) not in self.bodies:
                     self.bodies.append(own.group(1))
             elif own:

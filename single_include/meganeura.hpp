@@ -392,10 +392,6 @@ using attribute =
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-using access = index_map;
-}
-
 // The op table: every node kind of the run-time graph, with its name, arity and stage.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -3645,125 +3641,6 @@ class read_back_ticket {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
-#if MEGANEURA_HEADER_ONLY
-// Internal: what the handles of buffer.hpp point to.
-// Internal: everything one VkDevice owns, and what buffers, pipelines and recordings ask of it.
-// Internal: finding the Vulkan loader, one instance of it with optional validation, and the facts of its devices.
-// Internal: the Vulkan C interface, what its 1.3.239 headers lack, and the tables of functions found at run time.
-
-#ifndef VK_NO_PROTOTYPES
-#define VK_NO_PROTOTYPES
-#endif
-#include <vulkan/vulkan_core.h>
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
-
-// VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16 are younger than the oldest headers supported. The structures
-// are declared under names of our own, so that newer headers cannot clash with them; layout as in the registry.
-inline constexpr auto cooperative_matrix_features_type = static_cast<VkStructureType>(1000506000);
-inline constexpr auto cooperative_matrix_shape_type = static_cast<VkStructureType>(1000506001);
-inline constexpr auto bfloat16_features_type = static_cast<VkStructureType>(1000141000);
-
-struct cooperative_matrix_features {
-  VkStructureType sType;
-  void* pNext;
-  VkBool32 cooperativeMatrix;
-  VkBool32 cooperativeMatrixRobustBufferAccess;
-};
-
-struct cooperative_matrix_properties {
-  VkStructureType sType;
-  void* pNext;
-  std::uint32_t MSize, NSize, KSize;
-  std::uint32_t AType, BType, CType, ResultType;  // VkComponentTypeKHR
-  VkBool32 saturatingAccumulation;
-  std::uint32_t scope;  // VkScopeKHR
-};
-
-struct bfloat16_features {
-  VkStructureType sType;
-  void* pNext;
-  VkBool32 shaderBFloat16Type;
-  VkBool32 shaderBFloat16DotProduct;
-  VkBool32 shaderBFloat16CooperativeMatrix;
-};
-
-using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice, std::uint32_t*,
-                                                               cooperative_matrix_properties*);
-
-#define MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(X)                                                                    \
-  X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2)   \
-  X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)   \
-  X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
-
-#define MEGANEURA_VULKAN_DEVICE_FUNCTIONS(X)                                                                      \
-  X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(CreateSemaphore) X(DestroySemaphore)      \
-  X(WaitSemaphores) X(GetSemaphoreCounterValue) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)   \
-  X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(CreateBufferView) X(DestroyBufferView)       \
-  X(CreateShaderModule) X(DestroyShaderModule) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout)         \
-  X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines) X(DestroyPipeline)                   \
-  X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData) X(CreateDescriptorPool)                  \
-  X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets) X(CreateCommandPool)                 \
-  X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)                       \
-  X(CmdPipelineBarrier) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdDispatch) X(CmdCopyBuffer)               \
-  X(CmdFillBuffer) X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp)               \
-  X(GetQueryPoolResults)
-
-#define MEGANEURA_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;
-struct instance_functions {
-  MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
-  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;    // only under validation
-  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;  // only under validation
-  get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;  // only where the driver knows it
-};
-
-struct device_functions {
-  MEGANEURA_VULKAN_DEVICE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
-};
-#undef MEGANEURA_VULKAN_MEMBER
-
-/// Calls visit(member, "vkName") for each required function.
-template <class Visitor>
-void visit_functions(instance_functions& table, Visitor visit) {
-#define MEGANEURA_VULKAN_VISIT(name) visit(table.name, "vk" #name);
-  MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_VISIT)
-}
-
-template <class Visitor>
-void visit_functions(device_functions& table, Visitor visit) {
-  MEGANEURA_VULKAN_DEVICE_FUNCTIONS(MEGANEURA_VULKAN_VISIT)
-#undef MEGANEURA_VULKAN_VISIT
-}
-
-#undef MEGANEURA_VULKAN_INSTANCE_FUNCTIONS
-#undef MEGANEURA_VULKAN_DEVICE_FUNCTIONS
-
-[[nodiscard]] constexpr const char* result_name(VkResult result) {
-  switch (result) {
-    case VK_SUCCESS: return "VK_SUCCESS";
-    case VK_NOT_READY: return "VK_NOT_READY";
-    case VK_TIMEOUT: return "VK_TIMEOUT";
-    case VK_INCOMPLETE: return "VK_INCOMPLETE";
-    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
-    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
-    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
-    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
-    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
-    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
-    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
-    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
-    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
-    case VK_ERROR_FRAGMENTED_POOL: return "VK_ERROR_FRAGMENTED_POOL";
-    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
-    case VK_ERROR_FRAGMENTATION: return "VK_ERROR_FRAGMENTATION";
-    case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
-    case VK_ERROR_UNKNOWN: return "VK_ERROR_UNKNOWN";
-    default: return "a Vulkan result without a name here";
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
 // What is known of one device before anything is run on it: identity, limits and abilities, as plain data.
 // What a driver does that its reported limits do not say, as a table of named facts.
 
@@ -3916,255 +3793,6 @@ struct device_facts {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
-#include <atomic>
-#include <mutex>
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
-
-/// Throws what `result` means as a sentence; success and the other non-negative results are the caller's business.
-[[noreturn]] void throw_result(VkResult result, const char* call);
-
-inline void require(VkResult result, const char* call) {
-  if (result < VK_SUCCESS) throw_result(result, call);
-}
-
-/// True when the variable is set, not empty and not "0".
-[[nodiscard]] bool environment_switch(const char* name);
-
-/// Opens the loader library and returns its one exported function that everything else comes from.
-/// environment: MEGANEURA_VULKAN_LIBRARY names another library or path. errors: no_device.
-[[nodiscard]] PFN_vkGetInstanceProcAddr open_loader();
-
-/// Keeps NVIDIA's driver libraries in the process once they are loaded. The loader closes a driver with its instance,
-/// and each reload takes static thread-local storage that is never given back: with driver 580.159 the 31st instance of
-/// a process failed with VK_ERROR_INCOMPATIBLE_DRIVER ("cannot allocate memory in static TLS block"). All of them are
-/// kept: keeping only some ended in a double free. Delete this when a hundred devices opened in turn work without it.
-void keep_driver_loaded();
-
-/// One VkInstance. Every device owns its own, so that validation messages are counted where they belong.
-class instance {
- public:
-  instance(bool validation, log_sink log);
-  ~instance();
-  instance(const instance&) = delete;
-  instance& operator=(const instance&) = delete;
-
-  [[nodiscard]] std::vector<VkPhysicalDevice> physical_devices() const;
-  [[nodiscard]] std::uint64_t messages() const { return messages_; }
-  [[nodiscard]] const log_sink& log() const { return log_; }
-
-  instance_functions call;
-
- private:
-  void create(PFN_vkGetInstanceProcAddr get, bool validation);
-  void load_functions(PFN_vkGetInstanceProcAddr get, bool validation);
-  void add_messenger();
-  static VKAPI_ATTR VkBool32 VKAPI_CALL receive(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
-                                                VkDebugUtilsMessageTypeFlagsEXT types,
-                                                const VkDebugUtilsMessengerCallbackDataEXT* data, void* user);
-
-  log_sink log_;
-  std::mutex log_mutex_;
-  std::atomic<std::uint64_t> messages_{0};
-  VkInstance handle_ = VK_NULL_HANDLE;
-  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
-};
-
-/// The features this library looks at, chained for a query or for device creation. Not copyable: it points to itself.
-struct feature_chain {
-  VkPhysicalDeviceFeatures2 base{};
-  VkPhysicalDeviceVulkan11Features v11{};
-  VkPhysicalDeviceVulkan12Features v12{};
-  VkPhysicalDeviceVulkan13Features v13{};
-  VkPhysicalDevicePipelineRobustnessFeaturesEXT robustness{};
-  VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float{};
-  cooperative_matrix_features cooperative_matrix{};
-  bfloat16_features bfloat16{};
-
-  feature_chain() = default;
-  feature_chain(const feature_chain&) = delete;
-  feature_chain& operator=(const feature_chain&) = delete;
-  void link(std::uint32_t api_version, const std::vector<std::string>& extensions);
-};
-
-[[nodiscard]] bool contains(const std::vector<std::string>& list, const char* name);
-[[nodiscard]] std::vector<std::string> device_extensions(const instance& owner, VkPhysicalDevice physical);
-
-/// A queue family for compute: one without graphics where there is one; -1 if none.
-[[nodiscard]] int find_compute_family(const instance& owner, VkPhysicalDevice physical);
-
-[[nodiscard]] device_facts query_facts(const instance& owner, VkPhysicalDevice physical, std::uint32_t index);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
-
-#include <deque>
-#include <filesystem>
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan {
-enum class pipeline_cache_origin : std::uint8_t;
-}
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
-
-/// What memory is wanted for; decides the memory type.
-enum class memory_use : std::uint8_t { device_local, mapped, staging, read_back };
-
-/// A VkBuffer alone in its VkDeviceMemory.
-struct raw_buffer {
-  VkBuffer handle = VK_NULL_HANDLE;
-  VkDeviceMemory memory = VK_NULL_HANDLE;
-  std::uint64_t bytes = 0;
-  std::byte* mapped = nullptr;  // null unless the memory is host-visible and was asked to be
-};
-
-/// A command buffer of the transfer pool and the timeline value after which it is free again.
-struct transfer_commands {
-  VkCommandBuffer handle = VK_NULL_HANDLE;
-  std::uint64_t value = 0;
-};
-
-/// A written or read byte range of a buffer inside the batch that is being filled.
-struct touched_range {
-  VkBuffer buffer = VK_NULL_HANDLE;
-  std::uint64_t begin = 0, end = 0;
-};
-
-/// Memory that read-backs land in; kept and used again, so that a steady loop allocates nothing.
-struct read_back_slot {
-  raw_buffer buffer;
-  std::uint64_t value = 0;  // the copy into it is done when the timeline reaches this
-};
-
-/// Members are grouped as they are used. `mutex_` guards the queue, the timeline counter and all transfer state.
-class device_state {
- public:
-  device_state() = default;
-  ~device_state();
-  device_state(const device_state&) = delete;
-  device_state& operator=(const device_state&) = delete;
-
-  void open(std::shared_ptr<instance> owning_instance, VkPhysicalDevice chosen, device_facts found,
-            std::uint64_t staging_bytes);
-
-  /// Turns a failed result into an exception and remembers a lost device.
-  void check(VkResult result, const char* what);
-  /// Throws device_lost once the device is lost: every public entry starts here.
-  void require_alive() const;
-
-  [[nodiscard]] raw_buffer create_buffer(std::uint64_t bytes, VkBufferUsageFlags usage, memory_use use);
-  void destroy_buffer(raw_buffer& buffer);
-
-  /// Submits what is pending and then `commands` (may be null); returns the timeline value that ends it.
-  std::uint64_t submit(VkCommandBuffer commands);
-  void wait(std::uint64_t value);
-  void wait_quietly(std::uint64_t value) noexcept;  // for destructors: no exception, and no hang on a lost device
-  [[nodiscard]] std::uint64_t completed();
-  [[nodiscard]] std::uint64_t submitted();
-
-  /// Both return the timeline value after which the source or target is no longer in use.
-  std::uint64_t upload(VkBuffer target, std::uint64_t offset, std::span<const std::byte> bytes);
-  std::unique_ptr<read_back_slot> read_back(VkBuffer source, std::uint64_t offset, std::uint64_t size);
-  void give_back(std::unique_ptr<read_back_slot> slot) noexcept;
-
-  std::shared_ptr<instance> owner;
-  device_facts facts;
-  device_functions call;
-  VkPhysicalDevice physical = VK_NULL_HANDLE;
-  VkDevice handle = VK_NULL_HANDLE;
-  std::uint32_t queue_family = 0;
-  std::uint32_t threads = 0;
-  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
-  pipeline_cache_origin cache_origin{};
-  std::filesystem::path cache_file;               // empty when the disk cache is off
-  std::atomic<bool> cache_is_newer{false};        // pipelines were made since the file was read or written
-  void (*before_close)(device_state&) = nullptr;  // saves the cache: pipelines are a layer above this one
-  std::atomic<bool> lost{false};
-  std::atomic<std::uint64_t> allocations{0}, pipelines{0}, recordings{0}, submissions{0};
-
- private:
-  void create_device(const std::vector<std::string>& extensions);
-  void create_transfer_objects(std::uint64_t staging_bytes);
-  [[nodiscard]] std::uint32_t choose_memory_type(std::uint32_t allowed, memory_use use) const;
-  void allocate_memory(raw_buffer& buffer, memory_use use);
-  void check_room(std::uint64_t bytes, std::uint32_t heap) const;
-  // The following expect `mutex_` to be held.
-  std::uint64_t submit_locked(VkCommandBuffer commands);
-  [[nodiscard]] std::uint64_t pending_value() const { return submitted_ + 1; }
-  void open_batch();
-  void close_batch();
-  void copy_in_batch(VkBuffer source, VkBuffer target, const VkBufferCopy& region);
-  [[nodiscard]] std::uint64_t reserve_staging(std::uint64_t bytes);
-  [[nodiscard]] std::unique_ptr<read_back_slot> take_slot(std::uint64_t bytes);
-
-  std::mutex mutex_;
-  VkPhysicalDeviceMemoryProperties memory_{};
-  VkQueue queue_ = VK_NULL_HANDLE;
-  VkSemaphore timeline_ = VK_NULL_HANDLE;
-  std::uint64_t submitted_ = 0;  // the last timeline value handed to the queue
-
-  VkCommandPool transfer_pool_ = VK_NULL_HANDLE;
-  std::deque<transfer_commands> retired_;  // oldest first
-  VkCommandBuffer batch_ = VK_NULL_HANDLE;
-  bool batch_is_closed_ = false;
-  bool batch_reaches_host_ = false;
-  std::vector<touched_range> batch_writes_;
-
-  struct staging_mark {
-    std::uint64_t end;    // ring position up to which ...
-    std::uint64_t value;  // ... the ring is free after this timeline value
-  };
-  raw_buffer staging_;
-  // Positions only grow and are taken modulo the ring's size: next free byte, oldest byte in use, end of the last mark.
-  std::uint64_t staging_head_ = 0, staging_tail_ = 0, staging_marked_ = 0;
-  std::deque<staging_mark> staging_marks_;
-  std::vector<std::unique_ptr<read_back_slot>> free_slots_;
-};
-
-/// One narrow barrier: compute and transfer work on both sides, nothing else is waited for.
-inline void add_barrier(const device_functions& call, VkCommandBuffer commands, bool to_host = false) {
-  VkMemoryBarrier barrier{};
-  barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  constexpr VkPipelineStageFlags device = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-  barrier.dstAccessMask = to_host ? VK_ACCESS_HOST_READ_BIT
-                                  : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                                        VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  const VkPipelineStageFlags after = to_host ? VkPipelineStageFlags{VK_PIPELINE_STAGE_HOST_BIT} : device;
-  call.CmdPipelineBarrier(commands, device, after, 0, 1, &barrier, 0, nullptr, 0, nullptr);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
-
-struct buffer_state {
-  explicit buffer_state(std::shared_ptr<device_state> owner) : device(std::move(owner)) {}
-  ~buffer_state();
-  buffer_state(const buffer_state&) = delete;
-  buffer_state& operator=(const buffer_state&) = delete;
-
-  std::shared_ptr<device_state> device;
-  raw_buffer memory;
-  std::atomic<std::uint64_t> last_use{0};  // timeline value of the last copy; recordings hold the buffer instead
-};
-
-struct ticket_state {
-  explicit ticket_state(std::shared_ptr<device_state> owner) : device(std::move(owner)) {}
-  ~ticket_state();
-  ticket_state(const ticket_state&) = delete;
-  ticket_state& operator=(const ticket_state&) = delete;
-
-  std::shared_ptr<device_state> device;
-  std::unique_ptr<read_back_slot> slot;
-  std::uint64_t bytes = 0;
-};
-
-/// The range with its size filled in. errors: invalid_argument when it leaves the buffer or is empty.
-[[nodiscard]] buffer_range resolve(const buffer_range& range, const char* what);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
-
-#endif
 // A kernel compiled for one device, and the check of its limits that comes first.
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
@@ -4201,51 +3829,6 @@ class pipeline {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
-#if MEGANEURA_HEADER_ONLY
-// Internal: the Vulkan objects of a pipeline, how they are made, and the pipeline cache on disk.
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
-
-struct pipeline_state {
-  explicit pipeline_state(std::shared_ptr<device_state> owner) : device(std::move(owner)) {}
-  ~pipeline_state();
-  pipeline_state(const pipeline_state&) = delete;
-  pipeline_state& operator=(const pipeline_state&) = delete;
-
-  std::shared_ptr<device_state> device;
-  std::string name;
-  std::vector<spirv::binding_kind> bindings;
-  VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
-  VkPipelineLayout layout = VK_NULL_HANDLE;
-  VkPipeline handle = VK_NULL_HANDLE;
-};
-
-/// Expects the module to have passed reason_to_refuse.
-[[nodiscard]] std::shared_ptr<pipeline_state> create_pipeline(const std::shared_ptr<device_state>& device,
-                                                              const spirv::module& kernel);
-
-/// Creates them on `threads` threads (0 = all processors); the first failure is thrown after all threads ended.
-[[nodiscard]] std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
-                                                     std::span<const spirv::module> kernels);
-
-/// Where the cache of this device lies below `directory` (empty: $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura).
-/// An empty path when there is no such place.
-[[nodiscard]] std::filesystem::path cache_path(const device_facts& facts, const std::string& directory);
-
-/// The driver's bytes out of a cache file, or nothing when file, checksum or device do not match.
-[[nodiscard]] std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts);
-[[nodiscard]] std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts);
-
-/// Creates device.pipeline_cache, from the file at device.cache_file if that can be believed.
-void open_pipeline_cache(device_state& device);
-
-/// Writes a temporary file and renames it, so that no reader ever sees half a cache. errors: io.
-void save_pipeline_cache(device_state& device);
-void save_pipeline_cache_quietly(device_state& device) noexcept;  // logs instead of throwing
-
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
-
-#endif
 // A fixed list of dispatches and copies: recorded once, submitted any number of times.
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
@@ -4315,86 +3898,6 @@ class recorder {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
-
-#if MEGANEURA_HEADER_ONLY
-// Internal: the commands of a recorder as data, and the Vulkan objects of a finished recording.
-
-#include <map>
-#include <tuple>
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
-
-struct dispatch_command {
-  pipeline kernel;
-  std::vector<buffer_range> bindings;
-  std::array<std::uint32_t, 3> groups{};
-  std::string label;
-};
-
-struct copy_command {
-  buffer_range source, target;  // of equal size
-};
-
-struct fill_command {
-  buffer_range target;
-  std::uint32_t word = 0;
-};
-
-struct barrier_command {};
-
-using command = std::variant<dispatch_command, copy_command, fill_command, barrier_command>;
-
-/// Kept as data until `finish`, because pools have to be created with their final sizes.
-struct command_list {
-  std::shared_ptr<device_state> device;
-  recording_options options;
-  std::vector<command> commands;
-};
-
-struct recording_state {
-  explicit recording_state(std::shared_ptr<device_state> owner) : device(std::move(owner)) {}
-  ~recording_state();
-  recording_state(const recording_state&) = delete;
-  recording_state& operator=(const recording_state&) = delete;
-
-  std::shared_ptr<device_state> device;
-  std::vector<command> commands;  // holds the buffers and pipelines
-  std::vector<std::string> labels;
-  VkCommandPool pool = VK_NULL_HANDLE;
-  VkCommandBuffer handle = VK_NULL_HANDLE;
-  VkDescriptorPool descriptors = VK_NULL_HANDLE;
-  VkQueryPool queries = VK_NULL_HANDLE;
-  std::vector<VkBufferView> views;
-  std::atomic<std::uint64_t> last_use{0};
-};
-
-/// Turns commands into a recording_state, one object of Vulkan after the other.
-class recording_writer {
- public:
-  explicit recording_writer(command_list& list);
-  [[nodiscard]] std::shared_ptr<recording_state> write();
-
- private:
-  void create_descriptor_pool();
-  void create_command_buffer();
-  void write(const dispatch_command& item);
-  void write(const copy_command& item);
-  void write(const fill_command& item);
-  void write(const barrier_command& item);
-  [[nodiscard]] VkDescriptorSet make_set(const dispatch_command& item);
-  [[nodiscard]] VkBufferView view_of(const buffer_range& range);
-
-  command_list& list_;
-  device_state& device_;
-  std::shared_ptr<recording_state> state_;
-  std::uint32_t query_count_ = 0;
-  VkPipeline bound_ = VK_NULL_HANDLE;
-  std::map<std::tuple<VkBuffer, std::uint64_t, std::uint64_t>, VkBufferView> views_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
-
-#endif
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
@@ -4793,13 +4296,13 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 struct nest {
   shape space{};
   std::uint8_t group[max_rank]{};
-  std::vector<access> accesses{};
+  std::vector<index_map> accesses{};
 
   [[nodiscard]] int count(std::uint8_t wanted) const;
 };
 
 /// target index j = start[j] + sum over k of step[j][k] * reader index k.
-struct index_map {
+struct axis_map {
   std::int64_t start[max_rank]{};
   std::int64_t step[max_rank][max_rank]{};
 };
@@ -4816,13 +4319,13 @@ void normalise(nest& loops);
 /// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
 /// `target`. The reader's axes are split where the target's axes demand it (unless `may_split` is false). For a bounded
 /// access only indices inside its box count. False when the solution is not affine.
-[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const access& layout,
-                               bool may_split, index_map& result);
+[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
+                               bool may_split, axis_map& result);
 
 /// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds are
 /// not a box of the reader's axes.
-[[nodiscard]] bool compose_access(const access& inner, int target_rank, const index_map& map, const access& outer,
-                                  const shape& reader, access& result);
+[[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
+                                  const shape& reader, index_map& result);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
@@ -4862,9 +4365,9 @@ class region_draft {
   explicit region_draft(const region_limits& limits) : limits_(&limits) {}
 
   /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
-  void add_read(class_id source, dtype type, const access& how);
+  void add_read(class_id source, dtype type, const index_map& how);
   void add_constant(double value, dtype type);
-  void add_index(const access& how);
+  void add_index(const index_map& how);
 
   [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
   /// The class argument `index` reads; none for constants and indices.
@@ -4876,8 +4379,9 @@ class region_draft {
   /// same (axes may have been split).
   [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
 
-  /// The finished, canonical region; null and `result`, or why it is not possible.
-  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result) const;
+  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason: the
+  /// root alone has to have a kernel.
+  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
 
  private:
   struct box {  // the value is valid where low <= coordinate < high
@@ -4892,7 +4396,7 @@ class region_draft {
     const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
     std::vector<box> boxes{};
   };
-  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, index_map& map);
+  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(const int* axes, int count);
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;
@@ -4921,6 +4425,9 @@ enum class structural : std::uint8_t {
 inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
 [[nodiscard]] const char* to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
+
+/// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
+inline constexpr std::size_t concat_pieces = 6;
 
 /// A fusion that was tried and refused.
 struct missed_fusion {
@@ -4958,7 +4465,7 @@ class lowering {
   void emit_matmul(class_id owner, nest loops, class_id a, class_id b, const scalar_program& finish,
                    std::span<const class_id> others, rule_mask reasons);
   [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
-  void add_operand(region_draft& draft, class_id operand, const access& how);
+  void add_operand(region_draft& draft, class_id operand, const index_map& how);
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
   /// Distinct consumers, seen through views.
@@ -5082,8 +4589,9 @@ static_assert(sizeof(step_values) == 64);
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
-  egraph::optimize_options optimize;
-  plan::plan_options plan;
+  egraph::optimize_options optimize{};
+  plan::plan_options plan{};
+  bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;  // a timestamp around every dispatch: each then runs alone
 };
 
@@ -5329,7 +4837,7 @@ concept loss_function = requires(const T& loss, graph& g, node_id output) {
 };
 
 struct trainer_options {
-  program_options program;
+  program_options program{};
   std::uint64_t seed = 0;  // of random streams (dropout)
 };
 
@@ -6971,6 +6479,7 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <filesystem>
 #include <system_error>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
@@ -7785,8 +7294,13 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const cost_m
 
 namespace detail {
 
+// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a little.
+inline double overlapped(double transfer, double arithmetic) {
+  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
+}
+
 // Elements an access touches over `space`, at most what its tensor holds.
-inline double touched(const access& read, const shape& space) {
+inline double touched(const index_map& read, const shape& space) {
   double elements = 1;
   for (int k = 0; k < space.rank; ++k) {
     if (read.strides[k] == 0) continue;
@@ -7795,7 +7309,7 @@ inline double touched(const access& read, const shape& space) {
   return elements;
 }
 
-inline bool has_unit_stride(const access& read, const shape& space) {
+inline bool has_unit_stride(const index_map& read, const shape& space) {
   bool any = false;
   for (int k = 0; k < space.rank; ++k) {
     if (std::abs(read.strides[k]) == 1) return true;
@@ -7805,7 +7319,7 @@ inline bool has_unit_stride(const access& read, const shape& space) {
 }
 
 // Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
-inline bool is_coalesced(const access& read, const shape& space) {
+inline bool is_coalesced(const index_map& read, const shape& space) {
   return space.rank == 0 || std::abs(read.strides[space.rank - 1]) <= 1;
 }
 
@@ -7820,7 +7334,7 @@ inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish
     kept.rank -= k_axes;
     return kept;
   }();
-  for (const access& read : finish.accesses) {
+  for (const index_map& read : finish.accesses) {
     if (read.source < 0) continue;
     const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
     const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
@@ -7832,7 +7346,7 @@ inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish
 inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& product, const cost_model& model) {
   double bytes = bytes_of(g, g.find(g.node(id).owner));
   int at = product.batch_axes;
-  for (const access* read : {&product.a, &product.b}) {
+  for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
     bytes += elements * size_of(g[source].type) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
@@ -7844,7 +7358,7 @@ inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& 
   const double waste = std::max(1.0, 16 / m) * std::max(1.0, 16 / n);
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, model, bytes);
   const double flops = 2 * static_cast<double>(product.space.elements()) * waste;
-  return std::max(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
+  return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
 }
 
 inline double convolve_cost(const engine& g, enode_id id, const convolve_attribute& c, const cost_model& model) {
@@ -7856,7 +7370,7 @@ inline double convolve_cost(const engine& g, enode_id id, const convolve_attribu
   double bytes = bytes_of(g, self) + bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
   const double extra = epilogue_cost(g, id, c.finish, own, 0, model, bytes);
   const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-  return std::max(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
+  return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
 }
 
 }  // namespace detail
@@ -7864,7 +7378,7 @@ inline double convolve_cost(const engine& g, enode_id id, const convolve_attribu
 MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
                                     std::int64_t result_bytes, const cost_model& model) {
   double bytes = static_cast<double>(result_bytes);
-  for (const access& read : region.accesses) {
+  for (const index_map& read : region.accesses) {
     if (read.source < 0) continue;
     const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
     const bool coalesced = detail::is_coalesced(read, region.space);
@@ -7882,7 +7396,8 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   }
   const double occupancy = std::min(1.0, parallel / model.full_occupancy);
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = std::max(bytes / model.bandwidth, elements * program_cost(region.program, model) / model.scalar_flops);
+  const double busy = detail::overlapped(bytes / model.bandwidth,
+                                         elements * program_cost(region.program, model) / model.scalar_flops);
   return busy / std::max(occupancy, 1.0 / 64) + model.launch;
 }
 
@@ -7920,6 +7435,372 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Internal: what the handles of buffer.hpp point to.
+// Internal: everything one VkDevice owns, and what buffers, pipelines and recordings ask of it.
+// Internal: finding the Vulkan loader, one instance of it with optional validation, and the facts of its devices.
+// Internal: the Vulkan C interface, what its 1.3.239 headers lack, and the tables of functions found at run time.
+
+#ifndef VK_NO_PROTOTYPES
+#define VK_NO_PROTOTYPES
+#endif
+#include <vulkan/vulkan_core.h>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
+
+// VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16 are younger than the oldest headers supported. The structures
+// are declared under names of our own, so that newer headers cannot clash with them; layout as in the registry.
+inline constexpr auto cooperative_matrix_features_type = static_cast<VkStructureType>(1000506000);
+inline constexpr auto cooperative_matrix_shape_type = static_cast<VkStructureType>(1000506001);
+inline constexpr auto bfloat16_features_type = static_cast<VkStructureType>(1000141000);
+
+struct cooperative_matrix_features {
+  VkStructureType sType;
+  void* pNext;
+  VkBool32 cooperativeMatrix;
+  VkBool32 cooperativeMatrixRobustBufferAccess;
+};
+
+struct cooperative_matrix_properties {
+  VkStructureType sType;
+  void* pNext;
+  std::uint32_t MSize, NSize, KSize;
+  std::uint32_t AType, BType, CType, ResultType;  // VkComponentTypeKHR
+  VkBool32 saturatingAccumulation;
+  std::uint32_t scope;  // VkScopeKHR
+};
+
+struct bfloat16_features {
+  VkStructureType sType;
+  void* pNext;
+  VkBool32 shaderBFloat16Type;
+  VkBool32 shaderBFloat16DotProduct;
+  VkBool32 shaderBFloat16CooperativeMatrix;
+};
+
+using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice, std::uint32_t*,
+                                                               cooperative_matrix_properties*);
+
+#define MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(X)                                                                    \
+  X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2)   \
+  X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)   \
+  X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+
+#define MEGANEURA_VULKAN_DEVICE_FUNCTIONS(X)                                                                      \
+  X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(CreateSemaphore) X(DestroySemaphore)      \
+  X(WaitSemaphores) X(GetSemaphoreCounterValue) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)   \
+  X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(CreateBufferView) X(DestroyBufferView)       \
+  X(CreateShaderModule) X(DestroyShaderModule) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout)         \
+  X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines) X(DestroyPipeline)                   \
+  X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData) X(CreateDescriptorPool)                  \
+  X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets) X(CreateCommandPool)                 \
+  X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)                       \
+  X(CmdPipelineBarrier) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdDispatch) X(CmdCopyBuffer)               \
+  X(CmdFillBuffer) X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp)               \
+  X(GetQueryPoolResults)
+
+#define MEGANEURA_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;
+struct instance_functions {
+  MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
+  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;    // only under validation
+  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;  // only under validation
+  get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;  // only where the driver knows it
+};
+
+struct device_functions {
+  MEGANEURA_VULKAN_DEVICE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
+};
+#undef MEGANEURA_VULKAN_MEMBER
+
+/// Calls visit(member, "vkName") for each required function.
+template <class Visitor>
+void visit_functions(instance_functions& table, Visitor visit) {
+#define MEGANEURA_VULKAN_VISIT(name) visit(table.name, "vk" #name);
+  MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_VISIT)
+}
+
+template <class Visitor>
+void visit_functions(device_functions& table, Visitor visit) {
+  MEGANEURA_VULKAN_DEVICE_FUNCTIONS(MEGANEURA_VULKAN_VISIT)
+#undef MEGANEURA_VULKAN_VISIT
+}
+
+#undef MEGANEURA_VULKAN_INSTANCE_FUNCTIONS
+#undef MEGANEURA_VULKAN_DEVICE_FUNCTIONS
+
+[[nodiscard]] constexpr const char* result_name(VkResult result) {
+  switch (result) {
+    case VK_SUCCESS: return "VK_SUCCESS";
+    case VK_NOT_READY: return "VK_NOT_READY";
+    case VK_TIMEOUT: return "VK_TIMEOUT";
+    case VK_INCOMPLETE: return "VK_INCOMPLETE";
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
+    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
+    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
+    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
+    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
+    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
+    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
+    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
+    case VK_ERROR_FRAGMENTED_POOL: return "VK_ERROR_FRAGMENTED_POOL";
+    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
+    case VK_ERROR_FRAGMENTATION: return "VK_ERROR_FRAGMENTATION";
+    case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
+    case VK_ERROR_UNKNOWN: return "VK_ERROR_UNKNOWN";
+    default: return "a Vulkan result without a name here";
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
+
+#include <atomic>
+#include <mutex>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
+
+/// Throws what `result` means as a sentence; success and the other non-negative results are the caller's business.
+[[noreturn]] void throw_result(VkResult result, const char* call);
+
+inline void require(VkResult result, const char* call) {
+  if (result < VK_SUCCESS) throw_result(result, call);
+}
+
+/// True when the variable is set, not empty and not "0".
+[[nodiscard]] bool environment_switch(const char* name);
+
+/// Opens the loader library and returns its one exported function that everything else comes from.
+/// environment: MEGANEURA_VULKAN_LIBRARY names another library or path. errors: no_device.
+[[nodiscard]] PFN_vkGetInstanceProcAddr open_loader();
+
+/// Keeps NVIDIA's driver libraries in the process once they are loaded. The loader closes a driver with its instance,
+/// and each reload takes static thread-local storage that is never given back: with driver 580.159 the 31st instance of
+/// a process failed with VK_ERROR_INCOMPATIBLE_DRIVER ("cannot allocate memory in static TLS block"). All of them are
+/// kept: keeping only some ended in a double free. Delete this when a hundred devices opened in turn work without it.
+void keep_driver_loaded();
+
+/// One VkInstance. Every device owns its own, so that validation messages are counted where they belong.
+class instance {
+ public:
+  instance(bool validation, log_sink log);
+  ~instance();
+  instance(const instance&) = delete;
+  instance& operator=(const instance&) = delete;
+
+  [[nodiscard]] std::vector<VkPhysicalDevice> physical_devices() const;
+  [[nodiscard]] std::uint64_t messages() const { return messages_; }
+  [[nodiscard]] const log_sink& log() const { return log_; }
+
+  instance_functions call;
+
+ private:
+  void create(PFN_vkGetInstanceProcAddr get, bool validation);
+  void load_functions(PFN_vkGetInstanceProcAddr get, bool validation);
+  void add_messenger();
+  static VKAPI_ATTR VkBool32 VKAPI_CALL receive(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                VkDebugUtilsMessageTypeFlagsEXT types,
+                                                const VkDebugUtilsMessengerCallbackDataEXT* data, void* user);
+
+  log_sink log_;
+  std::mutex log_mutex_;
+  std::atomic<std::uint64_t> messages_{0};
+  VkInstance handle_ = VK_NULL_HANDLE;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+};
+
+/// The features this library looks at, chained for a query or for device creation. Not copyable: it points to itself.
+struct feature_chain {
+  VkPhysicalDeviceFeatures2 base{};
+  VkPhysicalDeviceVulkan11Features v11{};
+  VkPhysicalDeviceVulkan12Features v12{};
+  VkPhysicalDeviceVulkan13Features v13{};
+  VkPhysicalDevicePipelineRobustnessFeaturesEXT robustness{};
+  VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float{};
+  cooperative_matrix_features cooperative_matrix{};
+  bfloat16_features bfloat16{};
+
+  feature_chain() = default;
+  feature_chain(const feature_chain&) = delete;
+  feature_chain& operator=(const feature_chain&) = delete;
+  void link(std::uint32_t api_version, const std::vector<std::string>& extensions);
+};
+
+[[nodiscard]] bool contains(const std::vector<std::string>& list, const char* name);
+[[nodiscard]] std::vector<std::string> device_extensions(const instance& owner, VkPhysicalDevice physical);
+
+/// A queue family for compute: one without graphics where there is one; -1 if none.
+[[nodiscard]] int find_compute_family(const instance& owner, VkPhysicalDevice physical);
+
+[[nodiscard]] device_facts query_facts(const instance& owner, VkPhysicalDevice physical, std::uint32_t index);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
+
+#include <deque>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+enum class pipeline_cache_origin : std::uint8_t;
+}
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
+
+/// What memory is wanted for; decides the memory type.
+enum class memory_use : std::uint8_t { device_local, mapped, staging, read_back };
+
+/// A VkBuffer alone in its VkDeviceMemory.
+struct raw_buffer {
+  VkBuffer handle = VK_NULL_HANDLE;
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  std::uint64_t bytes = 0;
+  std::byte* mapped = nullptr;  // null unless the memory is host-visible and was asked to be
+};
+
+/// A command buffer of the transfer pool and the timeline value after which it is free again.
+struct transfer_commands {
+  VkCommandBuffer handle = VK_NULL_HANDLE;
+  std::uint64_t value = 0;
+};
+
+/// A written or read byte range of a buffer inside the batch that is being filled.
+struct touched_range {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  std::uint64_t begin = 0, end = 0;
+};
+
+/// Memory that read-backs land in; kept and used again, so that a steady loop allocates nothing.
+struct read_back_slot {
+  raw_buffer buffer;
+  std::uint64_t value = 0;  // the copy into it is done when the timeline reaches this
+};
+
+/// Members are grouped as they are used. `mutex_` guards the queue, the timeline counter and all transfer state.
+class device_state {
+ public:
+  device_state() = default;
+  ~device_state();
+  device_state(const device_state&) = delete;
+  device_state& operator=(const device_state&) = delete;
+
+  void open(std::shared_ptr<instance> owning_instance, VkPhysicalDevice chosen, device_facts found,
+            std::uint64_t staging_bytes);
+
+  /// Turns a failed result into an exception and remembers a lost device.
+  void check(VkResult result, const char* what);
+  /// Throws device_lost once the device is lost: every public entry starts here.
+  void require_alive() const;
+
+  [[nodiscard]] raw_buffer create_buffer(std::uint64_t bytes, VkBufferUsageFlags usage, memory_use use);
+  void destroy_buffer(raw_buffer& buffer);
+
+  /// Submits what is pending and then `commands` (may be null); returns the timeline value that ends it.
+  std::uint64_t submit(VkCommandBuffer commands);
+  void wait(std::uint64_t value);
+  void wait_quietly(std::uint64_t value) noexcept;  // for destructors: no exception, and no hang on a lost device
+  [[nodiscard]] std::uint64_t completed();
+  [[nodiscard]] std::uint64_t submitted();
+
+  /// Both return the timeline value after which the source or target is no longer in use.
+  std::uint64_t upload(VkBuffer target, std::uint64_t offset, std::span<const std::byte> bytes);
+  std::unique_ptr<read_back_slot> read_back(VkBuffer source, std::uint64_t offset, std::uint64_t size);
+  void give_back(std::unique_ptr<read_back_slot> slot) noexcept;
+
+  std::shared_ptr<instance> owner;
+  device_facts facts;
+  device_functions call;
+  VkPhysicalDevice physical = VK_NULL_HANDLE;
+  VkDevice handle = VK_NULL_HANDLE;
+  std::uint32_t queue_family = 0;
+  std::uint32_t threads = 0;
+  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
+  pipeline_cache_origin cache_origin{};
+  std::filesystem::path cache_file;               // empty when the disk cache is off
+  std::atomic<bool> cache_is_newer{false};        // pipelines were made since the file was read or written
+  void (*before_close)(device_state&) = nullptr;  // saves the cache: pipelines are a layer above this one
+  std::atomic<bool> lost{false};
+  std::atomic<std::uint64_t> allocations{0}, pipelines{0}, recordings{0}, submissions{0};
+
+ private:
+  void create_device(const std::vector<std::string>& extensions);
+  void create_transfer_objects(std::uint64_t staging_bytes);
+  [[nodiscard]] std::uint32_t choose_memory_type(std::uint32_t allowed, memory_use use) const;
+  void allocate_memory(raw_buffer& buffer, memory_use use);
+  void check_room(std::uint64_t bytes, std::uint32_t heap) const;
+  // The following expect `mutex_` to be held.
+  std::uint64_t submit_locked(VkCommandBuffer commands);
+  [[nodiscard]] std::uint64_t pending_value() const { return submitted_ + 1; }
+  void open_batch();
+  void close_batch();
+  void copy_in_batch(VkBuffer source, VkBuffer target, const VkBufferCopy& region);
+  [[nodiscard]] std::uint64_t reserve_staging(std::uint64_t bytes);
+  [[nodiscard]] std::unique_ptr<read_back_slot> take_slot(std::uint64_t bytes);
+
+  std::mutex mutex_;
+  VkPhysicalDeviceMemoryProperties memory_{};
+  VkQueue queue_ = VK_NULL_HANDLE;
+  VkSemaphore timeline_ = VK_NULL_HANDLE;
+  std::uint64_t submitted_ = 0;  // the last timeline value handed to the queue
+
+  VkCommandPool transfer_pool_ = VK_NULL_HANDLE;
+  std::deque<transfer_commands> retired_;  // oldest first
+  VkCommandBuffer batch_ = VK_NULL_HANDLE;
+  bool batch_is_closed_ = false;
+  bool batch_reaches_host_ = false;
+  std::vector<touched_range> batch_writes_;
+
+  struct staging_mark {
+    std::uint64_t end;    // ring position up to which ...
+    std::uint64_t value;  // ... the ring is free after this timeline value
+  };
+  raw_buffer staging_;
+  // Positions only grow and are taken modulo the ring's size: next free byte, oldest byte in use, end of the last mark.
+  std::uint64_t staging_head_ = 0, staging_tail_ = 0, staging_marked_ = 0;
+  std::deque<staging_mark> staging_marks_;
+  std::vector<std::unique_ptr<read_back_slot>> free_slots_;
+};
+
+/// One narrow barrier: compute and transfer work on both sides, nothing else is waited for.
+inline void add_barrier(const device_functions& call, VkCommandBuffer commands, bool to_host = false) {
+  VkMemoryBarrier barrier{};
+  barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  constexpr VkPipelineStageFlags device = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+  barrier.dstAccessMask = to_host ? VK_ACCESS_HOST_READ_BIT
+                                  : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                                        VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  const VkPipelineStageFlags after = to_host ? VkPipelineStageFlags{VK_PIPELINE_STAGE_HOST_BIT} : device;
+  call.CmdPipelineBarrier(commands, device, after, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
+
+struct buffer_state {
+  explicit buffer_state(std::shared_ptr<device_state> owner) : device(std::move(owner)) {}
+  ~buffer_state();
+  buffer_state(const buffer_state&) = delete;
+  buffer_state& operator=(const buffer_state&) = delete;
+
+  std::shared_ptr<device_state> device;
+  raw_buffer memory;
+  std::atomic<std::uint64_t> last_use{0};  // timeline value of the last copy; recordings hold the buffer instead
+};
+
+struct ticket_state {
+  explicit ticket_state(std::shared_ptr<device_state> owner) : device(std::move(owner)) {}
+  ~ticket_state();
+  ticket_state(const ticket_state&) = delete;
+  ticket_state& operator=(const ticket_state&) = delete;
+
+  std::shared_ptr<device_state> device;
+  std::unique_ptr<read_back_slot> slot;
+  std::uint64_t bytes = 0;
+};
+
+/// The range with its size filled in. errors: invalid_argument when it leaves the buffer or is empty.
+[[nodiscard]] buffer_range resolve(const buffer_range& range, const char* what);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
+
 // Choosing one of the devices that were found.
 
 #include <cctype>
@@ -8001,1571 +7882,129 @@ MEGANEURA_INLINE std::size_t choose_device(const std::vector<device_facts>& foun
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
-// The loader, the instance with its validation messages, and the questions put to a physical device.
-
-#include <dlfcn.h>
-#if defined(__linux__)
-#include <link.h>
-#endif
-
-#include <thread>
+// Internal: the Vulkan objects of a pipeline, how they are made, and the pipeline cache on disk.
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
 
-MEGANEURA_INLINE void throw_result(VkResult result, const char* call) {
-  const char* name = result_name(result);
-  switch (result) {
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-      fail(error_category::out_of_memory, "{} ran out of host memory ({}); free memory and try again", call, name);
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-      fail(error_category::out_of_memory, "{} ran out of device memory ({}); use a smaller batch or model", call, name);
-    case VK_ERROR_DEVICE_LOST:
-      fail(error_category::device_lost, "{} reports that the device is lost ({}); open the device anew", call, name);
-    case VK_ERROR_INITIALIZATION_FAILED:
-    case VK_ERROR_INCOMPATIBLE_DRIVER:
-      fail(error_category::no_device, "{} found no working driver ({}); check the installed Vulkan drivers", call,
-           name);
-    case VK_ERROR_LAYER_NOT_PRESENT:
-    case VK_ERROR_EXTENSION_NOT_PRESENT:
-    case VK_ERROR_FEATURE_NOT_PRESENT:
-      fail(error_category::unsupported, "{} was refused ({}); the driver lacks what was asked for", call, name);
-    default:
-      fail(error_category::internal, "{} failed with {} ({})", call, name, static_cast<int>(result));
-  }
-}
+struct pipeline_state {
+  explicit pipeline_state(std::shared_ptr<device_state> owner) : device(std::move(owner)) {}
+  ~pipeline_state();
+  pipeline_state(const pipeline_state&) = delete;
+  pipeline_state& operator=(const pipeline_state&) = delete;
 
-MEGANEURA_INLINE bool environment_switch(const char* name) {
-  const char* text = std::getenv(name);
-  return text != nullptr && *text != '\0' && std::string_view(text) != "0";
-}
-
-MEGANEURA_INLINE PFN_vkGetInstanceProcAddr open_loader() {
-  const char* wish = std::getenv("MEGANEURA_VULKAN_LIBRARY");
-#if defined(__APPLE__)
-  std::vector<const char*> names{"libvulkan.1.dylib", "libMoltenVK.dylib"};
-#else
-  std::vector<const char*> names{"libvulkan.so.1", "libvulkan.so"};
-#endif
-  if (wish != nullptr && *wish != '\0') names = {wish};
-  for (const char* name : names) {
-    // Never closed, by RTLD_NODELETE: drivers leave threads and thread-local destructors behind that outlive a dlclose.
-    void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library == nullptr) continue;
-    void* symbol = dlsym(library, "vkGetInstanceProcAddr");
-    dlclose(library);
-    if (symbol != nullptr) return reinterpret_cast<PFN_vkGetInstanceProcAddr>(symbol);
-  }
-  fail(error_category::no_device,
-       "the Vulkan loader {} could not be opened; install it (Debian: libvulkan1, and a driver such as "
-       "mesa-vulkan-drivers), or name it in MEGANEURA_VULKAN_LIBRARY",
-       names.front());
-}
-
-MEGANEURA_INLINE void keep_driver_loaded() {
-#if defined(__linux__)
-  std::vector<std::string> names;
-  const auto collect = [](dl_phdr_info* item, std::size_t, void* list) {
-    if (item->dlpi_name != nullptr) static_cast<std::vector<std::string>*>(list)->emplace_back(item->dlpi_name);
-    return 0;
-  };
-  dl_iterate_phdr(collect, &names);
-  for (const std::string& name : names) {
-    if (name.find("nvidia") == std::string::npos) continue;
-    if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(library);
-  }
-#endif
-}
-
-inline bool has_layer(PFN_vkGetInstanceProcAddr get, const char* name) {
-  const auto list = reinterpret_cast<PFN_vkEnumerateInstanceLayerProperties>(
-      get(VK_NULL_HANDLE, "vkEnumerateInstanceLayerProperties"));
-  std::uint32_t count = 0;
-  if (list == nullptr || list(&count, nullptr) != VK_SUCCESS) return false;
-  std::vector<VkLayerProperties> layers(count);
-  if (list(&count, layers.data()) < VK_SUCCESS) return false;
-  return std::any_of(layers.begin(), layers.end(),
-                     [name](const VkLayerProperties& layer) { return std::strcmp(layer.layerName, name) == 0; });
-}
-
-inline bool has_instance_extension(PFN_vkGetInstanceProcAddr get, const char* layer, const char* name) {
-  const auto list = reinterpret_cast<PFN_vkEnumerateInstanceExtensionProperties>(
-      get(VK_NULL_HANDLE, "vkEnumerateInstanceExtensionProperties"));
-  std::uint32_t count = 0;
-  if (list == nullptr || list(layer, &count, nullptr) != VK_SUCCESS) return false;
-  std::vector<VkExtensionProperties> found(count);
-  if (list(layer, &count, found.data()) < VK_SUCCESS) return false;
-  return std::any_of(found.begin(), found.end(),
-                     [name](const VkExtensionProperties& item) { return std::strcmp(item.extensionName, name) == 0; });
-}
-
-/// The highest version both sides know, 1.3 at most. A 1.0 loader has no vkEnumerateInstanceVersion.
-inline std::uint32_t instance_version(PFN_vkGetInstanceProcAddr get) {
-  const auto ask = reinterpret_cast<PFN_vkEnumerateInstanceVersion>(get(VK_NULL_HANDLE, "vkEnumerateInstanceVersion"));
-  std::uint32_t version = VK_API_VERSION_1_0;
-  if (ask != nullptr) ask(&version);
-  if (version < VK_API_VERSION_1_1) {
-    fail(error_category::unsupported, "the Vulkan loader is of version 1.0 and 1.1 is needed; install a newer one");
-  }
-  return std::min<std::uint32_t>(version, VK_API_VERSION_1_3);
-}
-
-inline constexpr const char* validation_layer = "VK_LAYER_KHRONOS_validation";
-
-MEGANEURA_INLINE instance::instance(bool validation, log_sink log) : log_(std::move(log)) {
-  const PFN_vkGetInstanceProcAddr get = open_loader();
-  if (validation && !has_layer(get, validation_layer)) {
-    fail(error_category::unsupported,
-         "validation was asked for and {} is not installed; install it (Debian: vulkan-validationlayers) or unset "
-         "MEGANEURA_VALIDATION",
-         validation_layer);
-  }
-  create(get, validation);
-  try {
-    load_functions(get, validation);
-    if (validation) add_messenger();
-    keep_driver_loaded();
-  } catch (...) {
-    if (call.DestroyInstance != nullptr) call.DestroyInstance(handle_, nullptr);
-    throw;
-  }
-}
-
-MEGANEURA_INLINE void instance::create(PFN_vkGetInstanceProcAddr get, bool validation) {
-  VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "meganeura", 0, "meganeura", 0, 0};
-  application.apiVersion = instance_version(get);
-  VkInstanceCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
-  info.pApplicationInfo = &application;
-  std::vector<const char*> extensions;
-  constexpr const char* portability = "VK_KHR_portability_enumeration";
-  if (has_instance_extension(get, nullptr, portability)) {  // MoltenVK hides its device otherwise
-    extensions.push_back(portability);
-    info.flags = 0x1;  // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
-  }
-  constexpr VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
-  const VkValidationFeaturesEXT features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, nullptr, 1, enabled, 0, nullptr};
-  if (validation) {
-    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-    extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
-    info.ppEnabledLayerNames = &validation_layer;
-    info.enabledLayerCount = 1;
-    info.pNext = &features;
-  }
-  info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
-  info.ppEnabledExtensionNames = extensions.data();
-  const auto make = reinterpret_cast<PFN_vkCreateInstance>(get(VK_NULL_HANDLE, "vkCreateInstance"));
-  if (make == nullptr) fail(error_category::no_device, "the Vulkan loader has no vkCreateInstance; reinstall it");
-  require(make(&info, nullptr, &handle_), "vkCreateInstance");
-}
-
-MEGANEURA_INLINE instance::~instance() {
-  if (messenger_ != VK_NULL_HANDLE) call.DestroyDebugUtilsMessenger(handle_, messenger_, nullptr);
-  if (call.DestroyInstance != nullptr) call.DestroyInstance(handle_, nullptr);
-}
-
-MEGANEURA_INLINE void instance::load_functions(PFN_vkGetInstanceProcAddr get, bool validation) {
-  const auto load = [this, get](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(get(handle_, name));
-  };
-  visit_functions(call, [&load](auto& function, const char* name) {
-    load(function, name);
-    if (function == nullptr) {
-      fail(error_category::unsupported, "the Vulkan loader lacks {}; install a loader of version 1.1 or later", name);
-    }
-  });
-  load(call.GetCooperativeMatrixProperties, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-  if (!validation) return;
-  load(call.CreateDebugUtilsMessenger, "vkCreateDebugUtilsMessengerEXT");
-  load(call.DestroyDebugUtilsMessenger, "vkDestroyDebugUtilsMessengerEXT");
-}
-
-MEGANEURA_INLINE void instance::add_messenger() {
-  VkDebugUtilsMessengerCreateInfoEXT info{};
-  info.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
-  info.messageSeverity =
-      VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
-  // Not the "general" type: the loader reports drivers without hardware there, which is nobody's mistake.
-  info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
-  info.pfnUserCallback = &instance::receive;
-  info.pUserData = this;
-  require(call.CreateDebugUtilsMessenger(handle_, &info, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT");
-}
-
-MEGANEURA_INLINE VKAPI_ATTR VkBool32 VKAPI_CALL instance::receive(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
-                                                                  VkDebugUtilsMessageTypeFlagsEXT,
-                                                                  const VkDebugUtilsMessengerCallbackDataEXT* data,
-                                                                  void* user) {
-  instance& self = *static_cast<instance*>(user);
-  ++self.messages_;
-  const std::lock_guard lock(self.log_mutex_);
-  const bool is_error = severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
-  if (self.log_) self.log_(is_error ? log_level::error : log_level::warning, data->pMessage);
-  return VK_FALSE;
-}
-
-MEGANEURA_INLINE std::vector<VkPhysicalDevice> instance::physical_devices() const {
-  std::uint32_t count = 0;
-  const VkResult result = call.EnumeratePhysicalDevices(handle_, &count, nullptr);
-  if (result == VK_ERROR_INITIALIZATION_FAILED) return {};  // what some loaders say when no driver has a device
-  require(result, "vkEnumeratePhysicalDevices");
-  std::vector<VkPhysicalDevice> devices(count);
-  require(call.EnumeratePhysicalDevices(handle_, &count, devices.data()), "vkEnumeratePhysicalDevices");
-  devices.resize(count);
-  return devices;
-}
-
-/// Appends structures to a pNext chain.
-struct chain_builder {
-  void** tail;
-  template <class Structure>
-  void add(Structure& structure, VkStructureType type) {
-    structure.sType = type;
-    structure.pNext = nullptr;
-    *tail = &structure;
-    tail = &structure.pNext;
-  }
+  std::shared_ptr<device_state> device;
+  std::string name;
+  std::vector<spirv::binding_kind> bindings;
+  VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
+  VkPipelineLayout layout = VK_NULL_HANDLE;
+  VkPipeline handle = VK_NULL_HANDLE;
 };
 
-MEGANEURA_INLINE bool contains(const std::vector<std::string>& list, const char* name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
+/// Expects the module to have passed reason_to_refuse.
+[[nodiscard]] std::shared_ptr<pipeline_state> create_pipeline(const std::shared_ptr<device_state>& device,
+                                                              const spirv::module& kernel);
 
-MEGANEURA_INLINE void feature_chain::link(std::uint32_t api_version, const std::vector<std::string>& extensions) {
-  base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-  chain_builder chain{&base.pNext};
-  chain.add(v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
-  chain.add(v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
-  if (api_version >= VK_API_VERSION_1_3) chain.add(v13, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
-  if (contains(extensions, "VK_EXT_pipeline_robustness")) {
-    chain.add(robustness, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_ROBUSTNESS_FEATURES_EXT);
-  }
-  if (contains(extensions, "VK_EXT_shader_atomic_float")) {
-    chain.add(atomic_float, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
-  }
-  if (contains(extensions, "VK_KHR_cooperative_matrix")) {
-    chain.add(cooperative_matrix, cooperative_matrix_features_type);
-  }
-  if (contains(extensions, "VK_KHR_shader_bfloat16")) chain.add(bfloat16, bfloat16_features_type);
-}
+/// Creates them on `threads` threads (0 = all processors); the first failure is thrown after all threads ended.
+[[nodiscard]] std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
+                                                     std::span<const spirv::module> kernels);
 
-MEGANEURA_INLINE std::vector<std::string> device_extensions(const instance& owner, VkPhysicalDevice physical) {
-  std::uint32_t count = 0;
-  const auto list = owner.call.EnumerateDeviceExtensionProperties;
-  require(list(physical, nullptr, &count, nullptr), "vkEnumerateDeviceExtensionProperties");
-  std::vector<VkExtensionProperties> found(count);
-  require(list(physical, nullptr, &count, found.data()), "vkEnumerateDeviceExtensionProperties");
-  std::vector<std::string> names;
-  for (const VkExtensionProperties& extension : found) names.emplace_back(extension.extensionName);
-  return names;
-}
+/// Where the cache of this device lies below `directory` (empty: $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura).
+/// An empty path when there is no such place.
+[[nodiscard]] std::filesystem::path cache_path(const device_facts& facts, const std::string& directory);
 
-inline std::vector<VkQueueFamilyProperties> queue_families(const instance& owner, VkPhysicalDevice physical) {
-  std::uint32_t count = 0;
-  owner.call.GetPhysicalDeviceQueueFamilyProperties(physical, &count, nullptr);
-  std::vector<VkQueueFamilyProperties> families(count);
-  owner.call.GetPhysicalDeviceQueueFamilyProperties(physical, &count, families.data());
-  return families;
-}
+/// The driver's bytes out of a cache file, or nothing when file, checksum or device do not match.
+[[nodiscard]] std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts);
+[[nodiscard]] std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts);
 
-MEGANEURA_INLINE int find_compute_family(const instance& owner, VkPhysicalDevice physical) {
-  int any = -1;
-  const std::vector<VkQueueFamilyProperties> families = queue_families(owner, physical);
-  for (std::size_t i = 0; i < families.size(); ++i) {
-    const VkQueueFlags flags = families[i].queueFlags;
-    if ((flags & VK_QUEUE_COMPUTE_BIT) == 0) continue;
-    if ((flags & VK_QUEUE_GRAPHICS_BIT) == 0) return static_cast<int>(i);
-    if (any < 0) any = static_cast<int>(i);
-  }
-  return any;
-}
+/// Creates device.pipeline_cache, from the file at device.cache_file if that can be believed.
+void open_pipeline_cache(device_state& device);
 
-inline void read_limits(device_facts& facts, const VkPhysicalDeviceLimits& limits) {
-  facts.max_shared_bytes = limits.maxComputeSharedMemorySize;
-  facts.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
-  std::copy_n(limits.maxComputeWorkGroupSize, 3, facts.max_workgroup_size.begin());
-  std::copy_n(limits.maxComputeWorkGroupCount, 3, facts.max_workgroup_count.begin());
-  facts.max_storage_buffers = std::min(limits.maxPerStageDescriptorStorageBuffers, limits.maxPerStageResources);
-  facts.max_texel_buffers = std::min(limits.maxPerStageDescriptorSampledImages, limits.maxPerStageResources);
-  facts.max_storage_range = limits.maxStorageBufferRange;
-  facts.max_texel_elements = limits.maxTexelBufferElements;
-  facts.storage_alignment = std::max<std::uint64_t>(limits.minStorageBufferOffsetAlignment, 4);
-  facts.texel_alignment = std::max<std::uint64_t>(limits.minTexelBufferOffsetAlignment, 16);
-  facts.timestamp_period = static_cast<double>(limits.timestampPeriod);
-}
-
-inline void read_identity(device_facts& facts, const VkPhysicalDeviceProperties& properties) {
-  facts.name = properties.deviceName;
-  facts.type = static_cast<device_type>(properties.deviceType);
-  facts.vendor_id = properties.vendorID;
-  facts.device_id = properties.deviceID;
-  facts.driver_version = properties.driverVersion;
-  facts.api_version = properties.apiVersion;
-  std::copy_n(properties.pipelineCacheUUID, VK_UUID_SIZE, facts.pipeline_cache_uuid.begin());
-  read_limits(facts, properties.limits);
-}
-
-inline std::uint32_t guess_compute_units(device_type type) {
-  if (type == device_type::cpu) return std::max(1U, std::thread::hardware_concurrency());
-  return type == device_type::discrete_gpu ? 32 : 8;  // the order of magnitude of a middling card of its class
-}
-
-inline void query_properties(device_facts& facts, const instance& owner, VkPhysicalDevice physical,
-                             const std::vector<std::string>& extensions) {
-  VkPhysicalDeviceProperties2 base{};
-  VkPhysicalDeviceVulkan11Properties v11{};
-  VkPhysicalDeviceVulkan12Properties v12{};
-  VkPhysicalDeviceVulkan13Properties v13{};
-  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{};
-  VkPhysicalDeviceShaderCorePropertiesAMD amd{};
-  base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-  chain_builder chain{&base.pNext};
-  chain.add(v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
-  chain.add(v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
-  if (facts.api_version >= VK_API_VERSION_1_3) chain.add(v13, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
-  if (contains(extensions, "VK_NV_shader_sm_builtins")) {
-    chain.add(nvidia, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
-  }
-  if (contains(extensions, "VK_AMD_shader_core_properties")) {
-    chain.add(amd, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
-  }
-  owner.call.GetPhysicalDeviceProperties2(physical, &base);
-  facts.driver = fmt::format("{} {}", v12.driverName, v12.driverInfo);
-  facts.driver_id = static_cast<std::uint32_t>(v12.driverID);
-  std::copy_n(v11.deviceUUID, VK_UUID_SIZE, facts.device_uuid.begin());
-  std::copy_n(v11.driverUUID, VK_UUID_SIZE, facts.driver_uuid.begin());
-  facts.subgroup_size = v11.subgroupSize;
-  facts.min_subgroup_size = v13.minSubgroupSize != 0 ? v13.minSubgroupSize : v11.subgroupSize;
-  facts.max_subgroup_size = v13.maxSubgroupSize != 0 ? v13.maxSubgroupSize : v11.subgroupSize;
-  facts.has_subgroup_size_control = (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
-  facts.has_subgroup_arithmetic = (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
-                                  (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
-  facts.max_buffer_bytes = v11.maxMemoryAllocationSize;
-  if (v13.maxBufferSize != 0)
-    facts.max_buffer_bytes = std::min<std::uint64_t>(facts.max_buffer_bytes, v13.maxBufferSize);
-  const std::uint32_t amd_units =
-      amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
-  facts.compute_units = nvidia.shaderSMCount != 0 ? nvidia.shaderSMCount
-                        : amd_units != 0          ? amd_units
-                                                  : guess_compute_units(facts.type);
-}
-
-inline void query_features(device_facts& facts, const instance& owner, VkPhysicalDevice physical,
-                           const std::vector<std::string>& extensions) {
-  feature_chain features;
-  features.link(facts.api_version, extensions);
-  owner.call.GetPhysicalDeviceFeatures2(physical, &features.base);
-  facts.has_f16 = features.v12.shaderFloat16 && features.v11.storageBuffer16BitAccess;
-  facts.has_bf16 = features.bfloat16.shaderBFloat16Type && features.bfloat16.shaderBFloat16CooperativeMatrix;
-  facts.has_int8 = features.v12.shaderInt8 && features.v12.storageBuffer8BitAccess;
-  facts.has_int64 = features.base.features.shaderInt64;
-  facts.has_float64 = features.base.features.shaderFloat64;
-  facts.has_float_atomics = features.atomic_float.shaderBufferFloat32AtomicAdd;
-  facts.has_integer_dot = features.v13.shaderIntegerDotProduct;
-  facts.has_cooperative_matrix = features.cooperative_matrix.cooperativeMatrix;
-  facts.has_memory_model = features.v12.vulkanMemoryModel;
-  facts.has_device_address = features.v12.bufferDeviceAddress;
-  facts.has_timeline_semaphore = features.v12.timelineSemaphore;
-  facts.has_pipeline_robustness = features.robustness.pipelineRobustness;
-  facts.has_memory_budget = contains(extensions, "VK_EXT_memory_budget");
-  facts.has_subgroup_size_control = facts.has_subgroup_size_control && features.v13.subgroupSizeControl;
-}
-
-inline void query_cooperative_matrix(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {
-  const get_cooperative_matrix_properties list = owner.call.GetCooperativeMatrixProperties;
-  std::uint32_t count = 0;
-  if (!facts.has_cooperative_matrix || list == nullptr || list(physical, &count, nullptr) != VK_SUCCESS) return;
-  std::vector<cooperative_matrix_properties> found(count);
-  for (cooperative_matrix_properties& item : found) item.sType = cooperative_matrix_shape_type;
-  require(list(physical, &count, found.data()), "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const cooperative_matrix_properties& item = found[i];
-    facts.cooperative_matrix_shapes.push_back({item.MSize, item.NSize, item.KSize, component_type{item.AType},
-                                               component_type{item.BType}, component_type{item.CType},
-                                               component_type{item.ResultType}, matrix_scope{item.scope},
-                                               item.saturatingAccumulation != 0});
-  }
-}
-
-inline void query_heaps(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {
-  VkPhysicalDeviceMemoryProperties2 memory{};
-  memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
-  owner.call.GetPhysicalDeviceMemoryProperties2(physical, &memory);
-  facts.unified_memory = true;
-  for (std::uint32_t i = 0; i < memory.memoryProperties.memoryHeapCount; ++i) {
-    const VkMemoryHeap& heap = memory.memoryProperties.memoryHeaps[i];
-    const bool device_local = (heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0;
-    facts.heaps.push_back({heap.size, device_local});
-    facts.unified_memory = facts.unified_memory && device_local;
-  }
-}
-
-MEGANEURA_INLINE device_facts query_facts(const instance& owner, VkPhysicalDevice physical, std::uint32_t index) {
-  device_facts facts;
-  facts.index = index;
-  VkPhysicalDeviceProperties properties{};
-  owner.call.GetPhysicalDeviceProperties(physical, &properties);
-  read_identity(facts, properties);
-  if (facts.api_version < VK_API_VERSION_1_2) {
-    facts.unusable_because =
-        fmt::format("its driver offers Vulkan {}.{} and 1.2 is needed", VK_API_VERSION_MAJOR(facts.api_version),
-                    VK_API_VERSION_MINOR(facts.api_version));
-    return facts;
-  }
-  const std::vector<std::string> extensions = device_extensions(owner, physical);
-  query_properties(facts, owner, physical, extensions);
-  query_features(facts, owner, physical, extensions);
-  query_cooperative_matrix(facts, owner, physical);
-  query_heaps(facts, owner, physical);
-  facts.quirks = find_quirks(facts.vendor_id, facts.driver_id);
-  const int family = find_compute_family(owner, physical);
-  if (family < 0) {
-    facts.unusable_because = "it has no compute queue";
-  } else if (!facts.has_timeline_semaphore) {
-    facts.unusable_because = "its driver has no timeline semaphores";
-  } else {
-    facts.timestamp_bits = queue_families(owner, physical)[static_cast<std::size_t>(family)].timestampValidBits;
-  }
-  return facts;
-}
+/// Writes a temporary file and renames it, so that no reader ever sees half a cache. errors: io.
+void save_pipeline_cache(device_state& device);
+void save_pipeline_cache_quietly(device_state& device) noexcept;  // logs instead of throwing
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
-// Opening a device, its memory, its one queue with its timeline, and asynchronous copies to and from the host.
+
+// Internal: the commands of a recorder as data, and the Vulkan objects of a finished recording.
+
+#include <map>
+#include <tuple>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
 
-MEGANEURA_INLINE void device_state::check(VkResult result, const char* what) {
-  if (result == VK_ERROR_DEVICE_LOST) lost = true;
-  require(result, what);
-}
+struct dispatch_command {
+  pipeline kernel;
+  std::vector<buffer_range> bindings;
+  std::array<std::uint32_t, 3> groups{};
+  std::string label;
+};
 
-MEGANEURA_INLINE void device_state::require_alive() const {
-  if (!lost) return;
-  fail(error_category::device_lost, "device {} was lost earlier; its contents are gone, open the device anew",
-       facts.name);
-}
+struct copy_command {
+  buffer_range source, target;  // of equal size
+};
 
-MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instance, VkPhysicalDevice chosen,
-                                         device_facts found, std::uint64_t staging_bytes) {
-  owner = std::move(owning_instance);
-  physical = chosen;
-  facts = std::move(found);
-  queue_family = static_cast<std::uint32_t>(find_compute_family(*owner, physical));
-  VkPhysicalDeviceMemoryProperties2 memory{};
-  memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
-  owner->call.GetPhysicalDeviceMemoryProperties2(physical, &memory);
-  memory_ = memory.memoryProperties;
-  create_device(device_extensions(*owner, physical));
-  call.GetDeviceQueue(handle, queue_family, 0, &queue_);
-  create_transfer_objects(staging_bytes);
-}
+struct fill_command {
+  buffer_range target;
+  std::uint32_t word = 0;
+};
 
-/// Keeps of the features on offer those that kernels use. Robust buffer access stays off: kernels are in bounds.
-inline void select_features(const feature_chain& offered, feature_chain& chosen) {
-  const VkPhysicalDeviceFeatures& base = offered.base.features;
-  chosen.base.features.shaderInt64 = base.shaderInt64;
-  chosen.base.features.shaderInt16 = base.shaderInt16;
-  chosen.base.features.shaderFloat64 = base.shaderFloat64;
-  chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
-  chosen.v11.uniformAndStorageBuffer16BitAccess = offered.v11.uniformAndStorageBuffer16BitAccess;
-  chosen.v12.shaderFloat16 = offered.v12.shaderFloat16;
-  chosen.v12.shaderInt8 = offered.v12.shaderInt8;
-  chosen.v12.storageBuffer8BitAccess = offered.v12.storageBuffer8BitAccess;
-  chosen.v12.uniformAndStorageBuffer8BitAccess = offered.v12.uniformAndStorageBuffer8BitAccess;
-  chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
-  chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
-  chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
-  chosen.v12.bufferDeviceAddress = offered.v12.bufferDeviceAddress;
-  chosen.v12.scalarBlockLayout = offered.v12.scalarBlockLayout;
-  chosen.v12.shaderSubgroupExtendedTypes = offered.v12.shaderSubgroupExtendedTypes;
-  chosen.v12.subgroupBroadcastDynamicId = offered.v12.subgroupBroadcastDynamicId;
-  chosen.v13.subgroupSizeControl = offered.v13.subgroupSizeControl;
-  chosen.v13.computeFullSubgroups = offered.v13.computeFullSubgroups;
-  chosen.v13.maintenance4 = offered.v13.maintenance4;
-  chosen.v13.shaderIntegerDotProduct = offered.v13.shaderIntegerDotProduct;
-  chosen.robustness.pipelineRobustness = offered.robustness.pipelineRobustness;
-  chosen.atomic_float.shaderBufferFloat32Atomics = offered.atomic_float.shaderBufferFloat32Atomics;
-  chosen.atomic_float.shaderBufferFloat32AtomicAdd = offered.atomic_float.shaderBufferFloat32AtomicAdd;
-  chosen.cooperative_matrix.cooperativeMatrix = offered.cooperative_matrix.cooperativeMatrix;
-  chosen.bfloat16.shaderBFloat16Type = offered.bfloat16.shaderBFloat16Type;
-  chosen.bfloat16.shaderBFloat16CooperativeMatrix = offered.bfloat16.shaderBFloat16CooperativeMatrix;
-}
+struct barrier_command {};
 
-MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>& extensions) {
-  feature_chain offered;
-  feature_chain chosen;
-  offered.link(facts.api_version, extensions);
-  chosen.link(facts.api_version, extensions);
-  owner->call.GetPhysicalDeviceFeatures2(physical, &offered.base);
-  select_features(offered, chosen);
+using command = std::variant<dispatch_command, copy_command, fill_command, barrier_command>;
 
-  std::vector<const char*> names;
-  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_EXT_shader_atomic_float", "VK_KHR_cooperative_matrix",
-                           "VK_KHR_shader_bfloat16", "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
-    if (contains(extensions, name)) names.push_back(name);
-  }
-  constexpr float priority = 1.0F;
-  VkDeviceQueueCreateInfo queue{};
-  queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-  queue.queueFamilyIndex = queue_family;
-  queue.queueCount = 1;
-  queue.pQueuePriorities = &priority;
-  VkDeviceCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-  info.pNext = &chosen.base;
-  info.queueCreateInfoCount = 1;
-  info.pQueueCreateInfos = &queue;
-  info.enabledExtensionCount = static_cast<std::uint32_t>(names.size());
-  info.ppEnabledExtensionNames = names.data();
-  check(owner->call.CreateDevice(physical, &info, nullptr, &handle), "vkCreateDevice");
-  keep_driver_loaded();  // again: some of its libraries are opened only now
-  visit_functions(call, [this](auto& function, const char* name) {
-    function =
-        reinterpret_cast<std::remove_reference_t<decltype(function)>>(owner->call.GetDeviceProcAddr(handle, name));
-    if (function == nullptr) {
-      fail(error_category::unsupported, "the driver of {} lacks {}; Vulkan 1.2 is needed", facts.name, name);
-    }
-  });
-}
+/// Kept as data until `finish`, because pools have to be created with their final sizes.
+struct command_list {
+  std::shared_ptr<device_state> device;
+  recording_options options;
+  std::vector<command> commands;
+};
 
-MEGANEURA_INLINE void device_state::create_transfer_objects(std::uint64_t staging_bytes) {
-  VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, nullptr, VK_SEMAPHORE_TYPE_TIMELINE, 0};
-  const VkSemaphoreCreateInfo semaphore{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type, 0};
-  check(call.CreateSemaphore(handle, &semaphore, nullptr, &timeline_), "vkCreateSemaphore");
-  VkCommandPoolCreateInfo pool{};
-  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT | VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
-  pool.queueFamilyIndex = queue_family;
-  check(call.CreateCommandPool(handle, &pool, nullptr, &transfer_pool_), "vkCreateCommandPool");
-  // A quarter of the ring is one chunk, so that the host fills one while the device drains another.
-  constexpr std::uint64_t smallest = 4096;
-  staging_ = create_buffer(std::max(staging_bytes, smallest), VK_BUFFER_USAGE_TRANSFER_SRC_BIT, memory_use::staging);
-}
+struct recording_state {
+  explicit recording_state(std::shared_ptr<device_state> owner) : device(std::move(owner)) {}
+  ~recording_state();
+  recording_state(const recording_state&) = delete;
+  recording_state& operator=(const recording_state&) = delete;
 
-MEGANEURA_INLINE device_state::~device_state() {
-  if (handle == VK_NULL_HANDLE || call.DestroyDevice == nullptr) return;
-  if (queue_ != VK_NULL_HANDLE) {  // else opening failed before there was anything else
-    // A lost device may never become idle; destroying its objects is allowed all the same (Vulkan 5.2.3).
-    if (!lost) call.DeviceWaitIdle(handle);
-    if (before_close != nullptr) before_close(*this);
-    for (std::unique_ptr<read_back_slot>& slot : free_slots_) destroy_buffer(slot->buffer);
-    destroy_buffer(staging_);
-    call.DestroyCommandPool(handle, transfer_pool_, nullptr);
-    call.DestroySemaphore(handle, timeline_, nullptr);
-    call.DestroyPipelineCache(handle, pipeline_cache, nullptr);
-  }
-  call.DestroyDevice(handle, nullptr);
-}
+  std::shared_ptr<device_state> device;
+  std::vector<command> commands;  // holds the buffers and pipelines
+  std::vector<std::string> labels;
+  VkCommandPool pool = VK_NULL_HANDLE;
+  VkCommandBuffer handle = VK_NULL_HANDLE;
+  VkDescriptorPool descriptors = VK_NULL_HANDLE;
+  VkQueryPool queries = VK_NULL_HANDLE;
+  std::vector<VkBufferView> views;
+  std::atomic<std::uint64_t> last_use{0};
+};
 
-// --- memory ---------------------------------------------------------------------------------------------------------
+/// Turns commands into a recording_state, one object of Vulkan after the other.
+class recording_writer {
+ public:
+  explicit recording_writer(command_list& list);
+  [[nodiscard]] std::shared_ptr<recording_state> write();
 
-MEGANEURA_INLINE std::uint32_t device_state::choose_memory_type(std::uint32_t allowed, memory_use use) const {
-  constexpr VkMemoryPropertyFlags device = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-  constexpr VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-  constexpr VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-  // First wish first; the second is what Vulkan guarantees to exist (11.6).
-  std::array<VkMemoryPropertyFlags, 2> wishes{device, device};
-  if (use == memory_use::mapped) wishes = {device | host, host};
-  if (use == memory_use::staging) wishes = {host, host};
-  if (use == memory_use::read_back) wishes = {host | cached, host};
-  for (const VkMemoryPropertyFlags wish : wishes) {
-    int fewest_extras = std::numeric_limits<int>::max();
-    std::uint32_t best = 0;
-    for (std::uint32_t i = 0; i < memory_.memoryTypeCount; ++i) {
-      const VkMemoryPropertyFlags flags = memory_.memoryTypes[i].propertyFlags;
-      const bool known = (flags & ~(device | host | cached)) == 0;  // neither lazy, protected nor vendor-coherent
-      if ((allowed & (1U << i)) == 0 || (flags & wish) != wish || !known) continue;
-      const int extras = std::popcount(flags & ~wish);
-      if (extras >= fewest_extras) continue;
-      fewest_extras = extras;
-      best = i;
-    }
-    if (fewest_extras != std::numeric_limits<int>::max()) return best;
-  }
-  fail(error_category::unsupported, "device {} has no memory type for this buffer; its driver breaks Vulkan's rules",
-       facts.name);
-}
+ private:
+  void create_descriptor_pool();
+  void create_command_buffer();
+  void write(const dispatch_command& item);
+  void write(const copy_command& item);
+  void write(const fill_command& item);
+  void write(const barrier_command& item);
+  [[nodiscard]] VkDescriptorSet make_set(const dispatch_command& item);
+  [[nodiscard]] VkBufferView view_of(const buffer_range& range);
 
-MEGANEURA_INLINE void device_state::check_room(std::uint64_t bytes, std::uint32_t heap) const {
-  std::uint64_t room = memory_.memoryHeaps[heap].size;
-  if (facts.has_memory_budget) {
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{};
-    budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
-    VkPhysicalDeviceMemoryProperties2 memory{};
-    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
-    memory.pNext = &budget;
-    owner->call.GetPhysicalDeviceMemoryProperties2(physical, &memory);
-    const std::uint64_t limit = budget.heapBudget[heap];
-    const std::uint64_t used = budget.heapUsage[heap];
-    room = std::min(room, limit > used ? limit - used : 0);
-  }
-  if (bytes <= room) return;
-  fail(error_category::out_of_memory,
-       "{} bytes were asked of heap {} of {}, which has room for {} of its {}; use a "
-       "smaller batch or model",
-       bytes, heap, facts.name, room, memory_.memoryHeaps[heap].size);
-}
-
-MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_use use) {
-  VkMemoryRequirements needs{};
-  call.GetBufferMemoryRequirements(handle, buffer.handle, &needs);
-  const std::uint32_t type = choose_memory_type(needs.memoryTypeBits, use);
-  const std::uint32_t heap = memory_.memoryTypes[type].heapIndex;
-  check_room(needs.size, heap);
-  const VkMemoryAllocateInfo request{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
-  const VkResult allocated = call.AllocateMemory(handle, &request, nullptr, &buffer.memory);
-  if (allocated == VK_ERROR_OUT_OF_DEVICE_MEMORY || allocated == VK_ERROR_OUT_OF_HOST_MEMORY) {
-    fail(error_category::out_of_memory,
-         "{} bytes of heap {} ({} bytes) of {} were refused with {}; use a smaller "
-         "batch or model",
-         needs.size, heap, memory_.memoryHeaps[heap].size, facts.name, result_name(allocated));
-  }
-  check(allocated, "vkAllocateMemory");
-  ++allocations;
-}
-
-MEGANEURA_INLINE raw_buffer device_state::create_buffer(std::uint64_t bytes, VkBufferUsageFlags usage, memory_use use) {
-  if (bytes > facts.max_buffer_bytes) {
-    fail(error_category::out_of_memory, "{} bytes were asked in one buffer and {} allows {}; split the allocation",
-         bytes, facts.name, facts.max_buffer_bytes);
-  }
-  raw_buffer result;
-  result.bytes = bytes;
-  VkBufferCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
-  info.size = bytes;
-  info.usage = usage;
-  check(call.CreateBuffer(handle, &info, nullptr, &result.handle), "vkCreateBuffer");
-  try {
-    allocate_memory(result, use);
-    check(call.BindBufferMemory(handle, result.handle, result.memory, 0), "vkBindBufferMemory");
-    if (use == memory_use::device_local) return result;
-    void* address = nullptr;
-    check(call.MapMemory(handle, result.memory, 0, VK_WHOLE_SIZE, 0, &address), "vkMapMemory");
-    result.mapped = static_cast<std::byte*>(address);
-    return result;
-  } catch (...) {
-    destroy_buffer(result);
-    throw;
-  }
-}
-
-MEGANEURA_INLINE void device_state::destroy_buffer(raw_buffer& buffer) {
-  call.DestroyBuffer(handle, buffer.handle, nullptr);
-  call.FreeMemory(handle, buffer.memory, nullptr);  // unmaps as well
-  buffer = {};
-}
-
-// --- the queue ------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE std::uint64_t device_state::submit(VkCommandBuffer commands) {
-  require_alive();
-  const std::lock_guard lock(mutex_);
-  return submit_locked(commands);
-}
-
-/// One vkQueueSubmit for the pending copies and the commands; each of the two has a timeline value of its own, so that
-/// whoever waits for the copies does not wait for the commands.
-MEGANEURA_INLINE std::uint64_t device_state::submit_locked(VkCommandBuffer commands) {
-  close_batch();
-  std::array<VkCommandBuffer, 2> buffers{};
-  std::array<std::uint64_t, 2> values{};
-  std::array<VkTimelineSemaphoreSubmitInfo, 2> timelines{};
-  std::array<VkSubmitInfo, 2> infos{};
-  std::uint32_t count = 0;
-  for (const VkCommandBuffer item : {batch_, commands}) {
-    if (item == VK_NULL_HANDLE) continue;
-    buffers[count] = item;
-    values[count] = submitted_ + count + 1;
-    timelines[count].sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-    timelines[count].signalSemaphoreValueCount = 1;
-    timelines[count].pSignalSemaphoreValues = &values[count];
-    infos[count].sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
-    infos[count].pNext = &timelines[count];
-    infos[count].commandBufferCount = 1;
-    infos[count].pCommandBuffers = &buffers[count];
-    infos[count].signalSemaphoreCount = 1;
-    infos[count].pSignalSemaphores = &timeline_;
-    ++count;
-  }
-  if (count == 0) return submitted_;
-  check(call.QueueSubmit(queue_, count, infos.data(), VK_NULL_HANDLE), "vkQueueSubmit");
-  ++submissions;
-  if (batch_ != VK_NULL_HANDLE) {
-    retired_.push_back({batch_, values[0]});
-    if (staging_head_ != staging_marked_) staging_marks_.push_back({staging_head_, values[0]});
-    staging_marked_ = staging_head_;
-    batch_ = VK_NULL_HANDLE;
-    batch_is_closed_ = false;
-  }
-  submitted_ += count;
-  return submitted_;
-}
-
-MEGANEURA_INLINE void device_state::wait(std::uint64_t value) {
-  require_alive();
-  VkSemaphoreWaitInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
-  info.semaphoreCount = 1;
-  info.pSemaphores = &timeline_;
-  info.pValues = &value;
-  // In slices of a second, so that a loss noticed by another thread ends this wait too.
-  constexpr std::uint64_t slice = 1'000'000'000;
-  while (true) {
-    const VkResult result = call.WaitSemaphores(handle, &info, slice);
-    check(result, "vkWaitSemaphores");
-    if (result == VK_SUCCESS) return;
-    require_alive();
-  }
-}
-
-MEGANEURA_INLINE void device_state::wait_quietly(std::uint64_t value) noexcept {
-  if (lost || value == 0) return;
-  try {
-    {
-      // A copy of the open batch is not yet on its way: nobody else may submit anything, so do it here.
-      const std::lock_guard lock(mutex_);
-      if (value > submitted_) submit_locked(VK_NULL_HANDLE);
-    }
-    wait(value);
-  } catch (const std::exception& problem) {
-    if (owner->log()) owner->log()(log_level::error, problem.what());
-  }
-}
-
-MEGANEURA_INLINE std::uint64_t device_state::completed() {
-  require_alive();
-  std::uint64_t value = 0;
-  check(call.GetSemaphoreCounterValue(handle, timeline_, &value), "vkGetSemaphoreCounterValue");
-  // Some drivers report a loss by an absurd counter instead of a result.
-  if (value == std::numeric_limits<std::uint64_t>::max()) check(VK_ERROR_DEVICE_LOST, "vkGetSemaphoreCounterValue");
-  return value;
-}
-
-MEGANEURA_INLINE std::uint64_t device_state::submitted() {
-  const std::lock_guard lock(mutex_);
-  return submitted_;
-}
-
-// --- copies ---------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE void device_state::open_batch() {
-  if (batch_is_closed_) submit_locked(VK_NULL_HANDLE);  // an earlier submission failed: its copies go first
-  if (batch_ != VK_NULL_HANDLE) return;
-  VkCommandBuffer commands = VK_NULL_HANDLE;
-  if (!retired_.empty() && retired_.front().value <= completed()) {
-    commands = retired_.front().handle;
-    retired_.pop_front();
-  } else {
-    const VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, transfer_pool_,
-                                           VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
-    check(call.AllocateCommandBuffers(handle, &info, &commands), "vkAllocateCommandBuffers");
-  }
-  const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
-                                       VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, nullptr};
-  check(call.BeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
-  add_barrier(call, commands);  // earlier work may still read or write what is copied now
-  batch_ = commands;
-  batch_reaches_host_ = false;
-  batch_writes_.clear();
-}
-
-MEGANEURA_INLINE void device_state::close_batch() {
-  if (batch_ == VK_NULL_HANDLE || batch_is_closed_) return;
-  if (batch_reaches_host_) add_barrier(call, batch_, true);
-  check(call.EndCommandBuffer(batch_), "vkEndCommandBuffer");
-  batch_is_closed_ = true;
-}
-
-MEGANEURA_INLINE void device_state::copy_in_batch(VkBuffer source, VkBuffer target, const VkBufferCopy& region) {
-  const auto collides = [&](const touched_range& write) {
-    const bool reads =
-        write.buffer == source && write.begin < region.srcOffset + region.size && region.srcOffset < write.end;
-    const bool writes =
-        write.buffer == target && write.begin < region.dstOffset + region.size && region.dstOffset < write.end;
-    return reads || writes;
-  };
-  if (std::any_of(batch_writes_.begin(), batch_writes_.end(), collides)) {
-    add_barrier(call, batch_);
-    batch_writes_.clear();
-  }
-  call.CmdCopyBuffer(batch_, source, target, 1, &region);
-  batch_writes_.push_back({target, region.dstOffset, region.dstOffset + region.size});
-}
-
-/// A position in the ring with `bytes` (at most a quarter of it) in one piece; waits for the oldest copies when full.
-MEGANEURA_INLINE std::uint64_t device_state::reserve_staging(std::uint64_t bytes) {
-  const std::uint64_t size = staging_.bytes;
-  std::uint64_t begin = (staging_head_ + 15) / 16 * 16;
-  if (begin % size + bytes > size) begin = (begin / size + 1) * size;
-  while (begin + bytes - staging_tail_ > size) {
-    if (staging_marks_.empty()) {
-      if (batch_ == VK_NULL_HANDLE) {  // nothing in flight and nothing pending: the ring is empty
-        staging_tail_ = begin;
-        staging_marked_ = begin;
-        break;
-      }
-      submit_locked(VK_NULL_HANDLE);
-      if (staging_marks_.empty()) continue;
-    }
-    wait(staging_marks_.front().value);
-    staging_tail_ = staging_marks_.front().end;
-    staging_marks_.pop_front();
-  }
-  staging_head_ = begin + bytes;
-  return begin % size;
-}
-
-MEGANEURA_INLINE std::uint64_t device_state::upload(VkBuffer target, std::uint64_t offset,
-                                                    std::span<const std::byte> bytes) {
-  require_alive();
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t chunk_bytes = staging_.bytes / 4;
-  while (!bytes.empty()) {
-    const std::uint64_t size = std::min<std::uint64_t>(bytes.size(), chunk_bytes);
-    const std::uint64_t position = reserve_staging(size);
-    std::memcpy(staging_.mapped + position, bytes.data(), size);
-    open_batch();
-    copy_in_batch(staging_.handle, target, {position, offset, size});
-    bytes = bytes.subspan(size);
-    offset += size;
-    if (staging_head_ - staging_marked_ >= chunk_bytes) submit_locked(VK_NULL_HANDLE);
-  }
-  return batch_ != VK_NULL_HANDLE ? pending_value() : submitted_;
-}
-
-MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::uint64_t bytes) {
-  const std::uint64_t done = completed();
-  std::size_t best = free_slots_.size();
-  for (std::size_t i = 0; i < free_slots_.size(); ++i) {
-    if (free_slots_[i]->buffer.bytes < bytes || free_slots_[i]->value > done) continue;
-    if (best == free_slots_.size() || free_slots_[i]->buffer.bytes < free_slots_[best]->buffer.bytes) best = i;
-  }
-  if (best != free_slots_.size()) {
-    std::unique_ptr<read_back_slot> slot = std::move(free_slots_[best]);
-    free_slots_.erase(free_slots_.begin() + static_cast<std::ptrdiff_t>(best));
-    return slot;
-  }
-  auto slot = std::make_unique<read_back_slot>();
-  constexpr std::uint64_t smallest = 4096;
-  slot->buffer =
-      create_buffer(std::bit_ceil(std::max(bytes, smallest)), VK_BUFFER_USAGE_TRANSFER_DST_BIT, memory_use::read_back);
-  return slot;
-}
-
-MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::read_back(VkBuffer source, std::uint64_t offset,
-                                                                         std::uint64_t size) {
-  require_alive();
-  const std::lock_guard lock(mutex_);
-  std::unique_ptr<read_back_slot> slot = take_slot(size);
-  open_batch();
-  copy_in_batch(source, slot->buffer.handle, {offset, 0, size});
-  batch_reaches_host_ = true;
-  slot->value = pending_value();
-  submit_locked(VK_NULL_HANDLE);
-  return slot;
-}
-
-MEGANEURA_INLINE void device_state::give_back(std::unique_ptr<read_back_slot> slot) noexcept {
-  if (slot == nullptr) return;
-  const std::lock_guard lock(mutex_);
-  free_slots_.push_back(std::move(slot));
-}
+  command_list& list_;
+  device_state& device_;
+  std::shared_ptr<recording_state> state_;
+  std::uint32_t query_count_ = 0;
+  VkPipeline bound_ = VK_NULL_HANDLE;
+  std::map<std::tuple<VkBuffer, std::uint64_t, std::uint64_t>, VkBufferView> views_;
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
-// Buffers and read-back tickets: handles over what the device state allocates.
 
-namespace meganeura::inline MEGANEURA_ABI::vulkan {
-
-namespace detail {
-
-MEGANEURA_INLINE buffer_state::~buffer_state() {
-  device->wait_quietly(last_use);  // copies hold no reference to the buffer, so it waits for them
-  device->destroy_buffer(memory);
-}
-
-MEGANEURA_INLINE ticket_state::~ticket_state() { device->give_back(std::move(slot)); }
-
-MEGANEURA_INLINE buffer_range resolve(const buffer_range& range, const char* what) {
-  if (!range.target) fail(error_category::invalid_argument, "{} was given an empty buffer handle", what);
-  const std::uint64_t bytes = range.target.bytes();
-  buffer_range result = range;
-  if (result.size == 0 && range.offset <= bytes) result.size = bytes - range.offset;
-  if (range.offset > bytes || result.size > bytes - range.offset || result.size == 0) {
-    fail(error_category::invalid_argument, "{} asks for {} bytes at offset {} of a buffer of {} bytes; stay inside it",
-         what, range.size, range.offset, bytes);
-  }
-  return result;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE std::uint64_t buffer::bytes() const { return state_ == nullptr ? 0 : state_->memory.bytes; }
-
-MEGANEURA_INLINE std::span<std::byte> buffer::mapped() const {
-  if (state_ == nullptr || state_->memory.mapped == nullptr) return {};
-  return {state_->memory.mapped, state_->memory.bytes};
-}
-
-MEGANEURA_INLINE bool read_back_ticket::ready() const {
-  if (state_ == nullptr)
-    fail(error_category::invalid_argument, "an empty read-back ticket was asked whether it is ready");
-  return state_->device->completed() >= state_->slot->value;
-}
-
-MEGANEURA_INLINE void read_back_ticket::wait() const {
-  if (state_ == nullptr) fail(error_category::invalid_argument, "an empty read-back ticket was waited for");
-  state_->device->wait(state_->slot->value);
-}
-
-MEGANEURA_INLINE std::span<const std::byte> read_back_ticket::data() const {
-  wait();
-  return {state_->slot->buffer.mapped, state_->bytes};
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
-// Checking, creating and caching compute pipelines.
+// The front door: arguments checked here, work done by the internal states.
 
 #include <exception>
-#include <fstream>
-#include <iterator>
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan {
-
-namespace detail {
-
-inline std::string refuse_size(const device_facts& facts, const spirv::module& kernel) {
-  if (kernel.shared_bytes > facts.max_shared_bytes) {
-    return fmt::format("it needs {} bytes of shared memory and the limit is {}", kernel.shared_bytes,
-                       facts.max_shared_bytes);
-  }
-  std::uint64_t invocations = 1;
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    if (kernel.local_size[axis] == 0 || kernel.local_size[axis] > facts.max_workgroup_size[axis]) {
-      return fmt::format("its workgroup size on axis {} is {} and must be 1 to {}", axis, kernel.local_size[axis],
-                         facts.max_workgroup_size[axis]);
-    }
-    invocations *= kernel.local_size[axis];
-  }
-  if (invocations > facts.max_workgroup_invocations) {
-    return fmt::format("its workgroup has {} invocations and the limit is {}", invocations,
-                       facts.max_workgroup_invocations);
-  }
-  const auto texels = static_cast<std::size_t>(
-      std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_texel_buffer));
-  const std::size_t storages = kernel.bindings.size() - texels;
-  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers) {
-    return fmt::format("it binds {} storage and {} texel buffers and the limits are {} and {}", storages, texels,
-                       facts.max_storage_buffers, facts.max_texel_buffers);
-  }
-  return {};
-}
-
-inline std::string refuse_subgroup(const device_facts& facts, const spirv::module& kernel) {
-  const std::uint32_t size = kernel.subgroup_size;
-  if (size == 0) return {};
-  if (facts.min_subgroup_size == facts.max_subgroup_size && size == facts.subgroup_size) return {};
-  const bool power_of_two = (size & (size - 1)) == 0;
-  if (facts.has_subgroup_size_control && power_of_two && size >= facts.min_subgroup_size &&
-      size <= facts.max_subgroup_size) {
-    return {};
-  }
-  return fmt::format("it needs subgroups of {} and the device offers {} to {}{}", size, facts.min_subgroup_size,
-                     facts.max_subgroup_size, facts.has_subgroup_size_control ? "" : " without a choice");
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel) {
-  if (kernel.words.size() < 5 || kernel.words[0] != 0x07230203) return "its words are not a SPIR-V module";
-  const std::uint32_t most = facts.api_version >= VK_API_VERSION_1_3 ? 0x10600 : 0x10500;  // Vulkan appendix A
-  if (kernel.words[1] > most) {
-    return fmt::format("it is SPIR-V 1.{} and the device reads up to 1.{}", kernel.words[1] >> 8 & 0xFF,
-                       most >> 8 & 0xFF);
-  }
-  if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
-  if (kernel.needs_subgroup_arithmetic && !facts.has_subgroup_arithmetic) return "it needs subgroup arithmetic";
-  if (kernel.needs_cooperative_matrix && !(facts.has_cooperative_matrix && facts.has_memory_model)) {
-    return "it needs VK_KHR_cooperative_matrix and the Vulkan memory model";
-  }
-  if (std::string reason = detail::refuse_subgroup(facts, kernel); !reason.empty()) return reason;
-  return detail::refuse_size(facts, kernel);
-}
-
-MEGANEURA_INLINE const std::string& pipeline::name() const {
-  if (state_ == nullptr) fail(error_category::invalid_argument, "an empty pipeline handle was asked for its name");
-  return state_->name;
-}
-
-namespace detail {
-
-MEGANEURA_INLINE pipeline_state::~pipeline_state() {
-  device->call.DestroyPipeline(device->handle, handle, nullptr);
-  device->call.DestroyPipelineLayout(device->handle, layout, nullptr);
-  device->call.DestroyDescriptorSetLayout(device->handle, set_layout, nullptr);
-}
-
-inline constexpr VkDescriptorType descriptor_type(spirv::binding_kind kind) {
-  return kind == spirv::binding_kind::storage_buffer ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
-                                                     : VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
-}
-
-inline void create_layouts(pipeline_state& state) {
-  device_state& device = *state.device;
-  std::vector<VkDescriptorSetLayoutBinding> slots;
-  for (const spirv::binding_kind kind : state.bindings) {
-    slots.push_back(
-        {static_cast<std::uint32_t>(slots.size()), descriptor_type(kind), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
-  }
-  VkDescriptorSetLayoutCreateInfo set{};
-  set.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
-  set.bindingCount = static_cast<std::uint32_t>(slots.size());
-  set.pBindings = slots.data();
-  device.check(device.call.CreateDescriptorSetLayout(device.handle, &set, nullptr, &state.set_layout),
-               "vkCreateDescriptorSetLayout");
-  VkPipelineLayoutCreateInfo layout{};
-  layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
-  layout.setLayoutCount = 1;
-  layout.pSetLayouts = &state.set_layout;
-  device.check(device.call.CreatePipelineLayout(device.handle, &layout, nullptr, &state.layout),
-               "vkCreatePipelineLayout");
-}
-
-inline void compile(pipeline_state& state, const spirv::module& kernel, VkShaderModule words) {
-  device_state& device = *state.device;
-  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup{};
-  subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
-  subgroup.requiredSubgroupSize = kernel.subgroup_size;
-  std::vector<VkSpecializationMapEntry> constants;
-  for (std::uint32_t i = 0; i < kernel.specialization.size(); ++i) constants.push_back({i, i * 4, 4});
-  const VkSpecializationInfo specialization{static_cast<std::uint32_t>(constants.size()), constants.data(),
-                                            kernel.specialization.size() * 4, kernel.specialization.data()};
-  // Kernels stay in bounds by construction, so the driver need not check for them.
-  VkPipelineRobustnessCreateInfoEXT robustness{};
-  robustness.sType = VK_STRUCTURE_TYPE_PIPELINE_ROBUSTNESS_CREATE_INFO_EXT;
-  robustness.storageBuffers = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
-  robustness.uniformBuffers = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
-  robustness.vertexInputs = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
-  robustness.images = VK_PIPELINE_ROBUSTNESS_IMAGE_BEHAVIOR_DISABLED_EXT;
-  VkComputePipelineCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
-  if (device.facts.has_pipeline_robustness) info.pNext = &robustness;
-  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-  if (kernel.subgroup_size != 0 && device.facts.has_subgroup_size_control) info.stage.pNext = &subgroup;
-  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-  info.stage.module = words;
-  info.stage.pName = "main";
-  if (!constants.empty()) info.stage.pSpecializationInfo = &specialization;
-  info.layout = state.layout;
-  device.check(
-      device.call.CreateComputePipelines(device.handle, device.pipeline_cache, 1, &info, nullptr, &state.handle),
-      "vkCreateComputePipelines");
-}
-
-MEGANEURA_INLINE std::shared_ptr<pipeline_state> create_pipeline(const std::shared_ptr<device_state>& device,
-                                                                 const spirv::module& kernel) {
-  auto state = std::make_shared<pipeline_state>(device);
-  state->name = kernel.name;
-  state->bindings = kernel.bindings;
-  create_layouts(*state);
-  const VkShaderModuleCreateInfo info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
-                                      kernel.words.size() * sizeof(std::uint32_t), kernel.words.data()};
-  VkShaderModule words = VK_NULL_HANDLE;
-  device->check(device->call.CreateShaderModule(device->handle, &info, nullptr, &words), "vkCreateShaderModule");
-  try {
-    compile(*state, kernel, words);
-  } catch (...) {
-    device->call.DestroyShaderModule(device->handle, words, nullptr);
-    throw;
-  }
-  device->call.DestroyShaderModule(device->handle, words, nullptr);
-  ++device->pipelines;
-  device->cache_is_newer = true;
-  return state;
-}
-
-MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
-                                                        std::span<const spirv::module> kernels) {
-  device->require_alive();
-  for (const spirv::module& kernel : kernels) {
-    const std::string reason = reason_to_refuse(device->facts, kernel);
-    if (reason.empty()) continue;
-    fail(error_category::unsupported, "kernel \"{}\" cannot run on {}: {}; generate it for this device's facts",
-         kernel.name, device->facts.name, reason);
-  }
-  std::vector<pipeline> made(kernels.size());
-  std::vector<std::exception_ptr> failures(kernels.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < kernels.size(); i = next++) {
-      try {
-        made[i] = pipeline(create_pipeline(device, kernels[i]));
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> helpers;
-  for (std::size_t i = 1; i < std::min(wanted, kernels.size()); ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure != nullptr) std::rethrow_exception(failure);
-  }
-  return made;
-}
-
-// --- the cache on disk ----------------------------------------------------------------------------------------------
-
-/// What precedes the driver's bytes in the file. The driver checks little of its own data, so nothing unverified may
-/// reach it.
-struct cache_header {
-  std::array<char, 8> magic{'m', 'e', 'g', 'a', 'p', 'i', 'p', 'e'};
-  std::uint32_t version = 1;
-  std::uint32_t driver_version = 0;
-  uuid device_uuid{}, driver_uuid{}, pipeline_cache_uuid{};
-  std::uint64_t bytes = 0;
-  std::uint64_t checksum = 0;
-  [[nodiscard]] bool operator==(const cache_header&) const = default;
-};
-static_assert(sizeof(cache_header) == 80, "written to disk as it is: no padding");
-
-/// FNV-1a with 64 bits: it guards against damage, not against malice.
-inline std::uint64_t checksum(std::span<const std::byte> data) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const std::byte item : data) hash = (hash ^ static_cast<std::uint64_t>(item)) * 0x100000001b3ULL;
-  return hash;
-}
-
-inline cache_header make_header(std::span<const std::byte> data, const device_facts& facts) {
-  cache_header header;
-  header.driver_version = facts.driver_version;
-  header.device_uuid = facts.device_uuid;
-  header.driver_uuid = facts.driver_uuid;
-  header.pipeline_cache_uuid = facts.pipeline_cache_uuid;
-  header.bytes = data.size();
-  header.checksum = checksum(data);
-  return header;
-}
-
-MEGANEURA_INLINE std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts) {
-  if (file.size() < sizeof(cache_header)) return {};
-  cache_header header;
-  std::memcpy(&header, file.data(), sizeof header);
-  const std::span<const std::byte> data = file.subspan(sizeof header);
-  if (header != make_header(data, facts)) return {};
-  return {data.begin(), data.end()};
-}
-
-MEGANEURA_INLINE std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts) {
-  const cache_header header = make_header(data, facts);
-  std::vector<std::byte> file(sizeof header + data.size());
-  std::memcpy(file.data(), &header, sizeof header);
-  std::copy(data.begin(), data.end(), file.begin() + sizeof header);
-  return file;
-}
-
-MEGANEURA_INLINE std::filesystem::path cache_path(const device_facts& facts, const std::string& directory) {
-  std::filesystem::path folder = directory;
-  if (folder.empty()) {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* home = std::getenv("HOME");
-    if (cache != nullptr && *cache != '\0') {
-      folder = std::filesystem::path(cache) / "meganeura";
-    } else if (home != nullptr && *home != '\0') {
-      folder = std::filesystem::path(home) / ".cache" / "meganeura";
-    } else {
-      return {};
-    }
-  }
-  std::string name = "pipelines-";
-  for (const std::uint8_t byte : facts.device_uuid) name += fmt::format("{:02x}", byte);
-  name += '-';
-  for (const std::uint8_t byte : facts.driver_uuid) name += fmt::format("{:02x}", byte);
-  return folder / (name + ".bin");
-}
-
-MEGANEURA_INLINE void open_pipeline_cache(device_state& device) {
-  std::vector<std::byte> data;
-  device.cache_origin = pipeline_cache_origin::off;
-  if (!device.cache_file.empty()) {
-    device.cache_origin = pipeline_cache_origin::absent;
-    if (std::ifstream file(device.cache_file, std::ios::binary); file) {
-      const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-      data = unpack_cache(std::as_bytes(std::span(bytes)), device.facts);
-      device.cache_origin = data.empty() ? pipeline_cache_origin::rejected : pipeline_cache_origin::loaded;
-    }
-  }
-  if (device.cache_origin == pipeline_cache_origin::rejected) {
-    write_log(device.owner->log(), log_level::warning,
-              "the pipeline cache {} is damaged or of another driver; it is ignored and will be written anew",
-              device.cache_file.string());
-  }
-  VkPipelineCacheCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
-  info.initialDataSize = data.size();
-  info.pInitialData = data.data();
-  device.check(device.call.CreatePipelineCache(device.handle, &info, nullptr, &device.pipeline_cache),
-               "vkCreatePipelineCache");
-}
-
-inline void write_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes,
-                             const void* writer) {
-  std::error_code problem;
-  std::filesystem::create_directories(target.parent_path(), problem);
-  // Unique among processes and devices of one process; rename replaces the old file in one step.
-  const std::filesystem::path temporary =
-      fmt::format("{}.{}.{:x}", target.string(), getpid(), reinterpret_cast<std::uintptr_t>(writer));
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (!out) {
-    std::filesystem::remove(temporary, problem);
-    fail(error_category::io, "the pipeline cache {} could not be written; check the folder or switch the cache off",
-         target.string());
-  }
-  std::filesystem::rename(temporary, target, problem);
-  if (!problem) return;
-  const std::string why = problem.message();
-  std::filesystem::remove(temporary, problem);
-  fail(error_category::io, "the pipeline cache {} could not be replaced: {}", target.string(), why);
-}
-
-MEGANEURA_INLINE void save_pipeline_cache(device_state& device) {
-  if (device.cache_file.empty() || device.lost || !device.cache_is_newer.exchange(false)) return;
-  std::size_t size = 0;
-  device.check(device.call.GetPipelineCacheData(device.handle, device.pipeline_cache, &size, nullptr),
-               "vkGetPipelineCacheData");
-  std::vector<std::byte> data(size);
-  device.check(device.call.GetPipelineCacheData(device.handle, device.pipeline_cache, &size, data.data()),
-               "vkGetPipelineCacheData");
-  data.resize(size);
-  write_atomically(device.cache_file, pack_cache(data, device.facts), &device);
-}
-
-MEGANEURA_INLINE void save_pipeline_cache_quietly(device_state& device) noexcept {
-  try {
-    save_pipeline_cache(device);
-  } catch (const std::exception& problem) {
-    if (device.owner->log()) device.owner->log()(log_level::warning, problem.what());
-  }
-}
-
-}  // namespace detail
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
-// Checking commands as they come, and writing them into one command buffer at the end.
-
-namespace meganeura::inline MEGANEURA_ABI::vulkan {
-
-namespace detail {
-
-inline constexpr std::uint64_t texel_bytes = 16;  // RGBA32F
-
-inline void check_owner(const device_state& expected, const std::shared_ptr<device_state>& found, const char* what) {
-  if (found.get() == &expected) return;
-  fail(error_category::invalid_argument,
-       "{} belongs to device {} and the recording to another device object, {}; use "
-       "objects of one device together",
-       what, found->facts.name, expected.facts.name);
-}
-
-inline buffer_range check_binding(const device_state& device, const buffer_range& asked, spirv::binding_kind kind,
-                                  std::string_view label) {
-  const std::string what = fmt::format("a binding of \"{}\"", label);
-  buffer_range range = resolve(asked, what.c_str());
-  check_owner(device, range.target.state()->device, what.c_str());
-  const device_facts& facts = device.facts;
-  const bool texels = kind == spirv::binding_kind::uniform_texel_buffer;
-  const std::uint64_t alignment = texels ? facts.texel_alignment : facts.storage_alignment;
-  if (range.offset % alignment != 0) {
-    fail(error_category::invalid_argument, "{} starts at byte {} and {} needs multiples of {}", what, range.offset,
-         facts.name, alignment);
-  }
-  if (texels && range.size % texel_bytes != 0) {
-    fail(error_category::invalid_argument, "{} is a texel buffer of {} bytes; its size has to be a multiple of {}",
-         what, range.size, texel_bytes);
-  }
-  const std::uint64_t most = texels ? facts.max_texel_elements * texel_bytes : facts.max_storage_range;
-  if (range.size > most) {
-    fail(error_category::unsupported, "{} covers {} bytes and {} binds {} at most; split the tensor", what, range.size,
-         facts.name, most);
-  }
-  return range;
-}
-
-inline void check_groups(const device_state& device, const std::array<std::uint32_t, 3>& groups,
-                         std::string_view label) {
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    const std::uint32_t most = device.facts.max_workgroup_count[axis];
-    if (groups[axis] == 0) {
-      fail(error_category::invalid_argument, "\"{}\" is launched with no workgroup on axis {}; leave it out", label,
-           axis);
-    }
-    if (groups[axis] <= most) continue;
-    fail(error_category::unsupported,
-         "\"{}\" is launched with {} workgroups on axis {} and {} allows {}; fold the grid", label, groups[axis], axis,
-         device.facts.name, most);
-  }
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE void recorder::dispatch(const pipeline& kernel, std::span<const buffer_range> bindings,
-                                         std::array<std::uint32_t, 3> groups, std::string_view label) {
-  if (!kernel) fail(error_category::invalid_argument, "an empty pipeline handle was dispatched");
-  const detail::pipeline_state& state = *kernel.state();
-  detail::check_owner(*commands_->device, state.device, "a pipeline");
-  detail::dispatch_command item{kernel, {}, groups, std::string(label.empty() ? state.name : label)};
-  if (bindings.size() != state.bindings.size()) {
-    fail(error_category::invalid_argument, "\"{}\" was given {} bindings and kernel \"{}\" has {}", item.label,
-         bindings.size(), state.name, state.bindings.size());
-  }
-  for (std::size_t i = 0; i < bindings.size(); ++i) {
-    item.bindings.push_back(detail::check_binding(*commands_->device, bindings[i], state.bindings[i], item.label));
-  }
-  detail::check_groups(*commands_->device, groups, item.label);
-  commands_->commands.emplace_back(std::move(item));
-}
-
-MEGANEURA_INLINE void recorder::barrier() {
-  std::vector<detail::command>& list = commands_->commands;
-  // The recording starts with one, and two in a row do what one does.
-  if (list.empty() || std::holds_alternative<detail::barrier_command>(list.back())) return;
-  list.emplace_back(detail::barrier_command{});
-}
-
-MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) {
-  detail::copy_command item{detail::resolve(source, "the source of a copy"),
-                            detail::resolve(target, "the target of a copy")};
-  detail::check_owner(*commands_->device, item.source.target.state()->device, "the source of a copy");
-  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a copy");
-  const std::uint64_t size = std::min(item.source.size, item.target.size);
-  item.source.size = size;
-  item.target.size = size;
-  const bool same = item.source.target == item.target.target;
-  if (same && item.source.offset < item.target.offset + size && item.target.offset < item.source.offset + size) {
-    fail(error_category::invalid_argument, "a copy of {} bytes from {} to {} of one buffer overlaps itself", size,
-         item.source.offset, item.target.offset);
-  }
-  commands_->commands.emplace_back(std::move(item));
-}
-
-MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) {
-  detail::fill_command item{detail::resolve(target, "a fill"), word};
-  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a fill");
-  if (item.target.offset % 4 != 0 || item.target.size % 4 != 0) {
-    fail(error_category::invalid_argument, "a fill covers {} bytes at offset {}; both have to be multiples of 4",
-         item.target.size, item.target.offset);
-  }
-  commands_->commands.emplace_back(std::move(item));
-}
-
-MEGANEURA_INLINE recording recorder::finish() {
-  commands_->device->require_alive();
-  recording result(detail::recording_writer(*commands_).write());
-  commands_->commands.clear();
-  return result;
-}
-
-MEGANEURA_INLINE std::size_t recording::dispatch_count() const { return state_ == nullptr ? 0 : state_->labels.size(); }
-
-MEGANEURA_INLINE std::vector<timing> recording::timings() const {
-  if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->last_use == 0) {
-    fail(error_category::invalid_argument,
-         "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
-         "something and submit it first");
-  }
-  detail::device_state& device = *state_->device;
-  device.wait(state_->last_use);
-  std::vector<std::uint64_t> ticks(2 * state_->labels.size());
-  device.check(
-      device.call.GetQueryPoolResults(device.handle, state_->queries, 0, static_cast<std::uint32_t>(ticks.size()),
-                                      ticks.size() * sizeof(std::uint64_t), ticks.data(), sizeof(std::uint64_t),
-                                      VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
-      "vkGetQueryPoolResults");
-  const std::uint32_t bits = device.facts.timestamp_bits;
-  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
-  std::vector<timing> result;
-  for (std::size_t i = 0; i < state_->labels.size(); ++i) {
-    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
-    result.push_back({state_->labels[i], static_cast<double>(passed) * device.facts.timestamp_period});
-  }
-  return result;
-}
-
-namespace detail {
-
-MEGANEURA_INLINE recording_state::~recording_state() {
-  device->wait_quietly(last_use);
-  const device_functions& call = device->call;
-  for (const VkBufferView view : views) call.DestroyBufferView(device->handle, view, nullptr);
-  call.DestroyQueryPool(device->handle, queries, nullptr);
-  call.DestroyDescriptorPool(device->handle, descriptors, nullptr);
-  call.DestroyCommandPool(device->handle, pool, nullptr);
-}
-
-MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
-    : list_(list), device_(*list.device), state_(std::make_shared<recording_state>(list.device)) {}
-
-MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
-  std::uint32_t sets = 0;
-  std::array<VkDescriptorPoolSize, 2> sizes{
-      {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 0}, {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 0}}};
-  for (const command& item : state_->commands) {
-    const auto* launch = std::get_if<dispatch_command>(&item);
-    if (launch == nullptr) continue;
-    ++sets;
-    for (const spirv::binding_kind kind : launch->kernel.state()->bindings) {
-      ++sizes[kind == spirv::binding_kind::storage_buffer ? 0 : 1].descriptorCount;
-    }
-  }
-  if (sizes[0].descriptorCount == 0) sizes[0] = sizes[1];  // an empty kind may not be listed
-  const bool both = sizes[1].descriptorCount != 0 && sizes[0].type != sizes[1].type;
-  VkDescriptorPoolCreateInfo pool{};
-  pool.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-  pool.maxSets = sets;
-  pool.poolSizeCount = both ? 2 : sizes[0].descriptorCount != 0 ? 1 : 0;
-  pool.pPoolSizes = sizes.data();
-  if (sets == 0) return;
-  device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
-                "vkCreateDescriptorPool");
-  if (!list_.options.timestamps) return;
-  VkQueryPoolCreateInfo queries{};
-  queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
-  queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
-  queries.queryCount = 2 * sets;
-  device_.check(device_.call.CreateQueryPool(device_.handle, &queries, nullptr, &state_->queries), "vkCreateQueryPool");
-  query_count_ = queries.queryCount;
-}
-
-MEGANEURA_INLINE void recording_writer::create_command_buffer() {
-  VkCommandPoolCreateInfo commands{};
-  commands.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-  commands.queueFamilyIndex = device_.queue_family;
-  device_.check(device_.call.CreateCommandPool(device_.handle, &commands, nullptr, &state_->pool),
-                "vkCreateCommandPool");
-  const VkCommandBufferAllocateInfo one{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, state_->pool,
-                                        VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
-  device_.check(device_.call.AllocateCommandBuffers(device_.handle, &one, &state_->handle), "vkAllocateCommandBuffers");
-}
-
-/// Whether a command may write memory the host has mapped; a binding counts, whatever the kernel does with it.
-inline bool reaches_host(const command& item) {
-  const auto is_mapped = [](const buffer_range& range) { return range.target.state()->memory.mapped != nullptr; };
-  if (const auto* launch = std::get_if<dispatch_command>(&item)) {
-    return std::any_of(launch->bindings.begin(), launch->bindings.end(), is_mapped);
-  }
-  if (const auto* copied = std::get_if<copy_command>(&item)) return is_mapped(copied->target);
-  const auto* filled = std::get_if<fill_command>(&item);
-  return filled != nullptr && is_mapped(filled->target);
-}
-
-MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
-  state_->commands = list_.commands;
-  create_descriptor_pool();
-  create_command_buffer();
-  // Simultaneous use: the same step is submitted again while its predecessor still runs.
-  const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
-                                       VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, nullptr};
-  device_.check(device_.call.BeginCommandBuffer(state_->handle, &begin), "vkBeginCommandBuffer");
-  add_barrier(device_.call, state_->handle);  // after whatever was submitted before, write after read included
-  if (state_->queries != VK_NULL_HANDLE) {
-    device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
-  }
-  for (const command& item : state_->commands) std::visit([this](const auto& one) { write(one); }, item);
-  if (std::any_of(state_->commands.begin(), state_->commands.end(), reaches_host))
-    add_barrier(device_.call, state_->handle, true);
-  device_.check(device_.call.EndCommandBuffer(state_->handle), "vkEndCommandBuffer");
-  ++device_.recordings;
-  return std::move(state_);
-}
-
-MEGANEURA_INLINE VkBufferView recording_writer::view_of(const buffer_range& range) {
-  const VkBuffer handle = range.target.state()->memory.handle;
-  VkBufferView& view = views_[{handle, range.offset, range.size}];
-  if (view != VK_NULL_HANDLE) return view;
-  const VkBufferViewCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
-                                    nullptr,
-                                    0,
-                                    handle,
-                                    VK_FORMAT_R32G32B32A32_SFLOAT,
-                                    range.offset,
-                                    range.size};
-  device_.check(device_.call.CreateBufferView(device_.handle, &info, nullptr, &view), "vkCreateBufferView");
-  state_->views.push_back(view);
-  return view;
-}
-
-MEGANEURA_INLINE VkDescriptorSet recording_writer::make_set(const dispatch_command& item) {
-  const pipeline_state& kernel = *item.kernel.state();
-  const VkDescriptorSetAllocateInfo request{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, nullptr,
-                                            state_->descriptors, 1, &kernel.set_layout};
-  VkDescriptorSet set = VK_NULL_HANDLE;
-  device_.check(device_.call.AllocateDescriptorSets(device_.handle, &request, &set), "vkAllocateDescriptorSets");
-  std::vector<VkDescriptorBufferInfo> ranges(item.bindings.size());
-  std::vector<VkBufferView> views(item.bindings.size());
-  std::vector<VkWriteDescriptorSet> writes(item.bindings.size());
-  for (std::size_t i = 0; i < item.bindings.size(); ++i) {
-    const buffer_range& range = item.bindings[i];
-    writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
-    writes[i].dstSet = set;
-    writes[i].dstBinding = static_cast<std::uint32_t>(i);
-    writes[i].descriptorCount = 1;
-    if (kernel.bindings[i] == spirv::binding_kind::storage_buffer) {
-      ranges[i] = {range.target.state()->memory.handle, range.offset, range.size};
-      writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-      writes[i].pBufferInfo = &ranges[i];
-    } else {
-      views[i] = view_of(range);
-      writes[i].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
-      writes[i].pTexelBufferView = &views[i];
-    }
-  }
-  device_.call.UpdateDescriptorSets(device_.handle, static_cast<std::uint32_t>(writes.size()), writes.data(), 0,
-                                    nullptr);
-  return set;
-}
-
-MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
-  const pipeline_state& kernel = *item.kernel.state();
-  const VkDescriptorSet set = make_set(item);
-  const VkCommandBuffer commands = state_->handle;
-  if (bound_ != kernel.handle) {
-    device_.call.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.handle);
-    bound_ = kernel.handle;
-  }
-  device_.call.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout, 0, 1, &set, 0, nullptr);
-  const auto query = static_cast<std::uint32_t>(2 * state_->labels.size());
-  // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
-  constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
-  if (state_->queries != VK_NULL_HANDLE) {
-    add_barrier(device_.call, commands);
-    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
-  }
-  device_.call.CmdDispatch(commands, item.groups[0], item.groups[1], item.groups[2]);
-  if (state_->queries != VK_NULL_HANDLE) {
-    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
-    add_barrier(device_.call, commands);
-  }
-  state_->labels.push_back(item.label);
-}
-
-MEGANEURA_INLINE void recording_writer::write(const copy_command& item) {
-  const VkBufferCopy region{item.source.offset, item.target.offset, item.source.size};
-  device_.call.CmdCopyBuffer(state_->handle, item.source.target.state()->memory.handle,
-                             item.target.target.state()->memory.handle, 1, &region);
-}
-
-MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
-  device_.call.CmdFillBuffer(state_->handle, item.target.target.state()->memory.handle, item.target.offset,
-                             item.target.size, item.word);
-}
-
-MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barrier(device_.call, state_->handle); }
-
-}  // namespace detail
-}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
-// The front door: arguments checked here, work done by the internal states.
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
@@ -10602,8 +9041,8 @@ inline void reorder(nest& loops, const int* order, int count) {
     loops.group[i] = from.group[order[i]];
   }
   for (std::size_t a = 0; a < loops.accesses.size(); ++a) {
-    access& to = loops.accesses[a];
-    const access& old = from.accesses[a];
+    index_map& to = loops.accesses[a];
+    const index_map& old = from.accesses[a];
     to.bounded = 0;
     for (int i = 0; i < max_rank; ++i) to.strides[i] = to.low[i] = to.high[i] = 0;
     for (int i = 0; i < count; ++i) {
@@ -10618,7 +9057,7 @@ inline void reorder(nest& loops, const int* order, int count) {
 
 inline bool mergeable(const nest& loops, int axis) {
   if (loops.group[axis] != loops.group[axis + 1]) return false;
-  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const access& a) {
+  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& a) {
     return !(a.bounded >> axis & 3) && a.strides[axis] == a.strides[axis + 1] * loops.space[axis + 1];
   });
 }
@@ -10627,10 +9066,10 @@ inline bool mergeable(const nest& loops, int axis) {
 
 MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
   if (loops.space.rank == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
-  for (const access& a : loops.accesses) {
+  for (const index_map& a : loops.accesses) {
     if (a.bounded >> axis & 1) return false;
   }
-  for (access& a : loops.accesses) {
+  for (index_map& a : loops.accesses) {
     const std::uint32_t below = a.bounded & ((1u << axis) - 1);
     a.bounded = below | (a.bounded & ~((1u << axis) - 1)) << 1;
     detail::insert_at(a.strides, axis, a.strides[axis] * inner);
@@ -10658,7 +9097,7 @@ MEGANEURA_INLINE void normalise(nest& loops) {
   }
   std::stable_sort(order, order + count, [&](int x, int y) {
     if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
-    for (const access& a : loops.accesses) {
+    for (const index_map& a : loops.accesses) {
       const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
       if (sx != sy) return sx > sy;
     }
@@ -10667,7 +9106,7 @@ MEGANEURA_INLINE void normalise(nest& loops) {
   detail::reorder(loops, order, count);
   for (int axis = loops.space.rank - 2; axis >= 0; --axis) {
     if (!detail::mergeable(loops, axis)) continue;
-    for (access& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
+    for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
     loops.space[axis + 1] *= loops.space[axis];
     count = 0;
     for (int i = 0; i < loops.space.rank; ++i) {
@@ -10683,9 +9122,9 @@ namespace detail {
 struct target_axes {
   int order[max_rank]{};
   int count = 0;
-  const access* layout = nullptr;
+  const index_map* layout = nullptr;
 
-  target_axes(const shape& target, int axes, const access& positions) : layout(&positions) {
+  target_axes(const shape& target, int axes, const index_map& positions) : layout(&positions) {
     for (int j = 0; j < axes; ++j) {
       if (target[j] > 1) order[count++] = j;
     }
@@ -10705,11 +9144,11 @@ struct target_axes {
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const access& layout,
-                                  bool may_split, index_map& result) {
+MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
+                                  bool may_split, axis_map& result) {
   const detail::target_axes digits(target, axes, layout);
   for (int attempts = 0; attempts <= max_rank; ++attempts) {
-    const access& from = reader.accesses[which];
+    const index_map& from = reader.accesses[which];
     result = {};
     std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
     for (int k = 0; k < reader.space.rank; ++k) {
@@ -10758,7 +9197,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
 namespace detail {
 
 // Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
-inline bool narrow(access& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t low,
+inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t low,
                    std::int64_t high) {
   std::int64_t first = 0, last = 0;  // first <= i < last
   if (step > 0) {
@@ -10781,9 +9220,9 @@ inline bool narrow(access& result, int k, std::int64_t extent, std::int64_t star
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool compose_access(const access& inner, int target_rank, const index_map& map, const access& outer,
-                                     const shape& reader, access& result) {
-  result = access{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
+MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
+                                     const shape& reader, index_map& result) {
+  result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
   std::copy(outer.low, outer.low + max_rank, result.low);
   std::copy(outer.high, outer.high + max_rank, result.high);
   if (inner.bounded) result.fill = inner.fill;
@@ -10841,7 +9280,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
 
 // ---- arguments -------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const access& how) {
+MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
   slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
   loops.accesses.push_back(how);
   sources_.push_back(source);
@@ -10852,15 +9291,15 @@ MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
   slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
 }
 
-MEGANEURA_INLINE void region_draft::add_index(const access& how) { add_read(none, dtype::i32, how); }
+MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(none, dtype::i32, how); }
 
 // ---- inlining --------------------------------------------------------------------------------------------------------
 
 namespace detail {
 
 // Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
-inline const char* matching_axes(const region_attribute& form, const index_map& map, const nest& reader,
-                                 const access& from, int (&axes)[max_rank]) {
+inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
+                                 const index_map& from, int (&axes)[max_rank]) {
   const int first = form.space.rank - form.row_axes;
   for (int j = first; j < form.space.rank; ++j) {
     int match = -1;
@@ -10906,7 +9345,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   std::vector<int> free;  // axes the read does not depend on
   std::int64_t free_elements = 1;
   for (int k = 0; k < loops.space.rank; ++k) {
-    const access& from = loops.accesses[which];
+    const index_map& from = loops.accesses[which];
     if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
     if (have_rows && loops.group[k] != row) continue;
     free.push_back(k);
@@ -10948,7 +9387,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   return "no axis of the row's length";
 }
 
-MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, index_map& map) {
+MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
   const region_attribute& inner = form.loops;
   if (loops.accesses[which].bounded) return "rows under a padded read";
   const nest before = loops;
@@ -10989,18 +9428,18 @@ MEGANEURA_INLINE std::size_t region_draft::buffers() const {
 MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
   const region_attribute& inner = form.loops;
   const std::size_t which = slots_[index].reads[0];
-  index_map map;
+  axis_map map;
   if (inner.row_axes > 0) {
     if (const char* problem = place_rows(form, which, map)) return problem;
   } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
     return "the read is not affine in the producer's loops";
   }
-  const access from = loops.accesses[which];  // after splitting
+  const index_map from = loops.accesses[which];  // after splitting
   slot filled{.kind = slot::inlined, .type = slots_[index].type, .value = from.fill, .program = &inner.program};
   const bool copy = inner.program.is_identity();
-  std::vector<access> reads;
-  for (const access& read : inner.accesses) {
-    access composed;
+  std::vector<index_map> reads;
+  for (const index_map& read : inner.accesses) {
+    index_map composed;
     if (copy && from.bounded && read.bounded && from.fill != read.fill) return "two borders with different values";
     if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) return "its border is not a box here";
     reads.push_back(composed);
@@ -11008,7 +9447,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   for (std::size_t i = 0; i < reads.size(); ++i) {
     filled.reads.push_back(loops.accesses.size());
     const int source = inner.accesses[i].source;
-    sources_.push_back(source == access::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
+    sources_.push_back(source == index_map::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
     types_.push_back(dtype::f32);  // set below from the program
     loops.accesses.push_back(reads[i]);
   }
@@ -11019,7 +9458,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   }
   for (int k = 0; from.bounded && !copy && k < loops.space.rank; ++k) {
     if (!(from.bounded >> k & 1)) continue;
-    access coordinate{.source = access::index_source};
+    index_map coordinate{.source = index_map::index_source};
     coordinate.strides[k] = 1;
     filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
     filled.reads.push_back(loops.accesses.size());
@@ -11077,8 +9516,9 @@ MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, co
   return value;
 }
 
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result) const {
-  if (buffers() > limits_->buffers) return "too many buffers";
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
+                                                  bool limited) const {
+  if (limited && buffers() > limits_->buffers) return "too many buffers";
   nest final_loops{.space = loops.space};
   std::copy(loops.group, loops.group + max_rank, final_loops.group);
   final_loops.accesses = {loops.accesses[0]};
@@ -11086,8 +9526,8 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   std::vector<int> argument(loops.accesses.size(), -1);
   for (const slot& s : slots_) {
     for (std::size_t position : s.reads) {
-      access read = loops.accesses[position];
-      read.source = sources_[position - 1] == none ? access::index_source : 0;
+      index_map read = loops.accesses[position];
+      read.source = sources_[position - 1] == none ? index_map::index_source : 0;
       for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
       while (same < sources.size() && !(sources[same] == sources_[position - 1] && final_loops.accesses[same + 1] == read)) {
@@ -11103,7 +9543,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   std::vector<scalar_ref> arguments;
   for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, argument));
   scalar_program program = builder.finish(builder.inlined(root, arguments));
-  if (program.nodes.size() > limits_->program_nodes) return "the program is too long";
+  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
   if (!program.has_rows() && final_loops.count(row) > 0) {
     if (per_row) return "the reduction folded away";
     std::fill(final_loops.group, final_loops.group + max_rank, outer);
@@ -11120,13 +9560,13 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
     }
     node.value = number[old];
   }
-  if (used.size() > limits_->accesses) return "too many accesses";
+  if (limited && used.size() > limits_->accesses) return "too many accesses";
   nest kept{.space = final_loops.space};
   std::copy(final_loops.group, final_loops.group + max_rank, kept.group);
   kept.accesses = {final_loops.accesses[0]};
   result.operands.clear();
   for (std::size_t old : used) {
-    access read = final_loops.accesses[old + 1];
+    index_map read = final_loops.accesses[old + 1];
     if (sources[old] != none) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
@@ -11169,9 +9609,9 @@ inline scalar_program identity_program(dtype type) {
   return builder.finish(builder.argument(0, type));
 }
 
-inline access dense_access(const shape& extents) {
+inline index_map dense_access(const shape& extents) {
   const view_attribute dense = dense_view(extents);
-  access result;
+  index_map result;
   std::copy(dense.strides, dense.strides + max_rank, result.strides);
   return result;
 }
@@ -11190,7 +9630,7 @@ struct map_to_region {
     const class_id owner = g.find(g.node(id).owner);
     region_draft draft = pass.draft();
     flat_loops(draft, g.extents(owner));
-    const access flat = draft.loops.accesses[0];
+    const index_map flat = draft.loops.accesses[0];
     for (std::size_t i = 0; i < g.node(id).operand_count; ++i) pass.add_operand(draft, g.operand(id, i), flat);
     const scalar_program program = g.get<map_attribute>(id).program;
     pass.emit_regions(owner, draft, program, rule);
@@ -11208,7 +9648,7 @@ struct view_to_region {
     region_draft draft = pass.draft();
     draft.loops.space = g.extents(owner);
     draft.loops.accesses = {dense_access(draft.loops.space)};
-    access how{.offset = view.offset};
+    index_map how{.offset = view.offset};
     std::copy(view.strides, view.strides + max_rank, how.strides);
     pass.add_operand(draft, g.operand(id, 0), how);
     pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
@@ -11226,8 +9666,8 @@ struct reduce_to_region {
     region_draft draft = pass.draft();
     draft.loops.space = g.extents(operand);
     draft.per_row = true;
-    const access result = dense_access(g.extents(owner));
-    access output;
+    const index_map result = dense_access(g.extents(owner));
+    index_map output;
     for (int i = 0, kept = 0; i < draft.loops.space.rank; ++i) {
       if (reduce.axes >> i & 1) {
         draft.loops.group[i] = region_draft::row;
@@ -11255,7 +9695,7 @@ struct pad_to_region {
     region_draft draft = pass.draft();
     draft.loops.space = g.extents(owner);
     draft.loops.accesses = {dense_access(draft.loops.space)};
-    access how = dense_access(g.extents(operand));
+    index_map how = dense_access(g.extents(operand));
     how.fill = pad.value;
     for (int i = 0; i < draft.loops.space.rank; ++i) {
       if (pad.low[i] == 0 && pad.high[i] == 0) continue;
@@ -11274,19 +9714,18 @@ struct concat_to_region {
   static constexpr structural rule = structural::concat_to_region;
   static constexpr op root = op::concat;
   static constexpr exactness exact = exactness::exact;
-  static constexpr std::size_t widest = 6;  // pieces of one region; more become a tree
   static void apply(lowering& pass, enode_id id) {
-    engine& g = pass.graph();
+    const engine& g = pass.graph();
     const class_id owner = g.find(g.node(id).owner);
     const int axis = g.get<axis_attribute>(id).axis;
     std::vector<class_id> pieces(g.operands(id).begin(), g.operands(id).end());
-    if (pieces.size() > widest) return;  // split when the graph was read in
+    if (pieces.size() > concat_pieces) return;
     const shape space = g.extents(owner);
     region_draft draft = pass.draft();
     draft.loops.space = space;
     draft.loops.accesses = {dense_access(space)};
     scalar_builder builder;
-    access coordinate;
+    index_map coordinate;
     coordinate.strides[axis] = space[axis] == 1 ? 0 : 1;
     draft.add_index(coordinate);
     const scalar_ref at = builder.argument(0, dtype::i32);
@@ -11297,7 +9736,7 @@ struct concat_to_region {
       const shape& extents = g.extents(piece);
       const std::int64_t end = start;
       start -= extents[axis];
-      access how = dense_access(extents);
+      index_map how = dense_access(extents);
       how.offset = -start * how.strides[axis];
       how.bounded = 1u << axis;
       how.low[axis] = start;
@@ -11333,8 +9772,8 @@ struct contract_loops {
   contract_loops(const engine& g, enode_id id) {
     const auto& labels = g.get<contract_attribute>(id);
     constexpr int max_labels = 2 * max_rank;
-    const access result = dense_access(g.extents(g.find(g.node(id).owner)));
-    access reads[2];
+    const index_map result = dense_access(g.extents(g.find(g.node(id).owner)));
+    index_map reads[2];
     std::int64_t extents[max_labels]{}, strides[2][max_labels]{};
     bool in[2][max_labels]{};
     for (std::size_t side = 0; side < 2; ++side) {
@@ -11432,11 +9871,11 @@ struct contract_to_matmul {
  private:
   static const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
     const auto& region = g.get<region_attribute>(copy);
-    const access& read = region.accesses[0];
+    const index_map& read = region.accesses[0];
     if (read.bounded || read.source < 0) return "the operand has a border";
     const nest before = loops;
-    index_map map;
-    access composed;
+    axis_map map;
+    index_map composed;
     if (!solve_index(loops, which, region.space, region.space.rank, region.output, true, map) ||
         !compose_access(read, region.space.rank, map, loops.accesses[which], loops.space, composed)) {
       loops = before;
@@ -11510,7 +9949,7 @@ struct product_epilogue {
   struct parts {
     epilogue finish;
     std::vector<class_id> others;
-    access output;
+    index_map output;
   };
 
   // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
@@ -11523,15 +9962,15 @@ struct product_epilogue {
       if (which >= 0) return "the product is read in two ways";
       which = static_cast<int>(k);
     }
-    const access& read = region.accesses[static_cast<std::size_t>(which)];
+    const index_map& read = region.accesses[static_cast<std::size_t>(which)];
     if (read.bounded) return "the product is read with a border";
     const class_id product = g.operand(region_id, operand);
     if (region.space.elements() != g.extents(product).elements()) return "elements of the product are left out or repeated";
-    index_map map;
+    axis_map map;
     if (!solve_index(loops, 0, region.space, region.space.rank, read, may_split, map)) {
       return "the product's order is not affine in the region's loops";
     }
-    const access own = loops.accesses[0];
+    const index_map own = loops.accesses[0];
     result.finish.accesses = {};
     result.others.assign(inner_others.begin(), inner_others.end());
     for (std::size_t k = 3; k < loops.accesses.size(); ++k) result.finish.accesses.push_back(loops.accesses[k]);
@@ -11550,7 +9989,7 @@ struct product_epilogue {
     for (const scalar_node& node : region.program.nodes) {
       if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
       const auto k = static_cast<std::size_t>(node.value);
-      access composed;
+      index_map composed;
       if (!compose_access(region.accesses[k], region.space.rank, map, own, loops.space, composed)) {
         return "a border is not a box in the product's loops";
       }
@@ -11589,7 +10028,7 @@ struct product_epilogue {
     if (std::find(made.others.begin(), made.others.end(), owner) != made.others.end()) return "it would read itself";
     loops.accesses[0] = made.output;
     loops.accesses.resize(3);
-    for (const access& read : made.finish.accesses) loops.accesses.push_back(read);
+    for (const index_map& read : made.finish.accesses) loops.accesses.push_back(read);
     pass.emit_matmul(owner, loops, g.operand(product, 0), g.operand(product, 1), made.finish.program, made.others,
                      g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue));
     return nullptr;
@@ -11600,7 +10039,7 @@ struct product_epilogue {
     const auto& inner = g.get<convolve_attribute>(product);
     const shape& extents = g.extents(g.find(g.node(product).owner));
     nest loops{.space = extents};
-    const access dense = dense_access(extents);
+    const index_map dense = dense_access(extents);
     loops.accesses = {dense, dense, dense};  // a and b are not read through these loops
     loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
     parts made;
@@ -11627,15 +10066,14 @@ struct relu_mask {
 
   static void apply(lowering& pass, enode_id id) {
     engine& g = pass.graph();
-    const scalar_program program = g.get<map_attribute>(id).program;
     for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-      if (!only_masks(program, static_cast<double>(i))) continue;
-      const class_id activation = relu_of(g, g.operand(id, i));
-      const class_id owner = g.find(g.node(id).owner);
+      if (!only_masks(g, id, static_cast<double>(i))) continue;
+      const class_id activation = relu_of(g, g.operand(id, i)), owner = g.find(g.node(id).owner);
       if (activation == none || activation == owner) continue;
+      const attribute program = g.attribute_of(id);
       std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
       operands[i] = activation;
-      g.add_to(owner, op::map, map_attribute{program}, operands, bit(rule));
+      g.add_to(owner, op::map, program, operands, bit(rule));
       g.retire(id);  // x would seem to have one more consumer
       pass.note_applied(rule);
       return;
@@ -11643,34 +10081,37 @@ struct relu_mask {
   }
 
  private:
-  static bool is_zero(const scalar_node& node) { return node.op == scalar_op::constant && node.value == 0; }
+  static bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
+    if (node.op == scalar_op::constant) return node.value == 0;
+    return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
+  }
 
   // Argument `index` appears, and only on the right of 0 < .
-  static bool only_masks(const scalar_program& program, double index) {
+  static bool only_masks(const engine& g, enode_id id, double index) {
+    const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
     bool any = false;
-    for (const scalar_node& node : program.nodes) {
+    for (const scalar_node& node : nodes) {
       for (int k = 0; k < info(node.op).arity; ++k) {
-        const scalar_node& operand = program.nodes[node.operands[k]];
+        const scalar_node& operand = nodes[node.operands[k]];
         if (operand.op != scalar_op::argument || operand.value != index) continue;
-        if (node.op != scalar_op::less || k != 1 || !is_zero(program.nodes[node.operands[0]])) return false;
+        if (node.op != scalar_op::less || k != 1 || !is_zero(g, id, nodes[node.operands[0]])) return false;
         any = true;
       }
     }
     return any;
   }
 
+  // maximum(x, 0), or 0 < x ? x : 0, of its first operand.
   static bool is_relu(const engine& g, enode_id id) {
     if (g.node(id).kind != op::map || g.node(id).dead) return false;
     const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-    if (g.node(id).operand_count == 2) {  // maximum(x, 0)
-      return g.node(id).symbol == symbol_of(scalar_op::maximum) && g[g.operand(id, 1)].constant == 0.0;
-    }
+    const auto is_x = [](const scalar_node& node) { return node.op == scalar_op::argument && node.value == 0; };
     const scalar_node& last = nodes.back();
-    if (last.op == scalar_op::maximum) return nodes[last.operands[0]].op == scalar_op::argument && is_zero(nodes[last.operands[1]]);
-    if (last.op != scalar_op::select) return false;  // 0 < x ? x : 0
-    const scalar_node &condition = nodes[last.operands[0]], &value = nodes[last.operands[1]];
-    return value.op == scalar_op::argument && is_zero(nodes[last.operands[2]]) && condition.op == scalar_op::less &&
-           is_zero(nodes[condition.operands[0]]) && condition.operands[1] == last.operands[1];
+    if (last.op == scalar_op::maximum) return is_x(nodes[last.operands[0]]) && is_zero(g, id, nodes[last.operands[1]]);
+    if (last.op != scalar_op::select) return false;
+    const scalar_node& condition = nodes[last.operands[0]];
+    return condition.op == scalar_op::less && is_zero(g, id, nodes[condition.operands[0]]) &&
+           is_x(nodes[condition.operands[1]]) && is_x(nodes[last.operands[1]]) && is_zero(g, id, nodes[last.operands[2]]);
   }
 
   static class_id relu_of(const engine& g, class_id x) {
@@ -11870,7 +10311,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
   return result;
 }
 
-MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const access& how) {
+MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const index_map& how) {
   operand = g_.find(operand);
   if (g_[operand].constant) {
     draft.add_constant(*g_[operand].constant, g_[operand].type);
@@ -11917,7 +10358,8 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
     note_applied(rule);
     inline_producers(owner, draft, producers, choices, reasons);
     region_form form;
-    const char* problem = draft.finish(root, form);
+    const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
+    const char* problem = draft.finish(root, form, fused);
     if (!problem) return emit_region(owner, form, reasons);
     // Too large: give up the last fusion that is more than a view, and try again.
     std::size_t last = choices.size();
@@ -11975,7 +10417,7 @@ MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_for
   owner = g_.find(owner);
   if (detail::is_copy(form.loops) && !form.operands.empty()) {
     const class_id source = g_.find(form.operands[0]);
-    const access& read = form.loops.accesses[0];
+    const index_map& read = form.loops.accesses[0];
     const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
                       g_[source].type == g_[owner].type &&
                       std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
@@ -12625,8 +11067,8 @@ inline class_id add_concat(engine& e, dtype type, int axis, std::span<const clas
   for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
   std::vector<class_id> parts(pieces.begin(), pieces.end());
   if (parts.size() == 1) return parts[0];
-  if (parts.size() > concat_to_region::widest) {
-    const std::size_t each = (parts.size() + concat_to_region::widest - 1) / concat_to_region::widest;
+  if (parts.size() > concat_pieces) {
+    const std::size_t each = (parts.size() + concat_pieces - 1) / concat_pieces;
     parts.clear();
     for (std::size_t i = 0; i < pieces.size(); i += each) {
       parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i))));
@@ -12806,7 +11248,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Building and running a recorded program.
-// From a node of an implementation graph to its kernel.
+// Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
 // What every kernel generator returns: a module and the grid to launch it with.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -12819,6 +11261,30 @@ struct kernel_dispatch {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Operands data, indices (i32). Indices out of range read the last element.
+[[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
+                                          const target& on);
+
+/// Operands indices (i32), updates. Deterministic: every element adds its updates in their order; no atomics.
+[[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
+                                               const target& on);
+
+/// Bindings: the result (f32), step_values.
+[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+
+/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat
+/// arrays of `count` f32.
+[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on);
+
+/// Binding: the result, `count` words.
+[[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// From a node of an implementation graph to its kernel.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -12863,7 +11329,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
                                   const program_options& options)
     : device_(on) {
   detail::stopwatch watch;
-  graph implementation = egraph::optimize(g, options.optimize, &report_);
+  egraph::optimize_options optimization = options.optimize;
+  if (options.device_costs) optimization.model = make_cost_model(on.facts());
+  graph implementation = egraph::optimize(g, optimization, &report_);
   times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
@@ -13889,6 +12357,1569 @@ MEGANEURA_INLINE std::string quote_json(std::string_view text) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
+// The loader, the instance with its validation messages, and the questions put to a physical device.
+
+#include <dlfcn.h>
+#if defined(__linux__)
+#include <link.h>
+#endif
+
+#include <thread>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
+
+MEGANEURA_INLINE void throw_result(VkResult result, const char* call) {
+  const char* name = result_name(result);
+  switch (result) {
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+      fail(error_category::out_of_memory, "{} ran out of host memory ({}); free memory and try again", call, name);
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+      fail(error_category::out_of_memory, "{} ran out of device memory ({}); use a smaller batch or model", call, name);
+    case VK_ERROR_DEVICE_LOST:
+      fail(error_category::device_lost, "{} reports that the device is lost ({}); open the device anew", call, name);
+    case VK_ERROR_INITIALIZATION_FAILED:
+    case VK_ERROR_INCOMPATIBLE_DRIVER:
+      fail(error_category::no_device, "{} found no working driver ({}); check the installed Vulkan drivers", call,
+           name);
+    case VK_ERROR_LAYER_NOT_PRESENT:
+    case VK_ERROR_EXTENSION_NOT_PRESENT:
+    case VK_ERROR_FEATURE_NOT_PRESENT:
+      fail(error_category::unsupported, "{} was refused ({}); the driver lacks what was asked for", call, name);
+    default:
+      fail(error_category::internal, "{} failed with {} ({})", call, name, static_cast<int>(result));
+  }
+}
+
+MEGANEURA_INLINE bool environment_switch(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0' && std::string_view(text) != "0";
+}
+
+MEGANEURA_INLINE PFN_vkGetInstanceProcAddr open_loader() {
+  const char* wish = std::getenv("MEGANEURA_VULKAN_LIBRARY");
+#if defined(__APPLE__)
+  std::vector<const char*> names{"libvulkan.1.dylib", "libMoltenVK.dylib"};
+#else
+  std::vector<const char*> names{"libvulkan.so.1", "libvulkan.so"};
+#endif
+  if (wish != nullptr && *wish != '\0') names = {wish};
+  for (const char* name : names) {
+    // Never closed, by RTLD_NODELETE: drivers leave threads and thread-local destructors behind that outlive a dlclose.
+    void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr) continue;
+    void* symbol = dlsym(library, "vkGetInstanceProcAddr");
+    dlclose(library);
+    if (symbol != nullptr) return reinterpret_cast<PFN_vkGetInstanceProcAddr>(symbol);
+  }
+  fail(error_category::no_device,
+       "the Vulkan loader {} could not be opened; install it (Debian: libvulkan1, and a driver such as "
+       "mesa-vulkan-drivers), or name it in MEGANEURA_VULKAN_LIBRARY",
+       names.front());
+}
+
+MEGANEURA_INLINE void keep_driver_loaded() {
+#if defined(__linux__)
+  std::vector<std::string> names;
+  const auto collect = [](dl_phdr_info* item, std::size_t, void* list) {
+    if (item->dlpi_name != nullptr) static_cast<std::vector<std::string>*>(list)->emplace_back(item->dlpi_name);
+    return 0;
+  };
+  dl_iterate_phdr(collect, &names);
+  for (const std::string& name : names) {
+    if (name.find("nvidia") == std::string::npos) continue;
+    if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(library);
+  }
+#endif
+}
+
+inline bool has_layer(PFN_vkGetInstanceProcAddr get, const char* name) {
+  const auto list = reinterpret_cast<PFN_vkEnumerateInstanceLayerProperties>(
+      get(VK_NULL_HANDLE, "vkEnumerateInstanceLayerProperties"));
+  std::uint32_t count = 0;
+  if (list == nullptr || list(&count, nullptr) != VK_SUCCESS) return false;
+  std::vector<VkLayerProperties> layers(count);
+  if (list(&count, layers.data()) < VK_SUCCESS) return false;
+  return std::any_of(layers.begin(), layers.end(),
+                     [name](const VkLayerProperties& layer) { return std::strcmp(layer.layerName, name) == 0; });
+}
+
+inline bool has_instance_extension(PFN_vkGetInstanceProcAddr get, const char* layer, const char* name) {
+  const auto list = reinterpret_cast<PFN_vkEnumerateInstanceExtensionProperties>(
+      get(VK_NULL_HANDLE, "vkEnumerateInstanceExtensionProperties"));
+  std::uint32_t count = 0;
+  if (list == nullptr || list(layer, &count, nullptr) != VK_SUCCESS) return false;
+  std::vector<VkExtensionProperties> found(count);
+  if (list(layer, &count, found.data()) < VK_SUCCESS) return false;
+  return std::any_of(found.begin(), found.end(),
+                     [name](const VkExtensionProperties& item) { return std::strcmp(item.extensionName, name) == 0; });
+}
+
+/// The highest version both sides know, 1.3 at most. A 1.0 loader has no vkEnumerateInstanceVersion.
+inline std::uint32_t instance_version(PFN_vkGetInstanceProcAddr get) {
+  const auto ask = reinterpret_cast<PFN_vkEnumerateInstanceVersion>(get(VK_NULL_HANDLE, "vkEnumerateInstanceVersion"));
+  std::uint32_t version = VK_API_VERSION_1_0;
+  if (ask != nullptr) ask(&version);
+  if (version < VK_API_VERSION_1_1) {
+    fail(error_category::unsupported, "the Vulkan loader is of version 1.0 and 1.1 is needed; install a newer one");
+  }
+  return std::min<std::uint32_t>(version, VK_API_VERSION_1_3);
+}
+
+inline constexpr const char* validation_layer = "VK_LAYER_KHRONOS_validation";
+
+MEGANEURA_INLINE instance::instance(bool validation, log_sink log) : log_(std::move(log)) {
+  const PFN_vkGetInstanceProcAddr get = open_loader();
+  if (validation && !has_layer(get, validation_layer)) {
+    fail(error_category::unsupported,
+         "validation was asked for and {} is not installed; install it (Debian: vulkan-validationlayers) or unset "
+         "MEGANEURA_VALIDATION",
+         validation_layer);
+  }
+  create(get, validation);
+  try {
+    load_functions(get, validation);
+    if (validation) add_messenger();
+    keep_driver_loaded();
+  } catch (...) {
+    if (call.DestroyInstance != nullptr) call.DestroyInstance(handle_, nullptr);
+    throw;
+  }
+}
+
+MEGANEURA_INLINE void instance::create(PFN_vkGetInstanceProcAddr get, bool validation) {
+  VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "meganeura", 0, "meganeura", 0, 0};
+  application.apiVersion = instance_version(get);
+  VkInstanceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pApplicationInfo = &application;
+  std::vector<const char*> extensions;
+  constexpr const char* portability = "VK_KHR_portability_enumeration";
+  if (has_instance_extension(get, nullptr, portability)) {  // MoltenVK hides its device otherwise
+    extensions.push_back(portability);
+    info.flags = 0x1;  // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+  }
+  constexpr VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+  const VkValidationFeaturesEXT features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, nullptr, 1, enabled, 0, nullptr};
+  if (validation) {
+    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
+    info.ppEnabledLayerNames = &validation_layer;
+    info.enabledLayerCount = 1;
+    info.pNext = &features;
+  }
+  info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
+  const auto make = reinterpret_cast<PFN_vkCreateInstance>(get(VK_NULL_HANDLE, "vkCreateInstance"));
+  if (make == nullptr) fail(error_category::no_device, "the Vulkan loader has no vkCreateInstance; reinstall it");
+  require(make(&info, nullptr, &handle_), "vkCreateInstance");
+}
+
+MEGANEURA_INLINE instance::~instance() {
+  if (messenger_ != VK_NULL_HANDLE) call.DestroyDebugUtilsMessenger(handle_, messenger_, nullptr);
+  if (call.DestroyInstance != nullptr) call.DestroyInstance(handle_, nullptr);
+}
+
+MEGANEURA_INLINE void instance::load_functions(PFN_vkGetInstanceProcAddr get, bool validation) {
+  const auto load = [this, get](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(get(handle_, name));
+  };
+  visit_functions(call, [&load](auto& function, const char* name) {
+    load(function, name);
+    if (function == nullptr) {
+      fail(error_category::unsupported, "the Vulkan loader lacks {}; install a loader of version 1.1 or later", name);
+    }
+  });
+  load(call.GetCooperativeMatrixProperties, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+  if (!validation) return;
+  load(call.CreateDebugUtilsMessenger, "vkCreateDebugUtilsMessengerEXT");
+  load(call.DestroyDebugUtilsMessenger, "vkDestroyDebugUtilsMessengerEXT");
+}
+
+MEGANEURA_INLINE void instance::add_messenger() {
+  VkDebugUtilsMessengerCreateInfoEXT info{};
+  info.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+  info.messageSeverity =
+      VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  // Not the "general" type: the loader reports drivers without hardware there, which is nobody's mistake.
+  info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+  info.pfnUserCallback = &instance::receive;
+  info.pUserData = this;
+  require(call.CreateDebugUtilsMessenger(handle_, &info, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT");
+}
+
+MEGANEURA_INLINE VKAPI_ATTR VkBool32 VKAPI_CALL instance::receive(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                                  VkDebugUtilsMessageTypeFlagsEXT,
+                                                                  const VkDebugUtilsMessengerCallbackDataEXT* data,
+                                                                  void* user) {
+  instance& self = *static_cast<instance*>(user);
+  ++self.messages_;
+  const std::lock_guard lock(self.log_mutex_);
+  const bool is_error = severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  if (self.log_) self.log_(is_error ? log_level::error : log_level::warning, data->pMessage);
+  return VK_FALSE;
+}
+
+MEGANEURA_INLINE std::vector<VkPhysicalDevice> instance::physical_devices() const {
+  std::uint32_t count = 0;
+  const VkResult result = call.EnumeratePhysicalDevices(handle_, &count, nullptr);
+  if (result == VK_ERROR_INITIALIZATION_FAILED) return {};  // what some loaders say when no driver has a device
+  require(result, "vkEnumeratePhysicalDevices");
+  std::vector<VkPhysicalDevice> devices(count);
+  require(call.EnumeratePhysicalDevices(handle_, &count, devices.data()), "vkEnumeratePhysicalDevices");
+  devices.resize(count);
+  return devices;
+}
+
+/// Appends structures to a pNext chain.
+struct chain_builder {
+  void** tail;
+  template <class Structure>
+  void add(Structure& structure, VkStructureType type) {
+    structure.sType = type;
+    structure.pNext = nullptr;
+    *tail = &structure;
+    tail = &structure.pNext;
+  }
+};
+
+MEGANEURA_INLINE bool contains(const std::vector<std::string>& list, const char* name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+MEGANEURA_INLINE void feature_chain::link(std::uint32_t api_version, const std::vector<std::string>& extensions) {
+  base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+  chain_builder chain{&base.pNext};
+  chain.add(v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+  chain.add(v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+  if (api_version >= VK_API_VERSION_1_3) chain.add(v13, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+  if (contains(extensions, "VK_EXT_pipeline_robustness")) {
+    chain.add(robustness, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_ROBUSTNESS_FEATURES_EXT);
+  }
+  if (contains(extensions, "VK_EXT_shader_atomic_float")) {
+    chain.add(atomic_float, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
+  }
+  if (contains(extensions, "VK_KHR_cooperative_matrix")) {
+    chain.add(cooperative_matrix, cooperative_matrix_features_type);
+  }
+  if (contains(extensions, "VK_KHR_shader_bfloat16")) chain.add(bfloat16, bfloat16_features_type);
+}
+
+MEGANEURA_INLINE std::vector<std::string> device_extensions(const instance& owner, VkPhysicalDevice physical) {
+  std::uint32_t count = 0;
+  const auto list = owner.call.EnumerateDeviceExtensionProperties;
+  require(list(physical, nullptr, &count, nullptr), "vkEnumerateDeviceExtensionProperties");
+  std::vector<VkExtensionProperties> found(count);
+  require(list(physical, nullptr, &count, found.data()), "vkEnumerateDeviceExtensionProperties");
+  std::vector<std::string> names;
+  for (const VkExtensionProperties& extension : found) names.emplace_back(extension.extensionName);
+  return names;
+}
+
+inline std::vector<VkQueueFamilyProperties> queue_families(const instance& owner, VkPhysicalDevice physical) {
+  std::uint32_t count = 0;
+  owner.call.GetPhysicalDeviceQueueFamilyProperties(physical, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  owner.call.GetPhysicalDeviceQueueFamilyProperties(physical, &count, families.data());
+  return families;
+}
+
+MEGANEURA_INLINE int find_compute_family(const instance& owner, VkPhysicalDevice physical) {
+  int any = -1;
+  const std::vector<VkQueueFamilyProperties> families = queue_families(owner, physical);
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    const VkQueueFlags flags = families[i].queueFlags;
+    if ((flags & VK_QUEUE_COMPUTE_BIT) == 0) continue;
+    if ((flags & VK_QUEUE_GRAPHICS_BIT) == 0) return static_cast<int>(i);
+    if (any < 0) any = static_cast<int>(i);
+  }
+  return any;
+}
+
+inline void read_limits(device_facts& facts, const VkPhysicalDeviceLimits& limits) {
+  facts.max_shared_bytes = limits.maxComputeSharedMemorySize;
+  facts.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
+  std::copy_n(limits.maxComputeWorkGroupSize, 3, facts.max_workgroup_size.begin());
+  std::copy_n(limits.maxComputeWorkGroupCount, 3, facts.max_workgroup_count.begin());
+  facts.max_storage_buffers = std::min(limits.maxPerStageDescriptorStorageBuffers, limits.maxPerStageResources);
+  facts.max_texel_buffers = std::min(limits.maxPerStageDescriptorSampledImages, limits.maxPerStageResources);
+  facts.max_storage_range = limits.maxStorageBufferRange;
+  facts.max_texel_elements = limits.maxTexelBufferElements;
+  facts.storage_alignment = std::max<std::uint64_t>(limits.minStorageBufferOffsetAlignment, 4);
+  facts.texel_alignment = std::max<std::uint64_t>(limits.minTexelBufferOffsetAlignment, 16);
+  facts.timestamp_period = static_cast<double>(limits.timestampPeriod);
+}
+
+inline void read_identity(device_facts& facts, const VkPhysicalDeviceProperties& properties) {
+  facts.name = properties.deviceName;
+  facts.type = static_cast<device_type>(properties.deviceType);
+  facts.vendor_id = properties.vendorID;
+  facts.device_id = properties.deviceID;
+  facts.driver_version = properties.driverVersion;
+  facts.api_version = properties.apiVersion;
+  std::copy_n(properties.pipelineCacheUUID, VK_UUID_SIZE, facts.pipeline_cache_uuid.begin());
+  read_limits(facts, properties.limits);
+}
+
+inline std::uint32_t guess_compute_units(device_type type) {
+  if (type == device_type::cpu) return std::max(1U, std::thread::hardware_concurrency());
+  return type == device_type::discrete_gpu ? 32 : 8;  // the order of magnitude of a middling card of its class
+}
+
+inline void query_properties(device_facts& facts, const instance& owner, VkPhysicalDevice physical,
+                             const std::vector<std::string>& extensions) {
+  VkPhysicalDeviceProperties2 base{};
+  VkPhysicalDeviceVulkan11Properties v11{};
+  VkPhysicalDeviceVulkan12Properties v12{};
+  VkPhysicalDeviceVulkan13Properties v13{};
+  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{};
+  VkPhysicalDeviceShaderCorePropertiesAMD amd{};
+  base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  chain_builder chain{&base.pNext};
+  chain.add(v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+  chain.add(v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
+  if (facts.api_version >= VK_API_VERSION_1_3) chain.add(v13, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
+  if (contains(extensions, "VK_NV_shader_sm_builtins")) {
+    chain.add(nvidia, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
+  }
+  if (contains(extensions, "VK_AMD_shader_core_properties")) {
+    chain.add(amd, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
+  }
+  owner.call.GetPhysicalDeviceProperties2(physical, &base);
+  facts.driver = fmt::format("{} {}", v12.driverName, v12.driverInfo);
+  facts.driver_id = static_cast<std::uint32_t>(v12.driverID);
+  std::copy_n(v11.deviceUUID, VK_UUID_SIZE, facts.device_uuid.begin());
+  std::copy_n(v11.driverUUID, VK_UUID_SIZE, facts.driver_uuid.begin());
+  facts.subgroup_size = v11.subgroupSize;
+  facts.min_subgroup_size = v13.minSubgroupSize != 0 ? v13.minSubgroupSize : v11.subgroupSize;
+  facts.max_subgroup_size = v13.maxSubgroupSize != 0 ? v13.maxSubgroupSize : v11.subgroupSize;
+  facts.has_subgroup_size_control = (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  facts.has_subgroup_arithmetic = (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+                                  (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
+  facts.max_buffer_bytes = v11.maxMemoryAllocationSize;
+  if (v13.maxBufferSize != 0)
+    facts.max_buffer_bytes = std::min<std::uint64_t>(facts.max_buffer_bytes, v13.maxBufferSize);
+  const std::uint32_t amd_units =
+      amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+  facts.compute_units = nvidia.shaderSMCount != 0 ? nvidia.shaderSMCount
+                        : amd_units != 0          ? amd_units
+                                                  : guess_compute_units(facts.type);
+}
+
+inline void query_features(device_facts& facts, const instance& owner, VkPhysicalDevice physical,
+                           const std::vector<std::string>& extensions) {
+  feature_chain features;
+  features.link(facts.api_version, extensions);
+  owner.call.GetPhysicalDeviceFeatures2(physical, &features.base);
+  facts.has_f16 = features.v12.shaderFloat16 && features.v11.storageBuffer16BitAccess;
+  facts.has_bf16 = features.bfloat16.shaderBFloat16Type && features.bfloat16.shaderBFloat16CooperativeMatrix;
+  facts.has_int8 = features.v12.shaderInt8 && features.v12.storageBuffer8BitAccess;
+  facts.has_int64 = features.base.features.shaderInt64;
+  facts.has_float64 = features.base.features.shaderFloat64;
+  facts.has_float_atomics = features.atomic_float.shaderBufferFloat32AtomicAdd;
+  facts.has_integer_dot = features.v13.shaderIntegerDotProduct;
+  facts.has_cooperative_matrix = features.cooperative_matrix.cooperativeMatrix;
+  facts.has_memory_model = features.v12.vulkanMemoryModel;
+  facts.has_device_address = features.v12.bufferDeviceAddress;
+  facts.has_timeline_semaphore = features.v12.timelineSemaphore;
+  facts.has_pipeline_robustness = features.robustness.pipelineRobustness;
+  facts.has_memory_budget = contains(extensions, "VK_EXT_memory_budget");
+  facts.has_subgroup_size_control = facts.has_subgroup_size_control && features.v13.subgroupSizeControl;
+}
+
+inline void query_cooperative_matrix(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {
+  const get_cooperative_matrix_properties list = owner.call.GetCooperativeMatrixProperties;
+  std::uint32_t count = 0;
+  if (!facts.has_cooperative_matrix || list == nullptr || list(physical, &count, nullptr) != VK_SUCCESS) return;
+  std::vector<cooperative_matrix_properties> found(count);
+  for (cooperative_matrix_properties& item : found) item.sType = cooperative_matrix_shape_type;
+  require(list(physical, &count, found.data()), "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const cooperative_matrix_properties& item = found[i];
+    facts.cooperative_matrix_shapes.push_back({item.MSize, item.NSize, item.KSize, component_type{item.AType},
+                                               component_type{item.BType}, component_type{item.CType},
+                                               component_type{item.ResultType}, matrix_scope{item.scope},
+                                               item.saturatingAccumulation != 0});
+  }
+}
+
+inline void query_heaps(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {
+  VkPhysicalDeviceMemoryProperties2 memory{};
+  memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+  owner.call.GetPhysicalDeviceMemoryProperties2(physical, &memory);
+  facts.unified_memory = true;
+  for (std::uint32_t i = 0; i < memory.memoryProperties.memoryHeapCount; ++i) {
+    const VkMemoryHeap& heap = memory.memoryProperties.memoryHeaps[i];
+    const bool device_local = (heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0;
+    facts.heaps.push_back({heap.size, device_local});
+    facts.unified_memory = facts.unified_memory && device_local;
+  }
+}
+
+MEGANEURA_INLINE device_facts query_facts(const instance& owner, VkPhysicalDevice physical, std::uint32_t index) {
+  device_facts facts;
+  facts.index = index;
+  VkPhysicalDeviceProperties properties{};
+  owner.call.GetPhysicalDeviceProperties(physical, &properties);
+  read_identity(facts, properties);
+  if (facts.api_version < VK_API_VERSION_1_2) {
+    facts.unusable_because =
+        fmt::format("its driver offers Vulkan {}.{} and 1.2 is needed", VK_API_VERSION_MAJOR(facts.api_version),
+                    VK_API_VERSION_MINOR(facts.api_version));
+    return facts;
+  }
+  const std::vector<std::string> extensions = device_extensions(owner, physical);
+  query_properties(facts, owner, physical, extensions);
+  query_features(facts, owner, physical, extensions);
+  query_cooperative_matrix(facts, owner, physical);
+  query_heaps(facts, owner, physical);
+  facts.quirks = find_quirks(facts.vendor_id, facts.driver_id);
+  const int family = find_compute_family(owner, physical);
+  if (family < 0) {
+    facts.unusable_because = "it has no compute queue";
+  } else if (!facts.has_timeline_semaphore) {
+    facts.unusable_because = "its driver has no timeline semaphores";
+  } else {
+    facts.timestamp_bits = queue_families(owner, physical)[static_cast<std::size_t>(family)].timestampValidBits;
+  }
+  return facts;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
+// Opening a device, its memory, its one queue with its timeline, and asynchronous copies to and from the host.
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
+
+MEGANEURA_INLINE void device_state::check(VkResult result, const char* what) {
+  if (result == VK_ERROR_DEVICE_LOST) lost = true;
+  require(result, what);
+}
+
+MEGANEURA_INLINE void device_state::require_alive() const {
+  if (!lost) return;
+  fail(error_category::device_lost, "device {} was lost earlier; its contents are gone, open the device anew",
+       facts.name);
+}
+
+MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instance, VkPhysicalDevice chosen,
+                                         device_facts found, std::uint64_t staging_bytes) {
+  owner = std::move(owning_instance);
+  physical = chosen;
+  facts = std::move(found);
+  queue_family = static_cast<std::uint32_t>(find_compute_family(*owner, physical));
+  VkPhysicalDeviceMemoryProperties2 memory{};
+  memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+  owner->call.GetPhysicalDeviceMemoryProperties2(physical, &memory);
+  memory_ = memory.memoryProperties;
+  create_device(device_extensions(*owner, physical));
+  call.GetDeviceQueue(handle, queue_family, 0, &queue_);
+  create_transfer_objects(staging_bytes);
+}
+
+/// Keeps of the features on offer those that kernels use. Robust buffer access stays off: kernels are in bounds.
+inline void select_features(const feature_chain& offered, feature_chain& chosen) {
+  const VkPhysicalDeviceFeatures& base = offered.base.features;
+  chosen.base.features.shaderInt64 = base.shaderInt64;
+  chosen.base.features.shaderInt16 = base.shaderInt16;
+  chosen.base.features.shaderFloat64 = base.shaderFloat64;
+  chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
+  chosen.v11.uniformAndStorageBuffer16BitAccess = offered.v11.uniformAndStorageBuffer16BitAccess;
+  chosen.v12.shaderFloat16 = offered.v12.shaderFloat16;
+  chosen.v12.shaderInt8 = offered.v12.shaderInt8;
+  chosen.v12.storageBuffer8BitAccess = offered.v12.storageBuffer8BitAccess;
+  chosen.v12.uniformAndStorageBuffer8BitAccess = offered.v12.uniformAndStorageBuffer8BitAccess;
+  chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
+  chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
+  chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
+  chosen.v12.bufferDeviceAddress = offered.v12.bufferDeviceAddress;
+  chosen.v12.scalarBlockLayout = offered.v12.scalarBlockLayout;
+  chosen.v12.shaderSubgroupExtendedTypes = offered.v12.shaderSubgroupExtendedTypes;
+  chosen.v12.subgroupBroadcastDynamicId = offered.v12.subgroupBroadcastDynamicId;
+  chosen.v13.subgroupSizeControl = offered.v13.subgroupSizeControl;
+  chosen.v13.computeFullSubgroups = offered.v13.computeFullSubgroups;
+  chosen.v13.maintenance4 = offered.v13.maintenance4;
+  chosen.v13.shaderIntegerDotProduct = offered.v13.shaderIntegerDotProduct;
+  chosen.robustness.pipelineRobustness = offered.robustness.pipelineRobustness;
+  chosen.atomic_float.shaderBufferFloat32Atomics = offered.atomic_float.shaderBufferFloat32Atomics;
+  chosen.atomic_float.shaderBufferFloat32AtomicAdd = offered.atomic_float.shaderBufferFloat32AtomicAdd;
+  chosen.cooperative_matrix.cooperativeMatrix = offered.cooperative_matrix.cooperativeMatrix;
+  chosen.bfloat16.shaderBFloat16Type = offered.bfloat16.shaderBFloat16Type;
+  chosen.bfloat16.shaderBFloat16CooperativeMatrix = offered.bfloat16.shaderBFloat16CooperativeMatrix;
+}
+
+MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>& extensions) {
+  feature_chain offered;
+  feature_chain chosen;
+  offered.link(facts.api_version, extensions);
+  chosen.link(facts.api_version, extensions);
+  owner->call.GetPhysicalDeviceFeatures2(physical, &offered.base);
+  select_features(offered, chosen);
+
+  std::vector<const char*> names;
+  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_EXT_shader_atomic_float", "VK_KHR_cooperative_matrix",
+                           "VK_KHR_shader_bfloat16", "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
+    if (contains(extensions, name)) names.push_back(name);
+  }
+  constexpr float priority = 1.0F;
+  VkDeviceQueueCreateInfo queue{};
+  queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+  queue.queueFamilyIndex = queue_family;
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  VkDeviceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+  info.pNext = &chosen.base;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue;
+  info.enabledExtensionCount = static_cast<std::uint32_t>(names.size());
+  info.ppEnabledExtensionNames = names.data();
+  check(owner->call.CreateDevice(physical, &info, nullptr, &handle), "vkCreateDevice");
+  keep_driver_loaded();  // again: some of its libraries are opened only now
+  visit_functions(call, [this](auto& function, const char* name) {
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(owner->call.GetDeviceProcAddr(handle, name));
+    if (function == nullptr) {
+      fail(error_category::unsupported, "the driver of {} lacks {}; Vulkan 1.2 is needed", facts.name, name);
+    }
+  });
+}
+
+MEGANEURA_INLINE void device_state::create_transfer_objects(std::uint64_t staging_bytes) {
+  VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, nullptr, VK_SEMAPHORE_TYPE_TIMELINE, 0};
+  const VkSemaphoreCreateInfo semaphore{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type, 0};
+  check(call.CreateSemaphore(handle, &semaphore, nullptr, &timeline_), "vkCreateSemaphore");
+  VkCommandPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT | VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
+  pool.queueFamilyIndex = queue_family;
+  check(call.CreateCommandPool(handle, &pool, nullptr, &transfer_pool_), "vkCreateCommandPool");
+  // A quarter of the ring is one chunk, so that the host fills one while the device drains another.
+  constexpr std::uint64_t smallest = 4096;
+  staging_ = create_buffer(std::max(staging_bytes, smallest), VK_BUFFER_USAGE_TRANSFER_SRC_BIT, memory_use::staging);
+}
+
+MEGANEURA_INLINE device_state::~device_state() {
+  if (handle == VK_NULL_HANDLE || call.DestroyDevice == nullptr) return;
+  if (queue_ != VK_NULL_HANDLE) {  // else opening failed before there was anything else
+    // A lost device may never become idle; destroying its objects is allowed all the same (Vulkan 5.2.3).
+    if (!lost) call.DeviceWaitIdle(handle);
+    if (before_close != nullptr) before_close(*this);
+    for (std::unique_ptr<read_back_slot>& slot : free_slots_) destroy_buffer(slot->buffer);
+    destroy_buffer(staging_);
+    call.DestroyCommandPool(handle, transfer_pool_, nullptr);
+    call.DestroySemaphore(handle, timeline_, nullptr);
+    call.DestroyPipelineCache(handle, pipeline_cache, nullptr);
+  }
+  call.DestroyDevice(handle, nullptr);
+}
+
+// --- memory ---------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE std::uint32_t device_state::choose_memory_type(std::uint32_t allowed, memory_use use) const {
+  constexpr VkMemoryPropertyFlags device = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+  constexpr VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  constexpr VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  // First wish first; the second is what Vulkan guarantees to exist (11.6).
+  std::array<VkMemoryPropertyFlags, 2> wishes{device, device};
+  if (use == memory_use::mapped) wishes = {device | host, host};
+  if (use == memory_use::staging) wishes = {host, host};
+  if (use == memory_use::read_back) wishes = {host | cached, host};
+  for (const VkMemoryPropertyFlags wish : wishes) {
+    int fewest_extras = std::numeric_limits<int>::max();
+    std::uint32_t best = 0;
+    for (std::uint32_t i = 0; i < memory_.memoryTypeCount; ++i) {
+      const VkMemoryPropertyFlags flags = memory_.memoryTypes[i].propertyFlags;
+      const bool known = (flags & ~(device | host | cached)) == 0;  // neither lazy, protected nor vendor-coherent
+      if ((allowed & (1U << i)) == 0 || (flags & wish) != wish || !known) continue;
+      const int extras = std::popcount(flags & ~wish);
+      if (extras >= fewest_extras) continue;
+      fewest_extras = extras;
+      best = i;
+    }
+    if (fewest_extras != std::numeric_limits<int>::max()) return best;
+  }
+  fail(error_category::unsupported, "device {} has no memory type for this buffer; its driver breaks Vulkan's rules",
+       facts.name);
+}
+
+MEGANEURA_INLINE void device_state::check_room(std::uint64_t bytes, std::uint32_t heap) const {
+  std::uint64_t room = memory_.memoryHeaps[heap].size;
+  if (facts.has_memory_budget) {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{};
+    budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
+    VkPhysicalDeviceMemoryProperties2 memory{};
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+    memory.pNext = &budget;
+    owner->call.GetPhysicalDeviceMemoryProperties2(physical, &memory);
+    const std::uint64_t limit = budget.heapBudget[heap];
+    const std::uint64_t used = budget.heapUsage[heap];
+    room = std::min(room, limit > used ? limit - used : 0);
+  }
+  if (bytes <= room) return;
+  fail(error_category::out_of_memory,
+       "{} bytes were asked of heap {} of {}, which has room for {} of its {}; use a "
+       "smaller batch or model",
+       bytes, heap, facts.name, room, memory_.memoryHeaps[heap].size);
+}
+
+MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_use use) {
+  VkMemoryRequirements needs{};
+  call.GetBufferMemoryRequirements(handle, buffer.handle, &needs);
+  const std::uint32_t type = choose_memory_type(needs.memoryTypeBits, use);
+  const std::uint32_t heap = memory_.memoryTypes[type].heapIndex;
+  check_room(needs.size, heap);
+  const VkMemoryAllocateInfo request{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
+  const VkResult allocated = call.AllocateMemory(handle, &request, nullptr, &buffer.memory);
+  if (allocated == VK_ERROR_OUT_OF_DEVICE_MEMORY || allocated == VK_ERROR_OUT_OF_HOST_MEMORY) {
+    fail(error_category::out_of_memory,
+         "{} bytes of heap {} ({} bytes) of {} were refused with {}; use a smaller "
+         "batch or model",
+         needs.size, heap, memory_.memoryHeaps[heap].size, facts.name, result_name(allocated));
+  }
+  check(allocated, "vkAllocateMemory");
+  ++allocations;
+}
+
+MEGANEURA_INLINE raw_buffer device_state::create_buffer(std::uint64_t bytes, VkBufferUsageFlags usage, memory_use use) {
+  if (bytes > facts.max_buffer_bytes) {
+    fail(error_category::out_of_memory, "{} bytes were asked in one buffer and {} allows {}; split the allocation",
+         bytes, facts.name, facts.max_buffer_bytes);
+  }
+  raw_buffer result;
+  result.bytes = bytes;
+  VkBufferCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+  info.size = bytes;
+  info.usage = usage;
+  check(call.CreateBuffer(handle, &info, nullptr, &result.handle), "vkCreateBuffer");
+  try {
+    allocate_memory(result, use);
+    check(call.BindBufferMemory(handle, result.handle, result.memory, 0), "vkBindBufferMemory");
+    if (use == memory_use::device_local) return result;
+    void* address = nullptr;
+    check(call.MapMemory(handle, result.memory, 0, VK_WHOLE_SIZE, 0, &address), "vkMapMemory");
+    result.mapped = static_cast<std::byte*>(address);
+    return result;
+  } catch (...) {
+    destroy_buffer(result);
+    throw;
+  }
+}
+
+MEGANEURA_INLINE void device_state::destroy_buffer(raw_buffer& buffer) {
+  call.DestroyBuffer(handle, buffer.handle, nullptr);
+  call.FreeMemory(handle, buffer.memory, nullptr);  // unmaps as well
+  buffer = {};
+}
+
+// --- the queue ------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE std::uint64_t device_state::submit(VkCommandBuffer commands) {
+  require_alive();
+  const std::lock_guard lock(mutex_);
+  return submit_locked(commands);
+}
+
+/// One vkQueueSubmit for the pending copies and the commands; each of the two has a timeline value of its own, so that
+/// whoever waits for the copies does not wait for the commands.
+MEGANEURA_INLINE std::uint64_t device_state::submit_locked(VkCommandBuffer commands) {
+  close_batch();
+  std::array<VkCommandBuffer, 2> buffers{};
+  std::array<std::uint64_t, 2> values{};
+  std::array<VkTimelineSemaphoreSubmitInfo, 2> timelines{};
+  std::array<VkSubmitInfo, 2> infos{};
+  std::uint32_t count = 0;
+  for (const VkCommandBuffer item : {batch_, commands}) {
+    if (item == VK_NULL_HANDLE) continue;
+    buffers[count] = item;
+    values[count] = submitted_ + count + 1;
+    timelines[count].sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+    timelines[count].signalSemaphoreValueCount = 1;
+    timelines[count].pSignalSemaphoreValues = &values[count];
+    infos[count].sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+    infos[count].pNext = &timelines[count];
+    infos[count].commandBufferCount = 1;
+    infos[count].pCommandBuffers = &buffers[count];
+    infos[count].signalSemaphoreCount = 1;
+    infos[count].pSignalSemaphores = &timeline_;
+    ++count;
+  }
+  if (count == 0) return submitted_;
+  check(call.QueueSubmit(queue_, count, infos.data(), VK_NULL_HANDLE), "vkQueueSubmit");
+  ++submissions;
+  if (batch_ != VK_NULL_HANDLE) {
+    retired_.push_back({batch_, values[0]});
+    if (staging_head_ != staging_marked_) staging_marks_.push_back({staging_head_, values[0]});
+    staging_marked_ = staging_head_;
+    batch_ = VK_NULL_HANDLE;
+    batch_is_closed_ = false;
+  }
+  submitted_ += count;
+  return submitted_;
+}
+
+MEGANEURA_INLINE void device_state::wait(std::uint64_t value) {
+  require_alive();
+  VkSemaphoreWaitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &value;
+  // In slices of a second, so that a loss noticed by another thread ends this wait too.
+  constexpr std::uint64_t slice = 1'000'000'000;
+  while (true) {
+    const VkResult result = call.WaitSemaphores(handle, &info, slice);
+    check(result, "vkWaitSemaphores");
+    if (result == VK_SUCCESS) return;
+    require_alive();
+  }
+}
+
+MEGANEURA_INLINE void device_state::wait_quietly(std::uint64_t value) noexcept {
+  if (lost || value == 0) return;
+  try {
+    {
+      // A copy of the open batch is not yet on its way: nobody else may submit anything, so do it here.
+      const std::lock_guard lock(mutex_);
+      if (value > submitted_) submit_locked(VK_NULL_HANDLE);
+    }
+    wait(value);
+  } catch (const std::exception& problem) {
+    if (owner->log()) owner->log()(log_level::error, problem.what());
+  }
+}
+
+MEGANEURA_INLINE std::uint64_t device_state::completed() {
+  require_alive();
+  std::uint64_t value = 0;
+  check(call.GetSemaphoreCounterValue(handle, timeline_, &value), "vkGetSemaphoreCounterValue");
+  // Some drivers report a loss by an absurd counter instead of a result.
+  if (value == std::numeric_limits<std::uint64_t>::max()) check(VK_ERROR_DEVICE_LOST, "vkGetSemaphoreCounterValue");
+  return value;
+}
+
+MEGANEURA_INLINE std::uint64_t device_state::submitted() {
+  const std::lock_guard lock(mutex_);
+  return submitted_;
+}
+
+// --- copies ---------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE void device_state::open_batch() {
+  if (batch_is_closed_) submit_locked(VK_NULL_HANDLE);  // an earlier submission failed: its copies go first
+  if (batch_ != VK_NULL_HANDLE) return;
+  VkCommandBuffer commands = VK_NULL_HANDLE;
+  if (!retired_.empty() && retired_.front().value <= completed()) {
+    commands = retired_.front().handle;
+    retired_.pop_front();
+  } else {
+    const VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, transfer_pool_,
+                                           VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
+    check(call.AllocateCommandBuffers(handle, &info, &commands), "vkAllocateCommandBuffers");
+  }
+  const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
+                                       VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, nullptr};
+  check(call.BeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
+  add_barrier(call, commands);  // earlier work may still read or write what is copied now
+  batch_ = commands;
+  batch_reaches_host_ = false;
+  batch_writes_.clear();
+}
+
+MEGANEURA_INLINE void device_state::close_batch() {
+  if (batch_ == VK_NULL_HANDLE || batch_is_closed_) return;
+  if (batch_reaches_host_) add_barrier(call, batch_, true);
+  check(call.EndCommandBuffer(batch_), "vkEndCommandBuffer");
+  batch_is_closed_ = true;
+}
+
+MEGANEURA_INLINE void device_state::copy_in_batch(VkBuffer source, VkBuffer target, const VkBufferCopy& region) {
+  const auto collides = [&](const touched_range& write) {
+    const bool reads =
+        write.buffer == source && write.begin < region.srcOffset + region.size && region.srcOffset < write.end;
+    const bool writes =
+        write.buffer == target && write.begin < region.dstOffset + region.size && region.dstOffset < write.end;
+    return reads || writes;
+  };
+  if (std::any_of(batch_writes_.begin(), batch_writes_.end(), collides)) {
+    add_barrier(call, batch_);
+    batch_writes_.clear();
+  }
+  call.CmdCopyBuffer(batch_, source, target, 1, &region);
+  batch_writes_.push_back({target, region.dstOffset, region.dstOffset + region.size});
+}
+
+/// A position in the ring with `bytes` (at most a quarter of it) in one piece; waits for the oldest copies when full.
+MEGANEURA_INLINE std::uint64_t device_state::reserve_staging(std::uint64_t bytes) {
+  const std::uint64_t size = staging_.bytes;
+  std::uint64_t begin = (staging_head_ + 15) / 16 * 16;
+  if (begin % size + bytes > size) begin = (begin / size + 1) * size;
+  while (begin + bytes - staging_tail_ > size) {
+    if (staging_marks_.empty()) {
+      if (batch_ == VK_NULL_HANDLE) {  // nothing in flight and nothing pending: the ring is empty
+        staging_tail_ = begin;
+        staging_marked_ = begin;
+        break;
+      }
+      submit_locked(VK_NULL_HANDLE);
+      if (staging_marks_.empty()) continue;
+    }
+    wait(staging_marks_.front().value);
+    staging_tail_ = staging_marks_.front().end;
+    staging_marks_.pop_front();
+  }
+  staging_head_ = begin + bytes;
+  return begin % size;
+}
+
+MEGANEURA_INLINE std::uint64_t device_state::upload(VkBuffer target, std::uint64_t offset,
+                                                    std::span<const std::byte> bytes) {
+  require_alive();
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t chunk_bytes = staging_.bytes / 4;
+  while (!bytes.empty()) {
+    const std::uint64_t size = std::min<std::uint64_t>(bytes.size(), chunk_bytes);
+    const std::uint64_t position = reserve_staging(size);
+    std::memcpy(staging_.mapped + position, bytes.data(), size);
+    open_batch();
+    copy_in_batch(staging_.handle, target, {position, offset, size});
+    bytes = bytes.subspan(size);
+    offset += size;
+    if (staging_head_ - staging_marked_ >= chunk_bytes) submit_locked(VK_NULL_HANDLE);
+  }
+  return batch_ != VK_NULL_HANDLE ? pending_value() : submitted_;
+}
+
+MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::uint64_t bytes) {
+  const std::uint64_t done = completed();
+  std::size_t best = free_slots_.size();
+  for (std::size_t i = 0; i < free_slots_.size(); ++i) {
+    if (free_slots_[i]->buffer.bytes < bytes || free_slots_[i]->value > done) continue;
+    if (best == free_slots_.size() || free_slots_[i]->buffer.bytes < free_slots_[best]->buffer.bytes) best = i;
+  }
+  if (best != free_slots_.size()) {
+    std::unique_ptr<read_back_slot> slot = std::move(free_slots_[best]);
+    free_slots_.erase(free_slots_.begin() + static_cast<std::ptrdiff_t>(best));
+    return slot;
+  }
+  auto slot = std::make_unique<read_back_slot>();
+  constexpr std::uint64_t smallest = 4096;
+  slot->buffer =
+      create_buffer(std::bit_ceil(std::max(bytes, smallest)), VK_BUFFER_USAGE_TRANSFER_DST_BIT, memory_use::read_back);
+  return slot;
+}
+
+MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::read_back(VkBuffer source, std::uint64_t offset,
+                                                                         std::uint64_t size) {
+  require_alive();
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<read_back_slot> slot = take_slot(size);
+  open_batch();
+  copy_in_batch(source, slot->buffer.handle, {offset, 0, size});
+  batch_reaches_host_ = true;
+  slot->value = pending_value();
+  submit_locked(VK_NULL_HANDLE);
+  return slot;
+}
+
+MEGANEURA_INLINE void device_state::give_back(std::unique_ptr<read_back_slot> slot) noexcept {
+  if (slot == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  free_slots_.push_back(std::move(slot));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
+// Buffers and read-back tickets: handles over what the device state allocates.
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+namespace detail {
+
+MEGANEURA_INLINE buffer_state::~buffer_state() {
+  device->wait_quietly(last_use);  // copies hold no reference to the buffer, so it waits for them
+  device->destroy_buffer(memory);
+}
+
+MEGANEURA_INLINE ticket_state::~ticket_state() { device->give_back(std::move(slot)); }
+
+MEGANEURA_INLINE buffer_range resolve(const buffer_range& range, const char* what) {
+  if (!range.target) fail(error_category::invalid_argument, "{} was given an empty buffer handle", what);
+  const std::uint64_t bytes = range.target.bytes();
+  buffer_range result = range;
+  if (result.size == 0 && range.offset <= bytes) result.size = bytes - range.offset;
+  if (range.offset > bytes || result.size > bytes - range.offset || result.size == 0) {
+    fail(error_category::invalid_argument, "{} asks for {} bytes at offset {} of a buffer of {} bytes; stay inside it",
+         what, range.size, range.offset, bytes);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::uint64_t buffer::bytes() const { return state_ == nullptr ? 0 : state_->memory.bytes; }
+
+MEGANEURA_INLINE std::span<std::byte> buffer::mapped() const {
+  if (state_ == nullptr || state_->memory.mapped == nullptr) return {};
+  return {state_->memory.mapped, state_->memory.bytes};
+}
+
+MEGANEURA_INLINE bool read_back_ticket::ready() const {
+  if (state_ == nullptr)
+    fail(error_category::invalid_argument, "an empty read-back ticket was asked whether it is ready");
+  return state_->device->completed() >= state_->slot->value;
+}
+
+MEGANEURA_INLINE void read_back_ticket::wait() const {
+  if (state_ == nullptr) fail(error_category::invalid_argument, "an empty read-back ticket was waited for");
+  state_->device->wait(state_->slot->value);
+}
+
+MEGANEURA_INLINE std::span<const std::byte> read_back_ticket::data() const {
+  wait();
+  return {state_->slot->buffer.mapped, state_->bytes};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+// Checking, creating and caching compute pipelines.
+
+#include <fstream>
+#include <iterator>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+namespace detail {
+
+inline std::string refuse_size(const device_facts& facts, const spirv::module& kernel) {
+  if (kernel.shared_bytes > facts.max_shared_bytes) {
+    return fmt::format("it needs {} bytes of shared memory and the limit is {}", kernel.shared_bytes,
+                       facts.max_shared_bytes);
+  }
+  std::uint64_t invocations = 1;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (kernel.local_size[axis] == 0 || kernel.local_size[axis] > facts.max_workgroup_size[axis]) {
+      return fmt::format("its workgroup size on axis {} is {} and must be 1 to {}", axis, kernel.local_size[axis],
+                         facts.max_workgroup_size[axis]);
+    }
+    invocations *= kernel.local_size[axis];
+  }
+  if (invocations > facts.max_workgroup_invocations) {
+    return fmt::format("its workgroup has {} invocations and the limit is {}", invocations,
+                       facts.max_workgroup_invocations);
+  }
+  const auto texels = static_cast<std::size_t>(
+      std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_texel_buffer));
+  const std::size_t storages = kernel.bindings.size() - texels;
+  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers) {
+    return fmt::format("it binds {} storage and {} texel buffers and the limits are {} and {}", storages, texels,
+                       facts.max_storage_buffers, facts.max_texel_buffers);
+  }
+  return {};
+}
+
+inline std::string refuse_subgroup(const device_facts& facts, const spirv::module& kernel) {
+  const std::uint32_t size = kernel.subgroup_size;
+  if (size == 0) return {};
+  if (facts.min_subgroup_size == facts.max_subgroup_size && size == facts.subgroup_size) return {};
+  const bool power_of_two = (size & (size - 1)) == 0;
+  if (facts.has_subgroup_size_control && power_of_two && size >= facts.min_subgroup_size &&
+      size <= facts.max_subgroup_size) {
+    return {};
+  }
+  return fmt::format("it needs subgroups of {} and the device offers {} to {}{}", size, facts.min_subgroup_size,
+                     facts.max_subgroup_size, facts.has_subgroup_size_control ? "" : " without a choice");
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel) {
+  if (kernel.words.size() < 5 || kernel.words[0] != 0x07230203) return "its words are not a SPIR-V module";
+  const std::uint32_t most = facts.api_version >= VK_API_VERSION_1_3 ? 0x10600 : 0x10500;  // Vulkan appendix A
+  if (kernel.words[1] > most) {
+    return fmt::format("it is SPIR-V 1.{} and the device reads up to 1.{}", kernel.words[1] >> 8 & 0xFF,
+                       most >> 8 & 0xFF);
+  }
+  if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
+  if (kernel.needs_subgroup_arithmetic && !facts.has_subgroup_arithmetic) return "it needs subgroup arithmetic";
+  if (kernel.needs_cooperative_matrix && !(facts.has_cooperative_matrix && facts.has_memory_model)) {
+    return "it needs VK_KHR_cooperative_matrix and the Vulkan memory model";
+  }
+  if (std::string reason = detail::refuse_subgroup(facts, kernel); !reason.empty()) return reason;
+  return detail::refuse_size(facts, kernel);
+}
+
+MEGANEURA_INLINE const std::string& pipeline::name() const {
+  if (state_ == nullptr) fail(error_category::invalid_argument, "an empty pipeline handle was asked for its name");
+  return state_->name;
+}
+
+namespace detail {
+
+MEGANEURA_INLINE pipeline_state::~pipeline_state() {
+  device->call.DestroyPipeline(device->handle, handle, nullptr);
+  device->call.DestroyPipelineLayout(device->handle, layout, nullptr);
+  device->call.DestroyDescriptorSetLayout(device->handle, set_layout, nullptr);
+}
+
+inline constexpr VkDescriptorType descriptor_type(spirv::binding_kind kind) {
+  return kind == spirv::binding_kind::storage_buffer ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
+                                                     : VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+}
+
+inline void create_layouts(pipeline_state& state) {
+  device_state& device = *state.device;
+  std::vector<VkDescriptorSetLayoutBinding> slots;
+  for (const spirv::binding_kind kind : state.bindings) {
+    slots.push_back(
+        {static_cast<std::uint32_t>(slots.size()), descriptor_type(kind), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
+  }
+  VkDescriptorSetLayoutCreateInfo set{};
+  set.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
+  set.bindingCount = static_cast<std::uint32_t>(slots.size());
+  set.pBindings = slots.data();
+  device.check(device.call.CreateDescriptorSetLayout(device.handle, &set, nullptr, &state.set_layout),
+               "vkCreateDescriptorSetLayout");
+  VkPipelineLayoutCreateInfo layout{};
+  layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+  layout.setLayoutCount = 1;
+  layout.pSetLayouts = &state.set_layout;
+  device.check(device.call.CreatePipelineLayout(device.handle, &layout, nullptr, &state.layout),
+               "vkCreatePipelineLayout");
+}
+
+inline void compile(pipeline_state& state, const spirv::module& kernel, VkShaderModule words) {
+  device_state& device = *state.device;
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup{};
+  subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+  subgroup.requiredSubgroupSize = kernel.subgroup_size;
+  std::vector<VkSpecializationMapEntry> constants;
+  for (std::uint32_t i = 0; i < kernel.specialization.size(); ++i) constants.push_back({i, i * 4, 4});
+  const VkSpecializationInfo specialization{static_cast<std::uint32_t>(constants.size()), constants.data(),
+                                            kernel.specialization.size() * 4, kernel.specialization.data()};
+  // Kernels stay in bounds by construction, so the driver need not check for them.
+  VkPipelineRobustnessCreateInfoEXT robustness{};
+  robustness.sType = VK_STRUCTURE_TYPE_PIPELINE_ROBUSTNESS_CREATE_INFO_EXT;
+  robustness.storageBuffers = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
+  robustness.uniformBuffers = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
+  robustness.vertexInputs = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_DISABLED_EXT;
+  robustness.images = VK_PIPELINE_ROBUSTNESS_IMAGE_BEHAVIOR_DISABLED_EXT;
+  VkComputePipelineCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  if (device.facts.has_pipeline_robustness) info.pNext = &robustness;
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  if (kernel.subgroup_size != 0 && device.facts.has_subgroup_size_control) info.stage.pNext = &subgroup;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = words;
+  info.stage.pName = "main";
+  if (!constants.empty()) info.stage.pSpecializationInfo = &specialization;
+  info.layout = state.layout;
+  device.check(
+      device.call.CreateComputePipelines(device.handle, device.pipeline_cache, 1, &info, nullptr, &state.handle),
+      "vkCreateComputePipelines");
+}
+
+MEGANEURA_INLINE std::shared_ptr<pipeline_state> create_pipeline(const std::shared_ptr<device_state>& device,
+                                                                 const spirv::module& kernel) {
+  auto state = std::make_shared<pipeline_state>(device);
+  state->name = kernel.name;
+  state->bindings = kernel.bindings;
+  create_layouts(*state);
+  const VkShaderModuleCreateInfo info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
+                                      kernel.words.size() * sizeof(std::uint32_t), kernel.words.data()};
+  VkShaderModule words = VK_NULL_HANDLE;
+  device->check(device->call.CreateShaderModule(device->handle, &info, nullptr, &words), "vkCreateShaderModule");
+  try {
+    compile(*state, kernel, words);
+  } catch (...) {
+    device->call.DestroyShaderModule(device->handle, words, nullptr);
+    throw;
+  }
+  device->call.DestroyShaderModule(device->handle, words, nullptr);
+  ++device->pipelines;
+  device->cache_is_newer = true;
+  return state;
+}
+
+MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
+                                                        std::span<const spirv::module> kernels) {
+  device->require_alive();
+  for (const spirv::module& kernel : kernels) {
+    const std::string reason = reason_to_refuse(device->facts, kernel);
+    if (reason.empty()) continue;
+    fail(error_category::unsupported, "kernel \"{}\" cannot run on {}: {}; generate it for this device's facts",
+         kernel.name, device->facts.name, reason);
+  }
+  std::vector<pipeline> made(kernels.size());
+  std::vector<std::exception_ptr> failures(kernels.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < kernels.size(); i = next++) {
+      try {
+        made[i] = pipeline(create_pipeline(device, kernels[i]));
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  };
+  const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::thread> helpers;
+  for (std::size_t i = 1; i < std::min(wanted, kernels.size()); ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure != nullptr) std::rethrow_exception(failure);
+  }
+  return made;
+}
+
+// --- the cache on disk ----------------------------------------------------------------------------------------------
+
+/// What precedes the driver's bytes in the file. The driver checks little of its own data, so nothing unverified may
+/// reach it.
+struct cache_header {
+  std::array<char, 8> magic{'m', 'e', 'g', 'a', 'p', 'i', 'p', 'e'};
+  std::uint32_t version = 1;
+  std::uint32_t driver_version = 0;
+  uuid device_uuid{}, driver_uuid{}, pipeline_cache_uuid{};
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;
+  [[nodiscard]] bool operator==(const cache_header&) const = default;
+};
+static_assert(sizeof(cache_header) == 80, "written to disk as it is: no padding");
+
+/// FNV-1a with 64 bits: it guards against damage, not against malice.
+inline std::uint64_t checksum(std::span<const std::byte> data) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const std::byte item : data) hash = (hash ^ static_cast<std::uint64_t>(item)) * 0x100000001b3ULL;
+  return hash;
+}
+
+inline cache_header make_header(std::span<const std::byte> data, const device_facts& facts) {
+  cache_header header;
+  header.driver_version = facts.driver_version;
+  header.device_uuid = facts.device_uuid;
+  header.driver_uuid = facts.driver_uuid;
+  header.pipeline_cache_uuid = facts.pipeline_cache_uuid;
+  header.bytes = data.size();
+  header.checksum = checksum(data);
+  return header;
+}
+
+MEGANEURA_INLINE std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts) {
+  if (file.size() < sizeof(cache_header)) return {};
+  cache_header header;
+  std::memcpy(&header, file.data(), sizeof header);
+  const std::span<const std::byte> data = file.subspan(sizeof header);
+  if (header != make_header(data, facts)) return {};
+  return {data.begin(), data.end()};
+}
+
+MEGANEURA_INLINE std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts) {
+  const cache_header header = make_header(data, facts);
+  std::vector<std::byte> file(sizeof header + data.size());
+  std::memcpy(file.data(), &header, sizeof header);
+  std::copy(data.begin(), data.end(), file.begin() + sizeof header);
+  return file;
+}
+
+MEGANEURA_INLINE std::filesystem::path cache_path(const device_facts& facts, const std::string& directory) {
+  std::filesystem::path folder = directory;
+  if (folder.empty()) {
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    const char* home = std::getenv("HOME");
+    if (cache != nullptr && *cache != '\0') {
+      folder = std::filesystem::path(cache) / "meganeura";
+    } else if (home != nullptr && *home != '\0') {
+      folder = std::filesystem::path(home) / ".cache" / "meganeura";
+    } else {
+      return {};
+    }
+  }
+  std::string name = "pipelines-";
+  for (const std::uint8_t byte : facts.device_uuid) name += fmt::format("{:02x}", byte);
+  name += '-';
+  for (const std::uint8_t byte : facts.driver_uuid) name += fmt::format("{:02x}", byte);
+  return folder / (name + ".bin");
+}
+
+MEGANEURA_INLINE void open_pipeline_cache(device_state& device) {
+  std::vector<std::byte> data;
+  device.cache_origin = pipeline_cache_origin::off;
+  if (!device.cache_file.empty()) {
+    device.cache_origin = pipeline_cache_origin::absent;
+    if (std::ifstream file(device.cache_file, std::ios::binary); file) {
+      const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+      data = unpack_cache(std::as_bytes(std::span(bytes)), device.facts);
+      device.cache_origin = data.empty() ? pipeline_cache_origin::rejected : pipeline_cache_origin::loaded;
+    }
+  }
+  if (device.cache_origin == pipeline_cache_origin::rejected) {
+    write_log(device.owner->log(), log_level::warning,
+              "the pipeline cache {} is damaged or of another driver; it is ignored and will be written anew",
+              device.cache_file.string());
+  }
+  VkPipelineCacheCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  info.initialDataSize = data.size();
+  info.pInitialData = data.data();
+  device.check(device.call.CreatePipelineCache(device.handle, &info, nullptr, &device.pipeline_cache),
+               "vkCreatePipelineCache");
+}
+
+inline void write_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes,
+                             const void* writer) {
+  std::error_code problem;
+  std::filesystem::create_directories(target.parent_path(), problem);
+  // Unique among processes and devices of one process; rename replaces the old file in one step.
+  const std::filesystem::path temporary =
+      fmt::format("{}.{}.{:x}", target.string(), getpid(), reinterpret_cast<std::uintptr_t>(writer));
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (!out) {
+    std::filesystem::remove(temporary, problem);
+    fail(error_category::io, "the pipeline cache {} could not be written; check the folder or switch the cache off",
+         target.string());
+  }
+  std::filesystem::rename(temporary, target, problem);
+  if (!problem) return;
+  const std::string why = problem.message();
+  std::filesystem::remove(temporary, problem);
+  fail(error_category::io, "the pipeline cache {} could not be replaced: {}", target.string(), why);
+}
+
+MEGANEURA_INLINE void save_pipeline_cache(device_state& device) {
+  if (device.cache_file.empty() || device.lost || !device.cache_is_newer.exchange(false)) return;
+  std::size_t size = 0;
+  device.check(device.call.GetPipelineCacheData(device.handle, device.pipeline_cache, &size, nullptr),
+               "vkGetPipelineCacheData");
+  std::vector<std::byte> data(size);
+  device.check(device.call.GetPipelineCacheData(device.handle, device.pipeline_cache, &size, data.data()),
+               "vkGetPipelineCacheData");
+  data.resize(size);
+  write_atomically(device.cache_file, pack_cache(data, device.facts), &device);
+}
+
+MEGANEURA_INLINE void save_pipeline_cache_quietly(device_state& device) noexcept {
+  try {
+    save_pipeline_cache(device);
+  } catch (const std::exception& problem) {
+    if (device.owner->log()) device.owner->log()(log_level::warning, problem.what());
+  }
+}
+
+}  // namespace detail
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+// Checking commands as they come, and writing them into one command buffer at the end.
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+namespace detail {
+
+inline constexpr std::uint64_t texel_bytes = 16;  // RGBA32F
+
+inline void check_owner(const device_state& expected, const std::shared_ptr<device_state>& found, const char* what) {
+  if (found.get() == &expected) return;
+  fail(error_category::invalid_argument,
+       "{} belongs to device {} and the recording to another device object, {}; use "
+       "objects of one device together",
+       what, found->facts.name, expected.facts.name);
+}
+
+inline buffer_range check_binding(const device_state& device, const buffer_range& asked, spirv::binding_kind kind,
+                                  std::string_view label) {
+  const std::string what = fmt::format("a binding of \"{}\"", label);
+  buffer_range range = resolve(asked, what.c_str());
+  check_owner(device, range.target.state()->device, what.c_str());
+  const device_facts& facts = device.facts;
+  const bool texels = kind == spirv::binding_kind::uniform_texel_buffer;
+  const std::uint64_t alignment = texels ? facts.texel_alignment : facts.storage_alignment;
+  if (range.offset % alignment != 0) {
+    fail(error_category::invalid_argument, "{} starts at byte {} and {} needs multiples of {}", what, range.offset,
+         facts.name, alignment);
+  }
+  if (texels && range.size % texel_bytes != 0) {
+    fail(error_category::invalid_argument, "{} is a texel buffer of {} bytes; its size has to be a multiple of {}",
+         what, range.size, texel_bytes);
+  }
+  const std::uint64_t most = texels ? facts.max_texel_elements * texel_bytes : facts.max_storage_range;
+  if (range.size > most) {
+    fail(error_category::unsupported, "{} covers {} bytes and {} binds {} at most; split the tensor", what, range.size,
+         facts.name, most);
+  }
+  return range;
+}
+
+inline void check_groups(const device_state& device, const std::array<std::uint32_t, 3>& groups,
+                         std::string_view label) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const std::uint32_t most = device.facts.max_workgroup_count[axis];
+    if (groups[axis] == 0) {
+      fail(error_category::invalid_argument, "\"{}\" is launched with no workgroup on axis {}; leave it out", label,
+           axis);
+    }
+    if (groups[axis] <= most) continue;
+    fail(error_category::unsupported,
+         "\"{}\" is launched with {} workgroups on axis {} and {} allows {}; fold the grid", label, groups[axis], axis,
+         device.facts.name, most);
+  }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void recorder::dispatch(const pipeline& kernel, std::span<const buffer_range> bindings,
+                                         std::array<std::uint32_t, 3> groups, std::string_view label) {
+  if (!kernel) fail(error_category::invalid_argument, "an empty pipeline handle was dispatched");
+  const detail::pipeline_state& state = *kernel.state();
+  detail::check_owner(*commands_->device, state.device, "a pipeline");
+  detail::dispatch_command item{kernel, {}, groups, std::string(label.empty() ? state.name : label)};
+  if (bindings.size() != state.bindings.size()) {
+    fail(error_category::invalid_argument, "\"{}\" was given {} bindings and kernel \"{}\" has {}", item.label,
+         bindings.size(), state.name, state.bindings.size());
+  }
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    item.bindings.push_back(detail::check_binding(*commands_->device, bindings[i], state.bindings[i], item.label));
+  }
+  detail::check_groups(*commands_->device, groups, item.label);
+  commands_->commands.emplace_back(std::move(item));
+}
+
+MEGANEURA_INLINE void recorder::barrier() {
+  std::vector<detail::command>& list = commands_->commands;
+  // The recording starts with one, and two in a row do what one does.
+  if (list.empty() || std::holds_alternative<detail::barrier_command>(list.back())) return;
+  list.emplace_back(detail::barrier_command{});
+}
+
+MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) {
+  detail::copy_command item{detail::resolve(source, "the source of a copy"),
+                            detail::resolve(target, "the target of a copy")};
+  detail::check_owner(*commands_->device, item.source.target.state()->device, "the source of a copy");
+  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a copy");
+  const std::uint64_t size = std::min(item.source.size, item.target.size);
+  item.source.size = size;
+  item.target.size = size;
+  const bool same = item.source.target == item.target.target;
+  if (same && item.source.offset < item.target.offset + size && item.target.offset < item.source.offset + size) {
+    fail(error_category::invalid_argument, "a copy of {} bytes from {} to {} of one buffer overlaps itself", size,
+         item.source.offset, item.target.offset);
+  }
+  commands_->commands.emplace_back(std::move(item));
+}
+
+MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) {
+  detail::fill_command item{detail::resolve(target, "a fill"), word};
+  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a fill");
+  if (item.target.offset % 4 != 0 || item.target.size % 4 != 0) {
+    fail(error_category::invalid_argument, "a fill covers {} bytes at offset {}; both have to be multiples of 4",
+         item.target.size, item.target.offset);
+  }
+  commands_->commands.emplace_back(std::move(item));
+}
+
+MEGANEURA_INLINE recording recorder::finish() {
+  commands_->device->require_alive();
+  recording result(detail::recording_writer(*commands_).write());
+  commands_->commands.clear();
+  return result;
+}
+
+MEGANEURA_INLINE std::size_t recording::dispatch_count() const { return state_ == nullptr ? 0 : state_->labels.size(); }
+
+MEGANEURA_INLINE std::vector<timing> recording::timings() const {
+  if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->last_use == 0) {
+    fail(error_category::invalid_argument,
+         "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
+         "something and submit it first");
+  }
+  detail::device_state& device = *state_->device;
+  device.wait(state_->last_use);
+  std::vector<std::uint64_t> ticks(2 * state_->labels.size());
+  device.check(
+      device.call.GetQueryPoolResults(device.handle, state_->queries, 0, static_cast<std::uint32_t>(ticks.size()),
+                                      ticks.size() * sizeof(std::uint64_t), ticks.data(), sizeof(std::uint64_t),
+                                      VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+      "vkGetQueryPoolResults");
+  const std::uint32_t bits = device.facts.timestamp_bits;
+  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  std::vector<timing> result;
+  for (std::size_t i = 0; i < state_->labels.size(); ++i) {
+    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
+    result.push_back({state_->labels[i], static_cast<double>(passed) * device.facts.timestamp_period});
+  }
+  return result;
+}
+
+namespace detail {
+
+MEGANEURA_INLINE recording_state::~recording_state() {
+  device->wait_quietly(last_use);
+  const device_functions& call = device->call;
+  for (const VkBufferView view : views) call.DestroyBufferView(device->handle, view, nullptr);
+  call.DestroyQueryPool(device->handle, queries, nullptr);
+  call.DestroyDescriptorPool(device->handle, descriptors, nullptr);
+  call.DestroyCommandPool(device->handle, pool, nullptr);
+}
+
+MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
+    : list_(list), device_(*list.device), state_(std::make_shared<recording_state>(list.device)) {}
+
+MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
+  std::uint32_t sets = 0;
+  std::array<VkDescriptorPoolSize, 2> sizes{
+      {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 0}, {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 0}}};
+  for (const command& item : state_->commands) {
+    const auto* launch = std::get_if<dispatch_command>(&item);
+    if (launch == nullptr) continue;
+    ++sets;
+    for (const spirv::binding_kind kind : launch->kernel.state()->bindings) {
+      ++sizes[kind == spirv::binding_kind::storage_buffer ? 0 : 1].descriptorCount;
+    }
+  }
+  if (sizes[0].descriptorCount == 0) sizes[0] = sizes[1];  // an empty kind may not be listed
+  const bool both = sizes[1].descriptorCount != 0 && sizes[0].type != sizes[1].type;
+  VkDescriptorPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+  pool.maxSets = sets;
+  pool.poolSizeCount = both ? 2 : sizes[0].descriptorCount != 0 ? 1 : 0;
+  pool.pPoolSizes = sizes.data();
+  if (sets == 0) return;
+  device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
+                "vkCreateDescriptorPool");
+  if (!list_.options.timestamps) return;
+  VkQueryPoolCreateInfo queries{};
+  queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+  queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  queries.queryCount = 2 * sets;
+  device_.check(device_.call.CreateQueryPool(device_.handle, &queries, nullptr, &state_->queries), "vkCreateQueryPool");
+  query_count_ = queries.queryCount;
+}
+
+MEGANEURA_INLINE void recording_writer::create_command_buffer() {
+  VkCommandPoolCreateInfo commands{};
+  commands.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  commands.queueFamilyIndex = device_.queue_family;
+  device_.check(device_.call.CreateCommandPool(device_.handle, &commands, nullptr, &state_->pool),
+                "vkCreateCommandPool");
+  const VkCommandBufferAllocateInfo one{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, state_->pool,
+                                        VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
+  device_.check(device_.call.AllocateCommandBuffers(device_.handle, &one, &state_->handle), "vkAllocateCommandBuffers");
+}
+
+/// Whether a command may write memory the host has mapped; a binding counts, whatever the kernel does with it.
+inline bool reaches_host(const command& item) {
+  const auto is_mapped = [](const buffer_range& range) { return range.target.state()->memory.mapped != nullptr; };
+  if (const auto* launch = std::get_if<dispatch_command>(&item)) {
+    return std::any_of(launch->bindings.begin(), launch->bindings.end(), is_mapped);
+  }
+  if (const auto* copied = std::get_if<copy_command>(&item)) return is_mapped(copied->target);
+  const auto* filled = std::get_if<fill_command>(&item);
+  return filled != nullptr && is_mapped(filled->target);
+}
+
+MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
+  state_->commands = list_.commands;
+  create_descriptor_pool();
+  create_command_buffer();
+  // Simultaneous use: the same step is submitted again while its predecessor still runs.
+  const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
+                                       VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, nullptr};
+  device_.check(device_.call.BeginCommandBuffer(state_->handle, &begin), "vkBeginCommandBuffer");
+  add_barrier(device_.call, state_->handle);  // after whatever was submitted before, write after read included
+  if (state_->queries != VK_NULL_HANDLE) {
+    device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
+  }
+  for (const command& item : state_->commands) std::visit([this](const auto& one) { write(one); }, item);
+  if (std::any_of(state_->commands.begin(), state_->commands.end(), reaches_host))
+    add_barrier(device_.call, state_->handle, true);
+  device_.check(device_.call.EndCommandBuffer(state_->handle), "vkEndCommandBuffer");
+  ++device_.recordings;
+  return std::move(state_);
+}
+
+MEGANEURA_INLINE VkBufferView recording_writer::view_of(const buffer_range& range) {
+  const VkBuffer handle = range.target.state()->memory.handle;
+  VkBufferView& view = views_[{handle, range.offset, range.size}];
+  if (view != VK_NULL_HANDLE) return view;
+  const VkBufferViewCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+                                    nullptr,
+                                    0,
+                                    handle,
+                                    VK_FORMAT_R32G32B32A32_SFLOAT,
+                                    range.offset,
+                                    range.size};
+  device_.check(device_.call.CreateBufferView(device_.handle, &info, nullptr, &view), "vkCreateBufferView");
+  state_->views.push_back(view);
+  return view;
+}
+
+MEGANEURA_INLINE VkDescriptorSet recording_writer::make_set(const dispatch_command& item) {
+  const pipeline_state& kernel = *item.kernel.state();
+  const VkDescriptorSetAllocateInfo request{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, nullptr,
+                                            state_->descriptors, 1, &kernel.set_layout};
+  VkDescriptorSet set = VK_NULL_HANDLE;
+  device_.check(device_.call.AllocateDescriptorSets(device_.handle, &request, &set), "vkAllocateDescriptorSets");
+  std::vector<VkDescriptorBufferInfo> ranges(item.bindings.size());
+  std::vector<VkBufferView> views(item.bindings.size());
+  std::vector<VkWriteDescriptorSet> writes(item.bindings.size());
+  for (std::size_t i = 0; i < item.bindings.size(); ++i) {
+    const buffer_range& range = item.bindings[i];
+    writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+    writes[i].dstSet = set;
+    writes[i].dstBinding = static_cast<std::uint32_t>(i);
+    writes[i].descriptorCount = 1;
+    if (kernel.bindings[i] == spirv::binding_kind::storage_buffer) {
+      ranges[i] = {range.target.state()->memory.handle, range.offset, range.size};
+      writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+      writes[i].pBufferInfo = &ranges[i];
+    } else {
+      views[i] = view_of(range);
+      writes[i].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+      writes[i].pTexelBufferView = &views[i];
+    }
+  }
+  device_.call.UpdateDescriptorSets(device_.handle, static_cast<std::uint32_t>(writes.size()), writes.data(), 0,
+                                    nullptr);
+  return set;
+}
+
+MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
+  const pipeline_state& kernel = *item.kernel.state();
+  const VkDescriptorSet set = make_set(item);
+  const VkCommandBuffer commands = state_->handle;
+  if (bound_ != kernel.handle) {
+    device_.call.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.handle);
+    bound_ = kernel.handle;
+  }
+  device_.call.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout, 0, 1, &set, 0, nullptr);
+  const auto query = static_cast<std::uint32_t>(2 * state_->labels.size());
+  // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
+  constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
+  if (state_->queries != VK_NULL_HANDLE) {
+    add_barrier(device_.call, commands);
+    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
+  }
+  device_.call.CmdDispatch(commands, item.groups[0], item.groups[1], item.groups[2]);
+  if (state_->queries != VK_NULL_HANDLE) {
+    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
+    add_barrier(device_.call, commands);
+  }
+  state_->labels.push_back(item.label);
+}
+
+MEGANEURA_INLINE void recording_writer::write(const copy_command& item) {
+  const VkBufferCopy region{item.source.offset, item.target.offset, item.source.size};
+  device_.call.CmdCopyBuffer(state_->handle, item.source.target.state()->memory.handle,
+                             item.target.target.state()->memory.handle, 1, &region);
+}
+
+MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
+  device_.call.CmdFillBuffer(state_->handle, item.target.target.state()->memory.handle, item.target.offset,
+                             item.target.size, item.word);
+}
+
+MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barrier(device_.call, state_->handle); }
+
+}  // namespace detail
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // Definitions for egraph/extract.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -14117,43 +14148,783 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for kernels/generate.hpp.
-// Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
+// Definitions for kernels/builtin.hpp: two generated kernels, and the ones compiled from shaders/.
+// SPIR-V words of shaders/*.comp. Generated by shaders/embed.py; do not edit.
+// sources: sha256 5a381ecf93d67d9b73db8ad6b2a4856aa912ff748d8432751d70a107b23a9726
+// compiler: glslang 11:12.0.0
+
+namespace meganeura::inline MEGANEURA_ABI::embedded {
+
+inline constexpr std::uint32_t adam[] = {
+    0x07230203, 0x00010300, 0x0008000b, 0x000000ff, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
+    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
+    0x00000004, 0x6e69616d, 0x00000000, 0x00000017, 0x0000001f, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
+    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
+    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
+    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
+    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x00000012, 0x61647075,
+    0x76286574, 0x763b3466, 0x763b3466, 0x763b3466, 0x003b3466, 0x00040005, 0x0000000e, 0x756c6176, 0x00000065,
+    0x00050005, 0x0000000f, 0x64617267, 0x746e6569, 0x00000000, 0x00040005, 0x00000010, 0x73726966, 0x00000074,
+    0x00040005, 0x00000011, 0x6f636573, 0x0000646e, 0x00080005, 0x00000017, 0x475f6c67, 0x61626f6c, 0x766e496c,
+    0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000001f, 0x4e5f6c67, 0x6f576d75, 0x72476b72, 0x7370756f,
+    0x00000000, 0x00050005, 0x00000029, 0x6f636564, 0x656c7075, 0x00000064, 0x00050005, 0x0000002f, 0x70657473,
+    0x6675625f, 0x00726566, 0x00050006, 0x0000002f, 0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x0000002f,
+    0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x0000002f, 0x00000002, 0x64656573, 0x6769685f,
+    0x00000068, 0x00070006, 0x0000002f, 0x00000003, 0x7261656c, 0x676e696e, 0x7461725f, 0x00000065, 0x00060006,
+    0x0000002f, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006, 0x0000002f, 0x00000005, 0x61746562,
+    0x00000031, 0x00050006, 0x0000002f, 0x00000006, 0x61746562, 0x00000032, 0x00050006, 0x0000002f, 0x00000007,
+    0x69737065, 0x006e6f6c, 0x00070006, 0x0000002f, 0x00000008, 0x67696577, 0x645f7468, 0x79616365, 0x00000000,
+    0x00080006, 0x0000002f, 0x00000009, 0x73616962, 0x726f635f, 0x74636572, 0x316e6f69, 0x00000000, 0x00080006,
+    0x0000002f, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69, 0x00000000, 0x00030005, 0x00000031,
+    0x00776f6e, 0x00040005, 0x0000005d, 0x746f6f72, 0x00000000, 0x00030005, 0x00000078, 0x00000069, 0x00040005,
+    0x0000007c, 0x6e756f63, 0x00000074, 0x00030005, 0x00000080, 0x00007461, 0x00040005, 0x00000083, 0x756c6176,
+    0x00000065, 0x00050005, 0x00000085, 0x61726170, 0x6574656d, 0x00347372, 0x00040006, 0x00000085, 0x00000000,
+    0x00003470, 0x00030005, 0x00000087, 0x00000000, 0x00040005, 0x0000008d, 0x73726966, 0x00000074, 0x00060005,
+    0x0000008f, 0x73726966, 0x6f6d5f74, 0x746e656d, 0x00003473, 0x00040006, 0x0000008f, 0x00000000, 0x0000346d,
+    0x00030005, 0x00000091, 0x00000000, 0x00040005, 0x00000095, 0x6f636573, 0x0000646e, 0x00060005, 0x00000097,
+    0x6f636573, 0x6d5f646e, 0x6e656d6f, 0x00347374, 0x00040006, 0x00000097, 0x00000000, 0x00003476, 0x00030005,
+    0x00000099, 0x00000000, 0x00050005, 0x0000009e, 0x64617267, 0x746e6569, 0x00003473, 0x00040006, 0x0000009e,
+    0x00000000, 0x00003467, 0x00030005, 0x000000a0, 0x00000000, 0x00040005, 0x000000a2, 0x61726170, 0x0000006d,
+    0x00040005, 0x000000a4, 0x61726170, 0x0000006d, 0x00040005, 0x000000a7, 0x61726170, 0x0000006d, 0x00040005,
+    0x000000a9, 0x61726170, 0x0000006d, 0x00040005, 0x000000c0, 0x756c6176, 0x00000065, 0x00050005, 0x000000c2,
+    0x61726170, 0x6574656d, 0x00007372, 0x00040006, 0x000000c2, 0x00000000, 0x00000070, 0x00030005, 0x000000c4,
+    0x00000000, 0x00040005, 0x000000c9, 0x73726966, 0x00000074, 0x00060005, 0x000000cb, 0x73726966, 0x6f6d5f74,
+    0x746e656d, 0x00000073, 0x00040006, 0x000000cb, 0x00000000, 0x0000006d, 0x00030005, 0x000000cd, 0x00000000,
+    0x00040005, 0x000000d2, 0x6f636573, 0x0000646e, 0x00060005, 0x000000d4, 0x6f636573, 0x6d5f646e, 0x6e656d6f,
+    0x00007374, 0x00040006, 0x000000d4, 0x00000000, 0x00000076, 0x00030005, 0x000000d6, 0x00000000, 0x00050005,
+    0x000000dc, 0x64617267, 0x746e6569, 0x00000073, 0x00040006, 0x000000dc, 0x00000000, 0x00000067, 0x00030005,
+    0x000000de, 0x00000000, 0x00040005, 0x000000e3, 0x61726170, 0x0000006d, 0x00040005, 0x000000e5, 0x61726170,
+    0x0000006d, 0x00040005, 0x000000e6, 0x61726170, 0x0000006d, 0x00040005, 0x000000e8, 0x61726170, 0x0000006d,
+    0x00040047, 0x00000017, 0x0000000b, 0x0000001c, 0x00040047, 0x0000001f, 0x0000000b, 0x00000018, 0x00040047,
+    0x00000029, 0x00000001, 0x00000001, 0x00040048, 0x0000002f, 0x00000000, 0x00000013, 0x00040048, 0x0000002f,
+    0x00000000, 0x00000018, 0x00050048, 0x0000002f, 0x00000000, 0x00000023, 0x00000000, 0x00040048, 0x0000002f,
+    0x00000001, 0x00000013, 0x00040048, 0x0000002f, 0x00000001, 0x00000018, 0x00050048, 0x0000002f, 0x00000001,
+    0x00000023, 0x00000004, 0x00040048, 0x0000002f, 0x00000002, 0x00000013, 0x00040048, 0x0000002f, 0x00000002,
+    0x00000018, 0x00050048, 0x0000002f, 0x00000002, 0x00000023, 0x00000008, 0x00040048, 0x0000002f, 0x00000003,
+    0x00000013, 0x00040048, 0x0000002f, 0x00000003, 0x00000018, 0x00050048, 0x0000002f, 0x00000003, 0x00000023,
+    0x0000000c, 0x00040048, 0x0000002f, 0x00000004, 0x00000013, 0x00040048, 0x0000002f, 0x00000004, 0x00000018,
+    0x00050048, 0x0000002f, 0x00000004, 0x00000023, 0x00000010, 0x00040048, 0x0000002f, 0x00000005, 0x00000013,
+    0x00040048, 0x0000002f, 0x00000005, 0x00000018, 0x00050048, 0x0000002f, 0x00000005, 0x00000023, 0x00000014,
+    0x00040048, 0x0000002f, 0x00000006, 0x00000013, 0x00040048, 0x0000002f, 0x00000006, 0x00000018, 0x00050048,
+    0x0000002f, 0x00000006, 0x00000023, 0x00000018, 0x00040048, 0x0000002f, 0x00000007, 0x00000013, 0x00040048,
+    0x0000002f, 0x00000007, 0x00000018, 0x00050048, 0x0000002f, 0x00000007, 0x00000023, 0x0000001c, 0x00040048,
+    0x0000002f, 0x00000008, 0x00000013, 0x00040048, 0x0000002f, 0x00000008, 0x00000018, 0x00050048, 0x0000002f,
+    0x00000008, 0x00000023, 0x00000020, 0x00040048, 0x0000002f, 0x00000009, 0x00000013, 0x00040048, 0x0000002f,
+    0x00000009, 0x00000018, 0x00050048, 0x0000002f, 0x00000009, 0x00000023, 0x00000024, 0x00040048, 0x0000002f,
+    0x0000000a, 0x00000013, 0x00040048, 0x0000002f, 0x0000000a, 0x00000018, 0x00050048, 0x0000002f, 0x0000000a,
+    0x00000023, 0x00000028, 0x00030047, 0x0000002f, 0x00000002, 0x00040047, 0x00000031, 0x00000022, 0x00000000,
+    0x00040047, 0x00000031, 0x00000021, 0x00000004, 0x00040047, 0x0000007c, 0x00000001, 0x00000000, 0x00040047,
+    0x00000084, 0x00000006, 0x00000010, 0x00050048, 0x00000085, 0x00000000, 0x00000023, 0x00000000, 0x00030047,
+    0x00000085, 0x00000002, 0x00040047, 0x00000087, 0x00000022, 0x00000000, 0x00040047, 0x00000087, 0x00000021,
+    0x00000000, 0x00040047, 0x0000008e, 0x00000006, 0x00000010, 0x00050048, 0x0000008f, 0x00000000, 0x00000023,
+    0x00000000, 0x00030047, 0x0000008f, 0x00000002, 0x00040047, 0x00000091, 0x00000022, 0x00000000, 0x00040047,
+    0x00000091, 0x00000021, 0x00000002, 0x00040047, 0x00000096, 0x00000006, 0x00000010, 0x00050048, 0x00000097,
+    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000097, 0x00000002, 0x00040047, 0x00000099, 0x00000022,
+    0x00000000, 0x00040047, 0x00000099, 0x00000021, 0x00000003, 0x00040047, 0x0000009d, 0x00000006, 0x00000010,
+    0x00040048, 0x0000009e, 0x00000000, 0x00000018, 0x00050048, 0x0000009e, 0x00000000, 0x00000023, 0x00000000,
+    0x00030047, 0x0000009e, 0x00000002, 0x00040047, 0x000000a0, 0x00000022, 0x00000000, 0x00040047, 0x000000a0,
+    0x00000021, 0x00000001, 0x00040047, 0x000000c1, 0x00000006, 0x00000004, 0x00050048, 0x000000c2, 0x00000000,
+    0x00000023, 0x00000000, 0x00030047, 0x000000c2, 0x00000002, 0x00040047, 0x000000c4, 0x00000022, 0x00000000,
+    0x00040047, 0x000000c4, 0x00000021, 0x00000000, 0x00040047, 0x000000ca, 0x00000006, 0x00000004, 0x00050048,
+    0x000000cb, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000cb, 0x00000002, 0x00040047, 0x000000cd,
+    0x00000022, 0x00000000, 0x00040047, 0x000000cd, 0x00000021, 0x00000002, 0x00040047, 0x000000d3, 0x00000006,
+    0x00000004, 0x00050048, 0x000000d4, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000d4, 0x00000002,
+    0x00040047, 0x000000d6, 0x00000022, 0x00000000, 0x00040047, 0x000000d6, 0x00000021, 0x00000003, 0x00040047,
+    0x000000db, 0x00000006, 0x00000004, 0x00040048, 0x000000dc, 0x00000000, 0x00000018, 0x00050048, 0x000000dc,
+    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000dc, 0x00000002, 0x00040047, 0x000000de, 0x00000022,
+    0x00000000, 0x00040047, 0x000000de, 0x00000021, 0x00000001, 0x00040047, 0x000000fe, 0x0000000b, 0x00000019,
+    0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000,
+    0x00030021, 0x00000007, 0x00000006, 0x00030016, 0x0000000a, 0x00000020, 0x00040017, 0x0000000b, 0x0000000a,
+    0x00000004, 0x00040020, 0x0000000c, 0x00000007, 0x0000000b, 0x00070021, 0x0000000d, 0x00000002, 0x0000000c,
+    0x0000000c, 0x0000000c, 0x0000000c, 0x0004002b, 0x00000006, 0x00000014, 0x00000004, 0x00040017, 0x00000015,
+    0x00000006, 0x00000003, 0x00040020, 0x00000016, 0x00000001, 0x00000015, 0x0004003b, 0x00000016, 0x00000017,
+    0x00000001, 0x0004002b, 0x00000006, 0x00000018, 0x00000000, 0x00040020, 0x00000019, 0x00000001, 0x00000006,
+    0x0004002b, 0x00000006, 0x0000001c, 0x00000001, 0x0004003b, 0x00000016, 0x0000001f, 0x00000001, 0x0004002b,
+    0x00000006, 0x00000023, 0x00000100, 0x00040032, 0x00000006, 0x00000029, 0x00000000, 0x00020014, 0x0000002a,
+    0x00060034, 0x0000002a, 0x0000002b, 0x000000ab, 0x00000029, 0x00000018, 0x0004002b, 0x0000000a, 0x0000002e,
+    0x3f800000, 0x000d001e, 0x0000002f, 0x00000006, 0x00000006, 0x00000006, 0x0000000a, 0x0000000a, 0x0000000a,
+    0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x00040020, 0x00000030, 0x0000000c, 0x0000002f,
+    0x0004003b, 0x00000030, 0x00000031, 0x0000000c, 0x00040015, 0x00000032, 0x00000020, 0x00000001, 0x0004002b,
+    0x00000032, 0x00000033, 0x00000003, 0x00040020, 0x00000034, 0x0000000c, 0x0000000a, 0x0004002b, 0x00000032,
+    0x00000037, 0x00000008, 0x0004002b, 0x00000032, 0x00000045, 0x00000005, 0x0004002b, 0x00000032, 0x00000050,
+    0x00000006, 0x0004002b, 0x00000032, 0x00000060, 0x0000000a, 0x0004002b, 0x00000032, 0x00000066, 0x00000007,
+    0x0004002b, 0x00000032, 0x0000006d, 0x00000009, 0x00040020, 0x00000077, 0x00000007, 0x00000006, 0x00040032,
+    0x00000006, 0x0000007c, 0x00000004, 0x0003001d, 0x00000084, 0x0000000b, 0x0003001e, 0x00000085, 0x00000084,
+    0x00040020, 0x00000086, 0x0000000c, 0x00000085, 0x0004003b, 0x00000086, 0x00000087, 0x0000000c, 0x0004002b,
+    0x00000032, 0x00000088, 0x00000000, 0x00040020, 0x0000008a, 0x0000000c, 0x0000000b, 0x0003001d, 0x0000008e,
+    0x0000000b, 0x0003001e, 0x0000008f, 0x0000008e, 0x00040020, 0x00000090, 0x0000000c, 0x0000008f, 0x0004003b,
+    0x00000090, 0x00000091, 0x0000000c, 0x0003001d, 0x00000096, 0x0000000b, 0x0003001e, 0x00000097, 0x00000096,
+    0x00040020, 0x00000098, 0x0000000c, 0x00000097, 0x0004003b, 0x00000098, 0x00000099, 0x0000000c, 0x0003001d,
+    0x0000009d, 0x0000000b, 0x0003001e, 0x0000009e, 0x0000009d, 0x00040020, 0x0000009f, 0x0000000c, 0x0000009e,
+    0x0004003b, 0x0000009f, 0x000000a0, 0x0000000c, 0x0003001d, 0x000000c1, 0x0000000a, 0x0003001e, 0x000000c2,
+    0x000000c1, 0x00040020, 0x000000c3, 0x0000000c, 0x000000c2, 0x0004003b, 0x000000c3, 0x000000c4, 0x0000000c,
+    0x0003001d, 0x000000ca, 0x0000000a, 0x0003001e, 0x000000cb, 0x000000ca, 0x00040020, 0x000000cc, 0x0000000c,
+    0x000000cb, 0x0004003b, 0x000000cc, 0x000000cd, 0x0000000c, 0x0003001d, 0x000000d3, 0x0000000a, 0x0003001e,
+    0x000000d4, 0x000000d3, 0x00040020, 0x000000d5, 0x0000000c, 0x000000d4, 0x0004003b, 0x000000d5, 0x000000d6,
+    0x0000000c, 0x0003001d, 0x000000db, 0x0000000a, 0x0003001e, 0x000000dc, 0x000000db, 0x00040020, 0x000000dd,
+    0x0000000c, 0x000000dc, 0x0004003b, 0x000000dd, 0x000000de, 0x0000000c, 0x00040020, 0x000000ef, 0x00000007,
+    0x0000000a, 0x0004002b, 0x00000032, 0x000000fc, 0x00000001, 0x0006002c, 0x00000015, 0x000000fe, 0x00000023,
+    0x0000001c, 0x0000001c, 0x00050036, 0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005,
+    0x0004003b, 0x00000077, 0x00000078, 0x00000007, 0x0004003b, 0x00000077, 0x00000080, 0x00000007, 0x0004003b,
+    0x0000000c, 0x00000083, 0x00000007, 0x0004003b, 0x0000000c, 0x0000008d, 0x00000007, 0x0004003b, 0x0000000c,
+    0x00000095, 0x00000007, 0x0004003b, 0x0000000c, 0x000000a2, 0x00000007, 0x0004003b, 0x0000000c, 0x000000a4,
+    0x00000007, 0x0004003b, 0x0000000c, 0x000000a7, 0x00000007, 0x0004003b, 0x0000000c, 0x000000a9, 0x00000007,
+    0x0004003b, 0x0000000c, 0x000000c0, 0x00000007, 0x0004003b, 0x0000000c, 0x000000c9, 0x00000007, 0x0004003b,
+    0x0000000c, 0x000000d2, 0x00000007, 0x0004003b, 0x0000000c, 0x000000e3, 0x00000007, 0x0004003b, 0x0000000c,
+    0x000000e5, 0x00000007, 0x0004003b, 0x0000000c, 0x000000e6, 0x00000007, 0x0004003b, 0x0000000c, 0x000000e8,
+    0x00000007, 0x00040039, 0x00000006, 0x00000079, 0x00000008, 0x0003003e, 0x00000078, 0x00000079, 0x0004003d,
+    0x00000006, 0x0000007a, 0x00000078, 0x00050080, 0x00000006, 0x0000007b, 0x0000007a, 0x00000014, 0x000500b2,
+    0x0000002a, 0x0000007d, 0x0000007b, 0x0000007c, 0x000300f7, 0x0000007f, 0x00000000, 0x000400fa, 0x0000007d,
+    0x0000007e, 0x0000007f, 0x000200f8, 0x0000007e, 0x0004003d, 0x00000006, 0x00000081, 0x00000078, 0x00050086,
+    0x00000006, 0x00000082, 0x00000081, 0x00000014, 0x0003003e, 0x00000080, 0x00000082, 0x0004003d, 0x00000006,
+    0x00000089, 0x00000080, 0x00060041, 0x0000008a, 0x0000008b, 0x00000087, 0x00000088, 0x00000089, 0x0004003d,
+    0x0000000b, 0x0000008c, 0x0000008b, 0x0003003e, 0x00000083, 0x0000008c, 0x0004003d, 0x00000006, 0x00000092,
+    0x00000080, 0x00060041, 0x0000008a, 0x00000093, 0x00000091, 0x00000088, 0x00000092, 0x0004003d, 0x0000000b,
+    0x00000094, 0x00000093, 0x0003003e, 0x0000008d, 0x00000094, 0x0004003d, 0x00000006, 0x0000009a, 0x00000080,
+    0x00060041, 0x0000008a, 0x0000009b, 0x00000099, 0x00000088, 0x0000009a, 0x0004003d, 0x0000000b, 0x0000009c,
+    0x0000009b, 0x0003003e, 0x00000095, 0x0000009c, 0x0004003d, 0x00000006, 0x000000a1, 0x00000080, 0x0004003d,
+    0x0000000b, 0x000000a3, 0x00000083, 0x0003003e, 0x000000a2, 0x000000a3, 0x00060041, 0x0000008a, 0x000000a5,
+    0x000000a0, 0x00000088, 0x000000a1, 0x0004003d, 0x0000000b, 0x000000a6, 0x000000a5, 0x0003003e, 0x000000a4,
+    0x000000a6, 0x0004003d, 0x0000000b, 0x000000a8, 0x0000008d, 0x0003003e, 0x000000a7, 0x000000a8, 0x0004003d,
+    0x0000000b, 0x000000aa, 0x00000095, 0x0003003e, 0x000000a9, 0x000000aa, 0x00080039, 0x00000002, 0x000000ab,
+    0x00000012, 0x000000a2, 0x000000a4, 0x000000a7, 0x000000a9, 0x0004003d, 0x0000000b, 0x000000ac, 0x000000a2,
+    0x0003003e, 0x00000083, 0x000000ac, 0x0004003d, 0x0000000b, 0x000000ad, 0x000000a7, 0x0003003e, 0x0000008d,
+    0x000000ad, 0x0004003d, 0x0000000b, 0x000000ae, 0x000000a9, 0x0003003e, 0x00000095, 0x000000ae, 0x0004003d,
+    0x00000006, 0x000000af, 0x00000080, 0x0004003d, 0x0000000b, 0x000000b0, 0x00000083, 0x00060041, 0x0000008a,
+    0x000000b1, 0x00000087, 0x00000088, 0x000000af, 0x0003003e, 0x000000b1, 0x000000b0, 0x0004003d, 0x00000006,
+    0x000000b2, 0x00000080, 0x0004003d, 0x0000000b, 0x000000b3, 0x0000008d, 0x00060041, 0x0000008a, 0x000000b4,
+    0x00000091, 0x00000088, 0x000000b2, 0x0003003e, 0x000000b4, 0x000000b3, 0x0004003d, 0x00000006, 0x000000b5,
+    0x00000080, 0x0004003d, 0x0000000b, 0x000000b6, 0x00000095, 0x00060041, 0x0000008a, 0x000000b7, 0x00000099,
+    0x00000088, 0x000000b5, 0x0003003e, 0x000000b7, 0x000000b6, 0x000100fd, 0x000200f8, 0x0000007f, 0x000200f9,
+    0x000000b9, 0x000200f8, 0x000000b9, 0x000400f6, 0x000000bb, 0x000000bc, 0x00000000, 0x000200f9, 0x000000bd,
+    0x000200f8, 0x000000bd, 0x0004003d, 0x00000006, 0x000000be, 0x00000078, 0x000500b0, 0x0000002a, 0x000000bf,
+    0x000000be, 0x0000007c, 0x000400fa, 0x000000bf, 0x000000ba, 0x000000bb, 0x000200f8, 0x000000ba, 0x0004003d,
+    0x00000006, 0x000000c5, 0x00000078, 0x00060041, 0x00000034, 0x000000c6, 0x000000c4, 0x00000088, 0x000000c5,
+    0x0004003d, 0x0000000a, 0x000000c7, 0x000000c6, 0x00070050, 0x0000000b, 0x000000c8, 0x000000c7, 0x000000c7,
+    0x000000c7, 0x000000c7, 0x0003003e, 0x000000c0, 0x000000c8, 0x0004003d, 0x00000006, 0x000000ce, 0x00000078,
+    0x00060041, 0x00000034, 0x000000cf, 0x000000cd, 0x00000088, 0x000000ce, 0x0004003d, 0x0000000a, 0x000000d0,
+    0x000000cf, 0x00070050, 0x0000000b, 0x000000d1, 0x000000d0, 0x000000d0, 0x000000d0, 0x000000d0, 0x0003003e,
+    0x000000c9, 0x000000d1, 0x0004003d, 0x00000006, 0x000000d7, 0x00000078, 0x00060041, 0x00000034, 0x000000d8,
+    0x000000d6, 0x00000088, 0x000000d7, 0x0004003d, 0x0000000a, 0x000000d9, 0x000000d8, 0x00070050, 0x0000000b,
+    0x000000da, 0x000000d9, 0x000000d9, 0x000000d9, 0x000000d9, 0x0003003e, 0x000000d2, 0x000000da, 0x0004003d,
+    0x00000006, 0x000000df, 0x00000078, 0x00060041, 0x00000034, 0x000000e0, 0x000000de, 0x00000088, 0x000000df,
+    0x0004003d, 0x0000000a, 0x000000e1, 0x000000e0, 0x00070050, 0x0000000b, 0x000000e2, 0x000000e1, 0x000000e1,
+    0x000000e1, 0x000000e1, 0x0004003d, 0x0000000b, 0x000000e4, 0x000000c0, 0x0003003e, 0x000000e3, 0x000000e4,
+    0x0003003e, 0x000000e5, 0x000000e2, 0x0004003d, 0x0000000b, 0x000000e7, 0x000000c9, 0x0003003e, 0x000000e6,
+    0x000000e7, 0x0004003d, 0x0000000b, 0x000000e9, 0x000000d2, 0x0003003e, 0x000000e8, 0x000000e9, 0x00080039,
+    0x00000002, 0x000000ea, 0x00000012, 0x000000e3, 0x000000e5, 0x000000e6, 0x000000e8, 0x0004003d, 0x0000000b,
+    0x000000eb, 0x000000e3, 0x0003003e, 0x000000c0, 0x000000eb, 0x0004003d, 0x0000000b, 0x000000ec, 0x000000e6,
+    0x0003003e, 0x000000c9, 0x000000ec, 0x0004003d, 0x0000000b, 0x000000ed, 0x000000e8, 0x0003003e, 0x000000d2,
+    0x000000ed, 0x0004003d, 0x00000006, 0x000000ee, 0x00000078, 0x00050041, 0x000000ef, 0x000000f0, 0x000000c0,
+    0x00000018, 0x0004003d, 0x0000000a, 0x000000f1, 0x000000f0, 0x00060041, 0x00000034, 0x000000f2, 0x000000c4,
+    0x00000088, 0x000000ee, 0x0003003e, 0x000000f2, 0x000000f1, 0x0004003d, 0x00000006, 0x000000f3, 0x00000078,
+    0x00050041, 0x000000ef, 0x000000f4, 0x000000c9, 0x00000018, 0x0004003d, 0x0000000a, 0x000000f5, 0x000000f4,
+    0x00060041, 0x00000034, 0x000000f6, 0x000000cd, 0x00000088, 0x000000f3, 0x0003003e, 0x000000f6, 0x000000f5,
+    0x0004003d, 0x00000006, 0x000000f7, 0x00000078, 0x00050041, 0x000000ef, 0x000000f8, 0x000000d2, 0x00000018,
+    0x0004003d, 0x0000000a, 0x000000f9, 0x000000f8, 0x00060041, 0x00000034, 0x000000fa, 0x000000d6, 0x00000088,
+    0x000000f7, 0x0003003e, 0x000000fa, 0x000000f9, 0x000200f9, 0x000000bc, 0x000200f8, 0x000000bc, 0x0004003d,
+    0x00000006, 0x000000fb, 0x00000078, 0x00050080, 0x00000006, 0x000000fd, 0x000000fb, 0x000000fc, 0x0003003e,
+    0x00000078, 0x000000fd, 0x000200f9, 0x000000b9, 0x000200f8, 0x000000bb, 0x000100fd, 0x00010038, 0x00050036,
+    0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x00000019, 0x0000001a,
+    0x00000017, 0x00000018, 0x0004003d, 0x00000006, 0x0000001b, 0x0000001a, 0x00050041, 0x00000019, 0x0000001d,
+    0x00000017, 0x0000001c, 0x0004003d, 0x00000006, 0x0000001e, 0x0000001d, 0x00050041, 0x00000019, 0x00000020,
+    0x0000001f, 0x00000018, 0x0004003d, 0x00000006, 0x00000021, 0x00000020, 0x00050084, 0x00000006, 0x00000022,
+    0x0000001e, 0x00000021, 0x00050084, 0x00000006, 0x00000024, 0x00000022, 0x00000023, 0x00050080, 0x00000006,
+    0x00000025, 0x0000001b, 0x00000024, 0x00050084, 0x00000006, 0x00000026, 0x00000014, 0x00000025, 0x000200fe,
+    0x00000026, 0x00010038, 0x00050036, 0x00000002, 0x00000012, 0x00000000, 0x0000000d, 0x00030037, 0x0000000c,
+    0x0000000e, 0x00030037, 0x0000000c, 0x0000000f, 0x00030037, 0x0000000c, 0x00000010, 0x00030037, 0x0000000c,
+    0x00000011, 0x000200f8, 0x00000013, 0x0004003b, 0x0000000c, 0x0000005d, 0x00000007, 0x000300f7, 0x0000002d,
+    0x00000000, 0x000400fa, 0x0000002b, 0x0000002c, 0x0000003e, 0x000200f8, 0x0000002c, 0x00050041, 0x00000034,
+    0x00000035, 0x00000031, 0x00000033, 0x0004003d, 0x0000000a, 0x00000036, 0x00000035, 0x00050041, 0x00000034,
+    0x00000038, 0x00000031, 0x00000037, 0x0004003d, 0x0000000a, 0x00000039, 0x00000038, 0x00050085, 0x0000000a,
+    0x0000003a, 0x00000036, 0x00000039, 0x00050083, 0x0000000a, 0x0000003b, 0x0000002e, 0x0000003a, 0x0004003d,
+    0x0000000b, 0x0000003c, 0x0000000e, 0x0005008e, 0x0000000b, 0x0000003d, 0x0000003c, 0x0000003b, 0x0003003e,
+    0x0000000e, 0x0000003d, 0x000200f9, 0x0000002d, 0x000200f8, 0x0000003e, 0x00050041, 0x00000034, 0x0000003f,
+    0x00000031, 0x00000037, 0x0004003d, 0x0000000a, 0x00000040, 0x0000003f, 0x0004003d, 0x0000000b, 0x00000041,
+    0x0000000e, 0x0005008e, 0x0000000b, 0x00000042, 0x00000041, 0x00000040, 0x0004003d, 0x0000000b, 0x00000043,
+    0x0000000f, 0x00050081, 0x0000000b, 0x00000044, 0x00000043, 0x00000042, 0x0003003e, 0x0000000f, 0x00000044,
+    0x000200f9, 0x0000002d, 0x000200f8, 0x0000002d, 0x00050041, 0x00000034, 0x00000046, 0x00000031, 0x00000045,
+    0x0004003d, 0x0000000a, 0x00000047, 0x00000046, 0x0004003d, 0x0000000b, 0x00000048, 0x00000010, 0x0005008e,
+    0x0000000b, 0x00000049, 0x00000048, 0x00000047, 0x00050041, 0x00000034, 0x0000004a, 0x00000031, 0x00000045,
+    0x0004003d, 0x0000000a, 0x0000004b, 0x0000004a, 0x00050083, 0x0000000a, 0x0000004c, 0x0000002e, 0x0000004b,
+    0x0004003d, 0x0000000b, 0x0000004d, 0x0000000f, 0x0005008e, 0x0000000b, 0x0000004e, 0x0000004d, 0x0000004c,
+    0x00050081, 0x0000000b, 0x0000004f, 0x00000049, 0x0000004e, 0x0003003e, 0x00000010, 0x0000004f, 0x00050041,
+    0x00000034, 0x00000051, 0x00000031, 0x00000050, 0x0004003d, 0x0000000a, 0x00000052, 0x00000051, 0x0004003d,
+    0x0000000b, 0x00000053, 0x00000011, 0x0005008e, 0x0000000b, 0x00000054, 0x00000053, 0x00000052, 0x00050041,
+    0x00000034, 0x00000055, 0x00000031, 0x00000050, 0x0004003d, 0x0000000a, 0x00000056, 0x00000055, 0x00050083,
+    0x0000000a, 0x00000057, 0x0000002e, 0x00000056, 0x0004003d, 0x0000000b, 0x00000058, 0x0000000f, 0x0005008e,
+    0x0000000b, 0x00000059, 0x00000058, 0x00000057, 0x0004003d, 0x0000000b, 0x0000005a, 0x0000000f, 0x00050085,
+    0x0000000b, 0x0000005b, 0x00000059, 0x0000005a, 0x00050081, 0x0000000b, 0x0000005c, 0x00000054, 0x0000005b,
+    0x0003003e, 0x00000011, 0x0000005c, 0x0004003d, 0x0000000b, 0x0000005e, 0x00000011, 0x0006000c, 0x0000000b,
+    0x0000005f, 0x00000001, 0x0000001f, 0x0000005e, 0x00050041, 0x00000034, 0x00000061, 0x00000031, 0x00000060,
+    0x0004003d, 0x0000000a, 0x00000062, 0x00000061, 0x0006000c, 0x0000000a, 0x00000063, 0x00000001, 0x0000001f,
+    0x00000062, 0x00070050, 0x0000000b, 0x00000064, 0x00000063, 0x00000063, 0x00000063, 0x00000063, 0x00050088,
+    0x0000000b, 0x00000065, 0x0000005f, 0x00000064, 0x00050041, 0x00000034, 0x00000067, 0x00000031, 0x00000066,
+    0x0004003d, 0x0000000a, 0x00000068, 0x00000067, 0x00070050, 0x0000000b, 0x00000069, 0x00000068, 0x00000068,
+    0x00000068, 0x00000068, 0x00050081, 0x0000000b, 0x0000006a, 0x00000065, 0x00000069, 0x0003003e, 0x0000005d,
+    0x0000006a, 0x00050041, 0x00000034, 0x0000006b, 0x00000031, 0x00000033, 0x0004003d, 0x0000000a, 0x0000006c,
+    0x0000006b, 0x00050041, 0x00000034, 0x0000006e, 0x00000031, 0x0000006d, 0x0004003d, 0x0000000a, 0x0000006f,
+    0x0000006e, 0x00050088, 0x0000000a, 0x00000070, 0x0000006c, 0x0000006f, 0x0004003d, 0x0000000b, 0x00000071,
+    0x00000010, 0x0004003d, 0x0000000b, 0x00000072, 0x0000005d, 0x00050088, 0x0000000b, 0x00000073, 0x00000071,
+    0x00000072, 0x0005008e, 0x0000000b, 0x00000074, 0x00000073, 0x00000070, 0x0004003d, 0x0000000b, 0x00000075,
+    0x0000000e, 0x00050083, 0x0000000b, 0x00000076, 0x00000075, 0x00000074, 0x0003003e, 0x0000000e, 0x00000076,
+    0x000100fd, 0x00010038,
+};
+
+inline constexpr std::uint32_t fill[] = {
+    0x07230203, 0x00010300, 0x0008000b, 0x0000003c, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
+    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
+    0x00000004, 0x6e69616d, 0x00000000, 0x0000000c, 0x00000014, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
+    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
+    0x00030005, 0x00000008, 0x00000069, 0x00080005, 0x0000000c, 0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f,
+    0x496e6f69, 0x00000044, 0x00070005, 0x00000014, 0x4e5f6c67, 0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000,
+    0x00030005, 0x0000001c, 0x0000006b, 0x00040005, 0x00000028, 0x6e756f63, 0x00000074, 0x00060005, 0x0000002d,
+    0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x0000002d, 0x00000000, 0x75736572, 0x0000746c,
+    0x00030005, 0x0000002f, 0x00000000, 0x00040005, 0x00000035, 0x64726f77, 0x00000000, 0x00040047, 0x0000000c,
+    0x0000000b, 0x0000001c, 0x00040047, 0x00000014, 0x0000000b, 0x00000018, 0x00040047, 0x00000028, 0x00000001,
+    0x00000000, 0x00040047, 0x0000002c, 0x00000006, 0x00000004, 0x00040048, 0x0000002d, 0x00000000, 0x00000013,
+    0x00040048, 0x0000002d, 0x00000000, 0x00000019, 0x00050048, 0x0000002d, 0x00000000, 0x00000023, 0x00000000,
+    0x00030047, 0x0000002d, 0x00000002, 0x00040047, 0x0000002f, 0x00000022, 0x00000000, 0x00040047, 0x0000002f,
+    0x00000021, 0x00000000, 0x00040047, 0x00000035, 0x00000001, 0x00000001, 0x00040047, 0x0000003b, 0x0000000b,
+    0x00000019, 0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020,
+    0x00000000, 0x00040020, 0x00000007, 0x00000007, 0x00000006, 0x0004002b, 0x00000006, 0x00000009, 0x00000004,
+    0x00040017, 0x0000000a, 0x00000006, 0x00000003, 0x00040020, 0x0000000b, 0x00000001, 0x0000000a, 0x0004003b,
+    0x0000000b, 0x0000000c, 0x00000001, 0x0004002b, 0x00000006, 0x0000000d, 0x00000000, 0x00040020, 0x0000000e,
+    0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x00000011, 0x00000001, 0x0004003b, 0x0000000b, 0x00000014,
+    0x00000001, 0x0004002b, 0x00000006, 0x00000018, 0x00000100, 0x00020014, 0x00000023, 0x00040032, 0x00000006,
+    0x00000028, 0x00000004, 0x0003001d, 0x0000002c, 0x00000006, 0x0003001e, 0x0000002d, 0x0000002c, 0x00040020,
+    0x0000002e, 0x0000000c, 0x0000002d, 0x0004003b, 0x0000002e, 0x0000002f, 0x0000000c, 0x00040015, 0x00000030,
+    0x00000020, 0x00000001, 0x0004002b, 0x00000030, 0x00000031, 0x00000000, 0x00040032, 0x00000006, 0x00000035,
+    0x00000000, 0x00040020, 0x00000036, 0x0000000c, 0x00000006, 0x0004002b, 0x00000030, 0x00000039, 0x00000001,
+    0x0006002c, 0x0000000a, 0x0000003b, 0x00000018, 0x00000011, 0x00000011, 0x00050036, 0x00000002, 0x00000004,
+    0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x00000007, 0x00000008, 0x00000007, 0x0004003b,
+    0x00000007, 0x0000001c, 0x00000007, 0x00050041, 0x0000000e, 0x0000000f, 0x0000000c, 0x0000000d, 0x0004003d,
+    0x00000006, 0x00000010, 0x0000000f, 0x00050041, 0x0000000e, 0x00000012, 0x0000000c, 0x00000011, 0x0004003d,
+    0x00000006, 0x00000013, 0x00000012, 0x00050041, 0x0000000e, 0x00000015, 0x00000014, 0x0000000d, 0x0004003d,
+    0x00000006, 0x00000016, 0x00000015, 0x00050084, 0x00000006, 0x00000017, 0x00000013, 0x00000016, 0x00050084,
+    0x00000006, 0x00000019, 0x00000017, 0x00000018, 0x00050080, 0x00000006, 0x0000001a, 0x00000010, 0x00000019,
+    0x00050084, 0x00000006, 0x0000001b, 0x00000009, 0x0000001a, 0x0003003e, 0x00000008, 0x0000001b, 0x0003003e,
+    0x0000001c, 0x0000000d, 0x000200f9, 0x0000001d, 0x000200f8, 0x0000001d, 0x000400f6, 0x0000001f, 0x00000020,
+    0x00000000, 0x000200f9, 0x00000021, 0x000200f8, 0x00000021, 0x0004003d, 0x00000006, 0x00000022, 0x0000001c,
+    0x000500b0, 0x00000023, 0x00000024, 0x00000022, 0x00000009, 0x000400fa, 0x00000024, 0x0000001e, 0x0000001f,
+    0x000200f8, 0x0000001e, 0x0004003d, 0x00000006, 0x00000025, 0x00000008, 0x0004003d, 0x00000006, 0x00000026,
+    0x0000001c, 0x00050080, 0x00000006, 0x00000027, 0x00000025, 0x00000026, 0x000500b0, 0x00000023, 0x00000029,
+    0x00000027, 0x00000028, 0x000300f7, 0x0000002b, 0x00000000, 0x000400fa, 0x00000029, 0x0000002a, 0x0000002b,
+    0x000200f8, 0x0000002a, 0x0004003d, 0x00000006, 0x00000032, 0x00000008, 0x0004003d, 0x00000006, 0x00000033,
+    0x0000001c, 0x00050080, 0x00000006, 0x00000034, 0x00000032, 0x00000033, 0x00060041, 0x00000036, 0x00000037,
+    0x0000002f, 0x00000031, 0x00000034, 0x0003003e, 0x00000037, 0x00000035, 0x000200f9, 0x0000002b, 0x000200f8,
+    0x0000002b, 0x000200f9, 0x00000020, 0x000200f8, 0x00000020, 0x0004003d, 0x00000006, 0x00000038, 0x0000001c,
+    0x00050080, 0x00000006, 0x0000003a, 0x00000038, 0x00000039, 0x0003003e, 0x0000001c, 0x0000003a, 0x000200f9,
+    0x0000001d, 0x000200f8, 0x0000001f, 0x000100fd, 0x00010038,
+};
+
+inline constexpr std::uint32_t random[] = {
+    0x07230203, 0x00010300, 0x0008000b, 0x0000016c, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
+    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
+    0x00000004, 0x6e69616d, 0x00000000, 0x00000027, 0x0000002f, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
+    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
+    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
+    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
+    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00060005, 0x00000011, 0x6c696870,
+    0x7628786f, 0x763b3475, 0x003b3275, 0x00040005, 0x0000000f, 0x6e756f63, 0x00726574, 0x00030005, 0x00000010,
+    0x0079656b, 0x00070005, 0x00000018, 0x5f736f63, 0x5f6e6973, 0x6e727574, 0x3b316628, 0x00000000, 0x00030005,
+    0x00000017, 0x00000076, 0x00050005, 0x0000001c, 0x5f676f6c, 0x6628666f, 0x00003b31, 0x00030005, 0x0000001b,
+    0x00000075, 0x00070005, 0x00000022, 0x6d726f6e, 0x705f6c61, 0x28726961, 0x753b3175, 0x00003b31, 0x00040005,
+    0x00000020, 0x73726966, 0x00000074, 0x00040005, 0x00000021, 0x6f636573, 0x0000646e, 0x00080005, 0x00000027,
+    0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000002f, 0x4e5f6c67,
+    0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x0000003b, 0x6e756f72, 0x00000064, 0x00040005,
+    0x00000049, 0x68676968, 0x00000030, 0x00040005, 0x0000004a, 0x30776f6c, 0x00000000, 0x00040005, 0x0000004b,
+    0x54736552, 0x00657079, 0x00040005, 0x00000053, 0x68676968, 0x00000031, 0x00040005, 0x00000054, 0x31776f6c,
+    0x00000000, 0x00040005, 0x00000075, 0x72617571, 0x00726574, 0x00030005, 0x0000007a, 0x00000078, 0x00030005,
+    0x00000082, 0x0000007a, 0x00030005, 0x00000086, 0x00000073, 0x00030005, 0x00000096, 0x00000063, 0x00030005,
+    0x000000a8, 0x00000071, 0x00030005, 0x000000d6, 0x00000064, 0x00040005, 0x000000d9, 0x7261656e, 0x00000000,
+    0x00030005, 0x000000fb, 0x00000075, 0x00030005, 0x00000103, 0x00000076, 0x00040005, 0x00000109, 0x61726170,
+    0x0000006d, 0x00040005, 0x0000010e, 0x61726170, 0x0000006d, 0x00030005, 0x00000114, 0x00000069, 0x00040005,
+    0x00000117, 0x6e756f63, 0x00000074, 0x00040005, 0x0000011c, 0x64726f77, 0x00000073, 0x00040005, 0x0000011f,
+    0x65727473, 0x00006d61, 0x00050005, 0x00000120, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000120,
+    0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x00000120, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000,
+    0x00060006, 0x00000120, 0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x00000120, 0x00000003,
+    0x7261656c, 0x676e696e, 0x7461725f, 0x00000065, 0x00060006, 0x00000120, 0x00000004, 0x656d6f6d, 0x6d75746e,
+    0x00000000, 0x00050006, 0x00000120, 0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x00000120, 0x00000006,
+    0x61746562, 0x00000032, 0x00050006, 0x00000120, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x00000120,
+    0x00000008, 0x67696577, 0x645f7468, 0x79616365, 0x00000000, 0x00080006, 0x00000120, 0x00000009, 0x73616962,
+    0x726f635f, 0x74636572, 0x316e6f69, 0x00000000, 0x00080006, 0x00000120, 0x0000000a, 0x73616962, 0x726f635f,
+    0x74636572, 0x326e6f69, 0x00000000, 0x00030005, 0x00000122, 0x00776f6e, 0x00040005, 0x0000012c, 0x61726170,
+    0x0000006d, 0x00040005, 0x0000012d, 0x61726170, 0x0000006d, 0x00040005, 0x00000131, 0x756c6176, 0x00007365,
+    0x00060005, 0x00000138, 0x74736964, 0x75626972, 0x6e6f6974, 0x00000000, 0x00040005, 0x0000013c, 0x61726170,
+    0x0000006d, 0x00040005, 0x0000013f, 0x61726170, 0x0000006d, 0x00040005, 0x00000143, 0x61726170, 0x0000006d,
+    0x00040005, 0x00000146, 0x61726170, 0x0000006d, 0x00030005, 0x0000014f, 0x0000006b, 0x00060005, 0x0000015e,
+    0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x0000015e, 0x00000000, 0x75736572, 0x0000746c,
+    0x00030005, 0x00000160, 0x00000000, 0x00040047, 0x00000027, 0x0000000b, 0x0000001c, 0x00040047, 0x0000002f,
+    0x0000000b, 0x00000018, 0x00040047, 0x00000117, 0x00000001, 0x00000000, 0x00040047, 0x0000011f, 0x00000001,
+    0x00000001, 0x00040048, 0x00000120, 0x00000000, 0x00000013, 0x00040048, 0x00000120, 0x00000000, 0x00000018,
+    0x00050048, 0x00000120, 0x00000000, 0x00000023, 0x00000000, 0x00040048, 0x00000120, 0x00000001, 0x00000013,
+    0x00040048, 0x00000120, 0x00000001, 0x00000018, 0x00050048, 0x00000120, 0x00000001, 0x00000023, 0x00000004,
+    0x00040048, 0x00000120, 0x00000002, 0x00000013, 0x00040048, 0x00000120, 0x00000002, 0x00000018, 0x00050048,
+    0x00000120, 0x00000002, 0x00000023, 0x00000008, 0x00040048, 0x00000120, 0x00000003, 0x00000013, 0x00040048,
+    0x00000120, 0x00000003, 0x00000018, 0x00050048, 0x00000120, 0x00000003, 0x00000023, 0x0000000c, 0x00040048,
+    0x00000120, 0x00000004, 0x00000013, 0x00040048, 0x00000120, 0x00000004, 0x00000018, 0x00050048, 0x00000120,
+    0x00000004, 0x00000023, 0x00000010, 0x00040048, 0x00000120, 0x00000005, 0x00000013, 0x00040048, 0x00000120,
+    0x00000005, 0x00000018, 0x00050048, 0x00000120, 0x00000005, 0x00000023, 0x00000014, 0x00040048, 0x00000120,
+    0x00000006, 0x00000013, 0x00040048, 0x00000120, 0x00000006, 0x00000018, 0x00050048, 0x00000120, 0x00000006,
+    0x00000023, 0x00000018, 0x00040048, 0x00000120, 0x00000007, 0x00000013, 0x00040048, 0x00000120, 0x00000007,
+    0x00000018, 0x00050048, 0x00000120, 0x00000007, 0x00000023, 0x0000001c, 0x00040048, 0x00000120, 0x00000008,
+    0x00000013, 0x00040048, 0x00000120, 0x00000008, 0x00000018, 0x00050048, 0x00000120, 0x00000008, 0x00000023,
+    0x00000020, 0x00040048, 0x00000120, 0x00000009, 0x00000013, 0x00040048, 0x00000120, 0x00000009, 0x00000018,
+    0x00050048, 0x00000120, 0x00000009, 0x00000023, 0x00000024, 0x00040048, 0x00000120, 0x0000000a, 0x00000013,
+    0x00040048, 0x00000120, 0x0000000a, 0x00000018, 0x00050048, 0x00000120, 0x0000000a, 0x00000023, 0x00000028,
+    0x00030047, 0x00000120, 0x00000002, 0x00040047, 0x00000122, 0x00000022, 0x00000000, 0x00040047, 0x00000122,
+    0x00000021, 0x00000001, 0x00040047, 0x00000138, 0x00000001, 0x00000002, 0x00040047, 0x0000015d, 0x00000006,
+    0x00000004, 0x00040048, 0x0000015e, 0x00000000, 0x00000013, 0x00040048, 0x0000015e, 0x00000000, 0x00000019,
+    0x00050048, 0x0000015e, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x0000015e, 0x00000002, 0x00040047,
+    0x00000160, 0x00000022, 0x00000000, 0x00040047, 0x00000160, 0x00000021, 0x00000000, 0x00040047, 0x0000016b,
+    0x0000000b, 0x00000019, 0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006,
+    0x00000020, 0x00000000, 0x00030021, 0x00000007, 0x00000006, 0x00040017, 0x0000000a, 0x00000006, 0x00000004,
+    0x00040020, 0x0000000b, 0x00000007, 0x0000000a, 0x00040017, 0x0000000c, 0x00000006, 0x00000002, 0x00040020,
+    0x0000000d, 0x00000007, 0x0000000c, 0x00050021, 0x0000000e, 0x0000000a, 0x0000000b, 0x0000000d, 0x00030016,
+    0x00000013, 0x00000020, 0x00040020, 0x00000014, 0x00000007, 0x00000013, 0x00040017, 0x00000015, 0x00000013,
+    0x00000002, 0x00040021, 0x00000016, 0x00000015, 0x00000014, 0x00040021, 0x0000001a, 0x00000013, 0x00000014,
+    0x00040020, 0x0000001e, 0x00000007, 0x00000006, 0x00050021, 0x0000001f, 0x00000015, 0x0000001e, 0x0000001e,
+    0x0004002b, 0x00000006, 0x00000024, 0x00000004, 0x00040017, 0x00000025, 0x00000006, 0x00000003, 0x00040020,
+    0x00000026, 0x00000001, 0x00000025, 0x0004003b, 0x00000026, 0x00000027, 0x00000001, 0x0004002b, 0x00000006,
+    0x00000028, 0x00000000, 0x00040020, 0x00000029, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000002c,
+    0x00000001, 0x0004003b, 0x00000026, 0x0000002f, 0x00000001, 0x0004002b, 0x00000006, 0x00000033, 0x00000100,
+    0x00040015, 0x00000039, 0x00000020, 0x00000001, 0x00040020, 0x0000003a, 0x00000007, 0x00000039, 0x0004002b,
+    0x00000039, 0x0000003c, 0x00000000, 0x0004002b, 0x00000039, 0x00000043, 0x0000000a, 0x00020014, 0x00000044,
+    0x0004002b, 0x00000006, 0x00000046, 0xd2511f53, 0x0004001e, 0x0000004b, 0x00000006, 0x00000006, 0x0004002b,
+    0x00000006, 0x0000004f, 0xcd9e8d57, 0x0004002b, 0x00000006, 0x00000050, 0x00000002, 0x0004002b, 0x00000006,
+    0x00000061, 0x00000003, 0x0004002b, 0x00000006, 0x0000006a, 0x9e3779b9, 0x0004002b, 0x00000006, 0x0000006b,
+    0xbb67ae85, 0x0005002c, 0x0000000c, 0x0000006c, 0x0000006a, 0x0000006b, 0x0004002b, 0x00000039, 0x00000070,
+    0x00000001, 0x0004002b, 0x00000013, 0x00000076, 0x40800000, 0x0004002b, 0x00000013, 0x0000007c, 0x3e800000,
+    0x0004002b, 0x00000013, 0x00000080, 0x40c90fdb, 0x0004002b, 0x00000013, 0x0000008b, 0xbe2aaaab, 0x0004002b,
+    0x00000013, 0x0000008d, 0x3c08886c, 0x0004002b, 0x00000013, 0x0000008f, 0xb94fb21f, 0x0004002b, 0x00000013,
+    0x00000097, 0x3f800000, 0x0004002b, 0x00000013, 0x00000099, 0xbf000000, 0x0004002b, 0x00000013, 0x0000009b,
+    0x3d2aaaa5, 0x0004002b, 0x00000013, 0x0000009d, 0xbab6061a, 0x0004002b, 0x00000013, 0x0000009f, 0x37ccf5ce,
+    0x0004002b, 0x00000039, 0x000000ab, 0x00000003, 0x00040020, 0x000000af, 0x00000007, 0x00000015, 0x0004002b,
+    0x00000039, 0x000000c2, 0x00000002, 0x0004002b, 0x00000013, 0x000000dd, 0x3eaaaaab, 0x0004002b, 0x00000013,
+    0x000000df, 0xbe800000, 0x0004002b, 0x00000013, 0x000000e1, 0x3e4ccccd, 0x0004002b, 0x00000013, 0x000000ef,
+    0x3f780000, 0x0004002b, 0x00000039, 0x000000fd, 0x00000008, 0x0004002b, 0x00000013, 0x00000101, 0x33800000,
+    0x0004002b, 0x00000013, 0x00000108, 0xc0000000, 0x00040032, 0x00000006, 0x00000117, 0x00000004, 0x00040032,
+    0x00000006, 0x0000011f, 0x00000000, 0x000d001e, 0x00000120, 0x00000006, 0x00000006, 0x00000006, 0x00000013,
+    0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00040020, 0x00000121,
+    0x0000000c, 0x00000120, 0x0004003b, 0x00000121, 0x00000122, 0x0000000c, 0x00040020, 0x00000123, 0x0000000c,
+    0x00000006, 0x00040017, 0x0000012f, 0x00000013, 0x00000004, 0x00040020, 0x00000130, 0x00000007, 0x0000012f,
+    0x00040017, 0x00000133, 0x00000039, 0x00000004, 0x00040032, 0x00000006, 0x00000138, 0x00000000, 0x00060034,
+    0x00000044, 0x00000139, 0x000000aa, 0x00000138, 0x0000002c, 0x0003001d, 0x0000015d, 0x00000013, 0x0003001e,
+    0x0000015e, 0x0000015d, 0x00040020, 0x0000015f, 0x0000000c, 0x0000015e, 0x0004003b, 0x0000015f, 0x00000160,
+    0x0000000c, 0x00040020, 0x00000167, 0x0000000c, 0x00000013, 0x0006002c, 0x00000025, 0x0000016b, 0x00000033,
+    0x0000002c, 0x0000002c, 0x00050036, 0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005,
+    0x0004003b, 0x0000001e, 0x00000114, 0x00000007, 0x0004003b, 0x0000000b, 0x0000011c, 0x00000007, 0x0004003b,
+    0x0000000b, 0x0000012c, 0x00000007, 0x0004003b, 0x0000000d, 0x0000012d, 0x00000007, 0x0004003b, 0x00000130,
+    0x00000131, 0x00000007, 0x0004003b, 0x0000001e, 0x0000013c, 0x00000007, 0x0004003b, 0x0000001e, 0x0000013f,
+    0x00000007, 0x0004003b, 0x0000001e, 0x00000143, 0x00000007, 0x0004003b, 0x0000001e, 0x00000146, 0x00000007,
+    0x0004003b, 0x0000001e, 0x0000014f, 0x00000007, 0x00040039, 0x00000006, 0x00000115, 0x00000008, 0x0003003e,
+    0x00000114, 0x00000115, 0x0004003d, 0x00000006, 0x00000116, 0x00000114, 0x000500ae, 0x00000044, 0x00000118,
+    0x00000116, 0x00000117, 0x000300f7, 0x0000011a, 0x00000000, 0x000400fa, 0x00000118, 0x00000119, 0x0000011a,
+    0x000200f8, 0x00000119, 0x000100fd, 0x000200f8, 0x0000011a, 0x0004003d, 0x00000006, 0x0000011d, 0x00000114,
+    0x00050086, 0x00000006, 0x0000011e, 0x0000011d, 0x00000024, 0x00050041, 0x00000123, 0x00000124, 0x00000122,
+    0x0000003c, 0x0004003d, 0x00000006, 0x00000125, 0x00000124, 0x00070050, 0x0000000a, 0x00000126, 0x0000011e,
+    0x00000028, 0x0000011f, 0x00000125, 0x00050041, 0x00000123, 0x00000127, 0x00000122, 0x00000070, 0x0004003d,
+    0x00000006, 0x00000128, 0x00000127, 0x00050041, 0x00000123, 0x00000129, 0x00000122, 0x000000c2, 0x0004003d,
+    0x00000006, 0x0000012a, 0x00000129, 0x00050050, 0x0000000c, 0x0000012b, 0x00000128, 0x0000012a, 0x0003003e,
+    0x0000012c, 0x00000126, 0x0003003e, 0x0000012d, 0x0000012b, 0x00060039, 0x0000000a, 0x0000012e, 0x00000011,
+    0x0000012c, 0x0000012d, 0x0003003e, 0x0000011c, 0x0000012e, 0x0004003d, 0x0000000a, 0x00000132, 0x0000011c,
+    0x00070050, 0x00000133, 0x00000134, 0x000000fd, 0x000000fd, 0x000000fd, 0x000000fd, 0x000500c2, 0x0000000a,
+    0x00000135, 0x00000132, 0x00000134, 0x00040070, 0x0000012f, 0x00000136, 0x00000135, 0x0005008e, 0x0000012f,
+    0x00000137, 0x00000136, 0x00000101, 0x0003003e, 0x00000131, 0x00000137, 0x000300f7, 0x0000013b, 0x00000000,
+    0x000400fa, 0x00000139, 0x0000013a, 0x0000013b, 0x000200f8, 0x0000013a, 0x00050041, 0x0000001e, 0x0000013d,
+    0x0000011c, 0x00000028, 0x0004003d, 0x00000006, 0x0000013e, 0x0000013d, 0x0003003e, 0x0000013c, 0x0000013e,
+    0x00050041, 0x0000001e, 0x00000140, 0x0000011c, 0x0000002c, 0x0004003d, 0x00000006, 0x00000141, 0x00000140,
+    0x0003003e, 0x0000013f, 0x00000141, 0x00060039, 0x00000015, 0x00000142, 0x00000022, 0x0000013c, 0x0000013f,
+    0x00050041, 0x0000001e, 0x00000144, 0x0000011c, 0x00000050, 0x0004003d, 0x00000006, 0x00000145, 0x00000144,
+    0x0003003e, 0x00000143, 0x00000145, 0x00050041, 0x0000001e, 0x00000147, 0x0000011c, 0x00000061, 0x0004003d,
+    0x00000006, 0x00000148, 0x00000147, 0x0003003e, 0x00000146, 0x00000148, 0x00060039, 0x00000015, 0x00000149,
+    0x00000022, 0x00000143, 0x00000146, 0x00050051, 0x00000013, 0x0000014a, 0x00000142, 0x00000000, 0x00050051,
+    0x00000013, 0x0000014b, 0x00000142, 0x00000001, 0x00050051, 0x00000013, 0x0000014c, 0x00000149, 0x00000000,
+    0x00050051, 0x00000013, 0x0000014d, 0x00000149, 0x00000001, 0x00070050, 0x0000012f, 0x0000014e, 0x0000014a,
+    0x0000014b, 0x0000014c, 0x0000014d, 0x0003003e, 0x00000131, 0x0000014e, 0x000200f9, 0x0000013b, 0x000200f8,
+    0x0000013b, 0x0003003e, 0x0000014f, 0x00000028, 0x000200f9, 0x00000150, 0x000200f8, 0x00000150, 0x000400f6,
+    0x00000152, 0x00000153, 0x00000000, 0x000200f9, 0x00000154, 0x000200f8, 0x00000154, 0x0004003d, 0x00000006,
+    0x00000155, 0x0000014f, 0x000500b0, 0x00000044, 0x00000156, 0x00000155, 0x00000024, 0x000400fa, 0x00000156,
+    0x00000151, 0x00000152, 0x000200f8, 0x00000151, 0x0004003d, 0x00000006, 0x00000157, 0x00000114, 0x0004003d,
+    0x00000006, 0x00000158, 0x0000014f, 0x00050080, 0x00000006, 0x00000159, 0x00000157, 0x00000158, 0x000500b0,
+    0x00000044, 0x0000015a, 0x00000159, 0x00000117, 0x000300f7, 0x0000015c, 0x00000000, 0x000400fa, 0x0000015a,
+    0x0000015b, 0x0000015c, 0x000200f8, 0x0000015b, 0x0004003d, 0x00000006, 0x00000161, 0x00000114, 0x0004003d,
+    0x00000006, 0x00000162, 0x0000014f, 0x00050080, 0x00000006, 0x00000163, 0x00000161, 0x00000162, 0x0004003d,
+    0x00000006, 0x00000164, 0x0000014f, 0x00050041, 0x00000014, 0x00000165, 0x00000131, 0x00000164, 0x0004003d,
+    0x00000013, 0x00000166, 0x00000165, 0x00060041, 0x00000167, 0x00000168, 0x00000160, 0x0000003c, 0x00000163,
+    0x0003003e, 0x00000168, 0x00000166, 0x000200f9, 0x0000015c, 0x000200f8, 0x0000015c, 0x000200f9, 0x00000153,
+    0x000200f8, 0x00000153, 0x0004003d, 0x00000006, 0x00000169, 0x0000014f, 0x00050080, 0x00000006, 0x0000016a,
+    0x00000169, 0x00000070, 0x0003003e, 0x0000014f, 0x0000016a, 0x000200f9, 0x00000150, 0x000200f8, 0x00000152,
+    0x000100fd, 0x00010038, 0x00050036, 0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009,
+    0x00050041, 0x00000029, 0x0000002a, 0x00000027, 0x00000028, 0x0004003d, 0x00000006, 0x0000002b, 0x0000002a,
+    0x00050041, 0x00000029, 0x0000002d, 0x00000027, 0x0000002c, 0x0004003d, 0x00000006, 0x0000002e, 0x0000002d,
+    0x00050041, 0x00000029, 0x00000030, 0x0000002f, 0x00000028, 0x0004003d, 0x00000006, 0x00000031, 0x00000030,
+    0x00050084, 0x00000006, 0x00000032, 0x0000002e, 0x00000031, 0x00050084, 0x00000006, 0x00000034, 0x00000032,
+    0x00000033, 0x00050080, 0x00000006, 0x00000035, 0x0000002b, 0x00000034, 0x00050084, 0x00000006, 0x00000036,
+    0x00000024, 0x00000035, 0x000200fe, 0x00000036, 0x00010038, 0x00050036, 0x0000000a, 0x00000011, 0x00000000,
+    0x0000000e, 0x00030037, 0x0000000b, 0x0000000f, 0x00030037, 0x0000000d, 0x00000010, 0x000200f8, 0x00000012,
+    0x0004003b, 0x0000003a, 0x0000003b, 0x00000007, 0x0004003b, 0x0000001e, 0x00000049, 0x00000007, 0x0004003b,
+    0x0000001e, 0x0000004a, 0x00000007, 0x0004003b, 0x0000001e, 0x00000053, 0x00000007, 0x0004003b, 0x0000001e,
+    0x00000054, 0x00000007, 0x0003003e, 0x0000003b, 0x0000003c, 0x000200f9, 0x0000003d, 0x000200f8, 0x0000003d,
+    0x000400f6, 0x0000003f, 0x00000040, 0x00000000, 0x000200f9, 0x00000041, 0x000200f8, 0x00000041, 0x0004003d,
+    0x00000039, 0x00000042, 0x0000003b, 0x000500b1, 0x00000044, 0x00000045, 0x00000042, 0x00000043, 0x000400fa,
+    0x00000045, 0x0000003e, 0x0000003f, 0x000200f8, 0x0000003e, 0x00050041, 0x0000001e, 0x00000047, 0x0000000f,
+    0x00000028, 0x0004003d, 0x00000006, 0x00000048, 0x00000047, 0x00050097, 0x0000004b, 0x0000004c, 0x00000046,
+    0x00000048, 0x00050051, 0x00000006, 0x0000004d, 0x0000004c, 0x00000000, 0x0003003e, 0x0000004a, 0x0000004d,
+    0x00050051, 0x00000006, 0x0000004e, 0x0000004c, 0x00000001, 0x0003003e, 0x00000049, 0x0000004e, 0x00050041,
+    0x0000001e, 0x00000051, 0x0000000f, 0x00000050, 0x0004003d, 0x00000006, 0x00000052, 0x00000051, 0x00050097,
+    0x0000004b, 0x00000055, 0x0000004f, 0x00000052, 0x00050051, 0x00000006, 0x00000056, 0x00000055, 0x00000000,
+    0x0003003e, 0x00000054, 0x00000056, 0x00050051, 0x00000006, 0x00000057, 0x00000055, 0x00000001, 0x0003003e,
+    0x00000053, 0x00000057, 0x0004003d, 0x00000006, 0x00000058, 0x00000053, 0x00050041, 0x0000001e, 0x00000059,
+    0x0000000f, 0x0000002c, 0x0004003d, 0x00000006, 0x0000005a, 0x00000059, 0x000500c6, 0x00000006, 0x0000005b,
+    0x00000058, 0x0000005a, 0x00050041, 0x0000001e, 0x0000005c, 0x00000010, 0x00000028, 0x0004003d, 0x00000006,
+    0x0000005d, 0x0000005c, 0x000500c6, 0x00000006, 0x0000005e, 0x0000005b, 0x0000005d, 0x0004003d, 0x00000006,
+    0x0000005f, 0x00000054, 0x0004003d, 0x00000006, 0x00000060, 0x00000049, 0x00050041, 0x0000001e, 0x00000062,
+    0x0000000f, 0x00000061, 0x0004003d, 0x00000006, 0x00000063, 0x00000062, 0x000500c6, 0x00000006, 0x00000064,
+    0x00000060, 0x00000063, 0x00050041, 0x0000001e, 0x00000065, 0x00000010, 0x0000002c, 0x0004003d, 0x00000006,
+    0x00000066, 0x00000065, 0x000500c6, 0x00000006, 0x00000067, 0x00000064, 0x00000066, 0x0004003d, 0x00000006,
+    0x00000068, 0x0000004a, 0x00070050, 0x0000000a, 0x00000069, 0x0000005e, 0x0000005f, 0x00000067, 0x00000068,
+    0x0003003e, 0x0000000f, 0x00000069, 0x0004003d, 0x0000000c, 0x0000006d, 0x00000010, 0x00050080, 0x0000000c,
+    0x0000006e, 0x0000006d, 0x0000006c, 0x0003003e, 0x00000010, 0x0000006e, 0x000200f9, 0x00000040, 0x000200f8,
+    0x00000040, 0x0004003d, 0x00000039, 0x0000006f, 0x0000003b, 0x00050080, 0x00000039, 0x00000071, 0x0000006f,
+    0x00000070, 0x0003003e, 0x0000003b, 0x00000071, 0x000200f9, 0x0000003d, 0x000200f8, 0x0000003f, 0x0004003d,
+    0x0000000a, 0x00000072, 0x0000000f, 0x000200fe, 0x00000072, 0x00010038, 0x00050036, 0x00000015, 0x00000018,
+    0x00000000, 0x00000016, 0x00030037, 0x00000014, 0x00000017, 0x000200f8, 0x00000019, 0x0004003b, 0x00000014,
+    0x00000075, 0x00000007, 0x0004003b, 0x00000014, 0x0000007a, 0x00000007, 0x0004003b, 0x00000014, 0x00000082,
+    0x00000007, 0x0004003b, 0x00000014, 0x00000086, 0x00000007, 0x0004003b, 0x00000014, 0x00000096, 0x00000007,
+    0x0004003b, 0x0000003a, 0x000000a8, 0x00000007, 0x0004003b, 0x000000af, 0x000000b0, 0x00000007, 0x0004003b,
+    0x000000af, 0x000000b9, 0x00000007, 0x0004003b, 0x000000af, 0x000000c4, 0x00000007, 0x0004003d, 0x00000013,
+    0x00000077, 0x00000017, 0x00050085, 0x00000013, 0x00000078, 0x00000076, 0x00000077, 0x0006000c, 0x00000013,
+    0x00000079, 0x00000001, 0x00000002, 0x00000078, 0x0003003e, 0x00000075, 0x00000079, 0x0004003d, 0x00000013,
+    0x0000007b, 0x00000017, 0x0004003d, 0x00000013, 0x0000007d, 0x00000075, 0x00050085, 0x00000013, 0x0000007e,
+    0x0000007c, 0x0000007d, 0x00050083, 0x00000013, 0x0000007f, 0x0000007b, 0x0000007e, 0x00050085, 0x00000013,
+    0x00000081, 0x0000007f, 0x00000080, 0x0003003e, 0x0000007a, 0x00000081, 0x0004003d, 0x00000013, 0x00000083,
+    0x0000007a, 0x0004003d, 0x00000013, 0x00000084, 0x0000007a, 0x00050085, 0x00000013, 0x00000085, 0x00000083,
+    0x00000084, 0x0003003e, 0x00000082, 0x00000085, 0x0004003d, 0x00000013, 0x00000087, 0x0000007a, 0x0004003d,
+    0x00000013, 0x00000088, 0x0000007a, 0x0004003d, 0x00000013, 0x00000089, 0x00000082, 0x00050085, 0x00000013,
+    0x0000008a, 0x00000088, 0x00000089, 0x0004003d, 0x00000013, 0x0000008c, 0x00000082, 0x0004003d, 0x00000013,
+    0x0000008e, 0x00000082, 0x00050085, 0x00000013, 0x00000090, 0x0000008e, 0x0000008f, 0x00050081, 0x00000013,
+    0x00000091, 0x0000008d, 0x00000090, 0x00050085, 0x00000013, 0x00000092, 0x0000008c, 0x00000091, 0x00050081,
+    0x00000013, 0x00000093, 0x0000008b, 0x00000092, 0x00050085, 0x00000013, 0x00000094, 0x0000008a, 0x00000093,
+    0x00050081, 0x00000013, 0x00000095, 0x00000087, 0x00000094, 0x0003003e, 0x00000086, 0x00000095, 0x0004003d,
+    0x00000013, 0x00000098, 0x00000082, 0x0004003d, 0x00000013, 0x0000009a, 0x00000082, 0x0004003d, 0x00000013,
+    0x0000009c, 0x00000082, 0x0004003d, 0x00000013, 0x0000009e, 0x00000082, 0x00050085, 0x00000013, 0x000000a0,
+    0x0000009e, 0x0000009f, 0x00050081, 0x00000013, 0x000000a1, 0x0000009d, 0x000000a0, 0x00050085, 0x00000013,
+    0x000000a2, 0x0000009c, 0x000000a1, 0x00050081, 0x00000013, 0x000000a3, 0x0000009b, 0x000000a2, 0x00050085,
+    0x00000013, 0x000000a4, 0x0000009a, 0x000000a3, 0x00050081, 0x00000013, 0x000000a5, 0x00000099, 0x000000a4,
+    0x00050085, 0x00000013, 0x000000a6, 0x00000098, 0x000000a5, 0x00050081, 0x00000013, 0x000000a7, 0x00000097,
+    0x000000a6, 0x0003003e, 0x00000096, 0x000000a7, 0x0004003d, 0x00000013, 0x000000a9, 0x00000075, 0x0004006e,
+    0x00000039, 0x000000aa, 0x000000a9, 0x000500c7, 0x00000039, 0x000000ac, 0x000000aa, 0x000000ab, 0x0003003e,
+    0x000000a8, 0x000000ac, 0x0004003d, 0x00000039, 0x000000ad, 0x000000a8, 0x000500aa, 0x00000044, 0x000000ae,
+    0x000000ad, 0x0000003c, 0x000300f7, 0x000000b2, 0x00000000, 0x000400fa, 0x000000ae, 0x000000b1, 0x000000b6,
+    0x000200f8, 0x000000b1, 0x0004003d, 0x00000013, 0x000000b3, 0x00000096, 0x0004003d, 0x00000013, 0x000000b4,
+    0x00000086, 0x00050050, 0x00000015, 0x000000b5, 0x000000b3, 0x000000b4, 0x0003003e, 0x000000b0, 0x000000b5,
+    0x000200f9, 0x000000b2, 0x000200f8, 0x000000b6, 0x0004003d, 0x00000039, 0x000000b7, 0x000000a8, 0x000500aa,
+    0x00000044, 0x000000b8, 0x000000b7, 0x00000070, 0x000300f7, 0x000000bb, 0x00000000, 0x000400fa, 0x000000b8,
+    0x000000ba, 0x000000c0, 0x000200f8, 0x000000ba, 0x0004003d, 0x00000013, 0x000000bc, 0x00000086, 0x0004007f,
+    0x00000013, 0x000000bd, 0x000000bc, 0x0004003d, 0x00000013, 0x000000be, 0x00000096, 0x00050050, 0x00000015,
+    0x000000bf, 0x000000bd, 0x000000be, 0x0003003e, 0x000000b9, 0x000000bf, 0x000200f9, 0x000000bb, 0x000200f8,
+    0x000000c0, 0x0004003d, 0x00000039, 0x000000c1, 0x000000a8, 0x000500aa, 0x00000044, 0x000000c3, 0x000000c1,
+    0x000000c2, 0x000300f7, 0x000000c6, 0x00000000, 0x000400fa, 0x000000c3, 0x000000c5, 0x000000cc, 0x000200f8,
+    0x000000c5, 0x0004003d, 0x00000013, 0x000000c7, 0x00000096, 0x0004007f, 0x00000013, 0x000000c8, 0x000000c7,
+    0x0004003d, 0x00000013, 0x000000c9, 0x00000086, 0x0004007f, 0x00000013, 0x000000ca, 0x000000c9, 0x00050050,
+    0x00000015, 0x000000cb, 0x000000c8, 0x000000ca, 0x0003003e, 0x000000c4, 0x000000cb, 0x000200f9, 0x000000c6,
+    0x000200f8, 0x000000cc, 0x0004003d, 0x00000013, 0x000000cd, 0x00000086, 0x0004003d, 0x00000013, 0x000000ce,
+    0x00000096, 0x0004007f, 0x00000013, 0x000000cf, 0x000000ce, 0x00050050, 0x00000015, 0x000000d0, 0x000000cd,
+    0x000000cf, 0x0003003e, 0x000000c4, 0x000000d0, 0x000200f9, 0x000000c6, 0x000200f8, 0x000000c6, 0x0004003d,
+    0x00000015, 0x000000d1, 0x000000c4, 0x0003003e, 0x000000b9, 0x000000d1, 0x000200f9, 0x000000bb, 0x000200f8,
+    0x000000bb, 0x0004003d, 0x00000015, 0x000000d2, 0x000000b9, 0x0003003e, 0x000000b0, 0x000000d2, 0x000200f9,
+    0x000000b2, 0x000200f8, 0x000000b2, 0x0004003d, 0x00000015, 0x000000d3, 0x000000b0, 0x000200fe, 0x000000d3,
+    0x00010038, 0x00050036, 0x00000013, 0x0000001c, 0x00000000, 0x0000001a, 0x00030037, 0x00000014, 0x0000001b,
+    0x000200f8, 0x0000001d, 0x0004003b, 0x00000014, 0x000000d6, 0x00000007, 0x0004003b, 0x00000014, 0x000000d9,
+    0x00000007, 0x0004003b, 0x00000014, 0x000000f1, 0x00000007, 0x0004003d, 0x00000013, 0x000000d7, 0x0000001b,
+    0x00050083, 0x00000013, 0x000000d8, 0x000000d7, 0x00000097, 0x0003003e, 0x000000d6, 0x000000d8, 0x0004003d,
+    0x00000013, 0x000000da, 0x000000d6, 0x0004003d, 0x00000013, 0x000000db, 0x000000d6, 0x0004003d, 0x00000013,
+    0x000000dc, 0x000000d6, 0x0004003d, 0x00000013, 0x000000de, 0x000000d6, 0x0004003d, 0x00000013, 0x000000e0,
+    0x000000d6, 0x0004003d, 0x00000013, 0x000000e2, 0x000000d6, 0x00050085, 0x00000013, 0x000000e3, 0x000000e2,
+    0x0000008b, 0x00050081, 0x00000013, 0x000000e4, 0x000000e1, 0x000000e3, 0x00050085, 0x00000013, 0x000000e5,
+    0x000000e0, 0x000000e4, 0x00050081, 0x00000013, 0x000000e6, 0x000000df, 0x000000e5, 0x00050085, 0x00000013,
+    0x000000e7, 0x000000de, 0x000000e6, 0x00050081, 0x00000013, 0x000000e8, 0x000000dd, 0x000000e7, 0x00050085,
+    0x00000013, 0x000000e9, 0x000000dc, 0x000000e8, 0x00050081, 0x00000013, 0x000000ea, 0x00000099, 0x000000e9,
+    0x00050085, 0x00000013, 0x000000eb, 0x000000db, 0x000000ea, 0x00050081, 0x00000013, 0x000000ec, 0x00000097,
+    0x000000eb, 0x00050085, 0x00000013, 0x000000ed, 0x000000da, 0x000000ec, 0x0003003e, 0x000000d9, 0x000000ed,
+    0x0004003d, 0x00000013, 0x000000ee, 0x0000001b, 0x000500ba, 0x00000044, 0x000000f0, 0x000000ee, 0x000000ef,
+    0x000300f7, 0x000000f3, 0x00000000, 0x000400fa, 0x000000f0, 0x000000f2, 0x000000f5, 0x000200f8, 0x000000f2,
+    0x0004003d, 0x00000013, 0x000000f4, 0x000000d9, 0x0003003e, 0x000000f1, 0x000000f4, 0x000200f9, 0x000000f3,
+    0x000200f8, 0x000000f5, 0x0004003d, 0x00000013, 0x000000f6, 0x0000001b, 0x0006000c, 0x00000013, 0x000000f7,
+    0x00000001, 0x0000001c, 0x000000f6, 0x0003003e, 0x000000f1, 0x000000f7, 0x000200f9, 0x000000f3, 0x000200f8,
+    0x000000f3, 0x0004003d, 0x00000013, 0x000000f8, 0x000000f1, 0x000200fe, 0x000000f8, 0x00010038, 0x00050036,
+    0x00000015, 0x00000022, 0x00000000, 0x0000001f, 0x00030037, 0x0000001e, 0x00000020, 0x00030037, 0x0000001e,
+    0x00000021, 0x000200f8, 0x00000023, 0x0004003b, 0x00000014, 0x000000fb, 0x00000007, 0x0004003b, 0x00000014,
+    0x00000103, 0x00000007, 0x0004003b, 0x00000014, 0x00000109, 0x00000007, 0x0004003b, 0x00000014, 0x0000010e,
+    0x00000007, 0x0004003d, 0x00000006, 0x000000fc, 0x00000020, 0x000500c2, 0x00000006, 0x000000fe, 0x000000fc,
+    0x000000fd, 0x00040070, 0x00000013, 0x000000ff, 0x000000fe, 0x00050081, 0x00000013, 0x00000100, 0x000000ff,
+    0x00000097, 0x00050085, 0x00000013, 0x00000102, 0x00000100, 0x00000101, 0x0003003e, 0x000000fb, 0x00000102,
+    0x0004003d, 0x00000006, 0x00000104, 0x00000021, 0x000500c2, 0x00000006, 0x00000105, 0x00000104, 0x000000fd,
+    0x00040070, 0x00000013, 0x00000106, 0x00000105, 0x00050085, 0x00000013, 0x00000107, 0x00000106, 0x00000101,
+    0x0003003e, 0x00000103, 0x00000107, 0x0004003d, 0x00000013, 0x0000010a, 0x000000fb, 0x0003003e, 0x00000109,
+    0x0000010a, 0x00050039, 0x00000013, 0x0000010b, 0x0000001c, 0x00000109, 0x00050085, 0x00000013, 0x0000010c,
+    0x00000108, 0x0000010b, 0x0006000c, 0x00000013, 0x0000010d, 0x00000001, 0x0000001f, 0x0000010c, 0x0004003d,
+    0x00000013, 0x0000010f, 0x00000103, 0x0003003e, 0x0000010e, 0x0000010f, 0x00050039, 0x00000015, 0x00000110,
+    0x00000018, 0x0000010e, 0x0005008e, 0x00000015, 0x00000111, 0x00000110, 0x0000010d, 0x000200fe, 0x00000111,
+    0x00010038,
+};
+
+inline constexpr std::uint32_t sgd[] = {
+    0x07230203, 0x00010300, 0x0008000b, 0x00000057, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
+    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
+    0x00000004, 0x6e69616d, 0x00000000, 0x0000000d, 0x00000015, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
+    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
+    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
+    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
+    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x0000000d, 0x475f6c67,
+    0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x00000015, 0x4e5f6c67, 0x6f576d75,
+    0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x00000020, 0x73726966, 0x00000074, 0x00030005, 0x00000022,
+    0x00000069, 0x00040005, 0x0000002c, 0x6e756f63, 0x00000074, 0x00050005, 0x00000032, 0x61726170, 0x6574656d,
+    0x00007372, 0x00040006, 0x00000032, 0x00000000, 0x00000070, 0x00030005, 0x00000034, 0x00000000, 0x00050005,
+    0x00000038, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000038, 0x00000000, 0x70657473, 0x00000000,
+    0x00060006, 0x00000038, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x00000038, 0x00000002,
+    0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x00000038, 0x00000003, 0x7261656c, 0x676e696e, 0x7461725f,
+    0x00000065, 0x00060006, 0x00000038, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006, 0x00000038,
+    0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x00000038, 0x00000006, 0x61746562, 0x00000032, 0x00050006,
+    0x00000038, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x00000038, 0x00000008, 0x67696577, 0x645f7468,
+    0x79616365, 0x00000000, 0x00080006, 0x00000038, 0x00000009, 0x73616962, 0x726f635f, 0x74636572, 0x316e6f69,
+    0x00000000, 0x00080006, 0x00000038, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69, 0x00000000,
+    0x00030005, 0x0000003a, 0x00776f6e, 0x00050005, 0x00000040, 0x64617267, 0x746e6569, 0x00000073, 0x00040006,
+    0x00000040, 0x00000000, 0x00000067, 0x00030005, 0x00000042, 0x00000000, 0x00040047, 0x0000000d, 0x0000000b,
+    0x0000001c, 0x00040047, 0x00000015, 0x0000000b, 0x00000018, 0x00040047, 0x0000002c, 0x00000001, 0x00000000,
+    0x00040047, 0x00000031, 0x00000006, 0x00000004, 0x00040048, 0x00000032, 0x00000000, 0x00000013, 0x00050048,
+    0x00000032, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000032, 0x00000002, 0x00040047, 0x00000034,
+    0x00000022, 0x00000000, 0x00040047, 0x00000034, 0x00000021, 0x00000000, 0x00040048, 0x00000038, 0x00000000,
+    0x00000013, 0x00040048, 0x00000038, 0x00000000, 0x00000018, 0x00050048, 0x00000038, 0x00000000, 0x00000023,
+    0x00000000, 0x00040048, 0x00000038, 0x00000001, 0x00000013, 0x00040048, 0x00000038, 0x00000001, 0x00000018,
+    0x00050048, 0x00000038, 0x00000001, 0x00000023, 0x00000004, 0x00040048, 0x00000038, 0x00000002, 0x00000013,
+    0x00040048, 0x00000038, 0x00000002, 0x00000018, 0x00050048, 0x00000038, 0x00000002, 0x00000023, 0x00000008,
+    0x00040048, 0x00000038, 0x00000003, 0x00000013, 0x00040048, 0x00000038, 0x00000003, 0x00000018, 0x00050048,
+    0x00000038, 0x00000003, 0x00000023, 0x0000000c, 0x00040048, 0x00000038, 0x00000004, 0x00000013, 0x00040048,
+    0x00000038, 0x00000004, 0x00000018, 0x00050048, 0x00000038, 0x00000004, 0x00000023, 0x00000010, 0x00040048,
+    0x00000038, 0x00000005, 0x00000013, 0x00040048, 0x00000038, 0x00000005, 0x00000018, 0x00050048, 0x00000038,
+    0x00000005, 0x00000023, 0x00000014, 0x00040048, 0x00000038, 0x00000006, 0x00000013, 0x00040048, 0x00000038,
+    0x00000006, 0x00000018, 0x00050048, 0x00000038, 0x00000006, 0x00000023, 0x00000018, 0x00040048, 0x00000038,
+    0x00000007, 0x00000013, 0x00040048, 0x00000038, 0x00000007, 0x00000018, 0x00050048, 0x00000038, 0x00000007,
+    0x00000023, 0x0000001c, 0x00040048, 0x00000038, 0x00000008, 0x00000013, 0x00040048, 0x00000038, 0x00000008,
+    0x00000018, 0x00050048, 0x00000038, 0x00000008, 0x00000023, 0x00000020, 0x00040048, 0x00000038, 0x00000009,
+    0x00000013, 0x00040048, 0x00000038, 0x00000009, 0x00000018, 0x00050048, 0x00000038, 0x00000009, 0x00000023,
+    0x00000024, 0x00040048, 0x00000038, 0x0000000a, 0x00000013, 0x00040048, 0x00000038, 0x0000000a, 0x00000018,
+    0x00050048, 0x00000038, 0x0000000a, 0x00000023, 0x00000028, 0x00030047, 0x00000038, 0x00000002, 0x00040047,
+    0x0000003a, 0x00000022, 0x00000000, 0x00040047, 0x0000003a, 0x00000021, 0x00000002, 0x00040047, 0x0000003f,
+    0x00000006, 0x00000004, 0x00040048, 0x00000040, 0x00000000, 0x00000013, 0x00040048, 0x00000040, 0x00000000,
+    0x00000018, 0x00050048, 0x00000040, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000040, 0x00000002,
+    0x00040047, 0x00000042, 0x00000022, 0x00000000, 0x00040047, 0x00000042, 0x00000021, 0x00000001, 0x00040047,
+    0x00000056, 0x0000000b, 0x00000019, 0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015,
+    0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007, 0x00000006, 0x0004002b, 0x00000006, 0x0000000a,
+    0x00000004, 0x00040017, 0x0000000b, 0x00000006, 0x00000003, 0x00040020, 0x0000000c, 0x00000001, 0x0000000b,
+    0x0004003b, 0x0000000c, 0x0000000d, 0x00000001, 0x0004002b, 0x00000006, 0x0000000e, 0x00000000, 0x00040020,
+    0x0000000f, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x00000012, 0x00000001, 0x0004003b, 0x0000000c,
+    0x00000015, 0x00000001, 0x0004002b, 0x00000006, 0x00000019, 0x00000100, 0x00040020, 0x0000001f, 0x00000007,
+    0x00000006, 0x00040032, 0x00000006, 0x0000002c, 0x00000004, 0x00020014, 0x0000002e, 0x00030016, 0x00000030,
+    0x00000020, 0x0003001d, 0x00000031, 0x00000030, 0x0003001e, 0x00000032, 0x00000031, 0x00040020, 0x00000033,
+    0x0000000c, 0x00000032, 0x0004003b, 0x00000033, 0x00000034, 0x0000000c, 0x00040015, 0x00000035, 0x00000020,
+    0x00000001, 0x0004002b, 0x00000035, 0x00000036, 0x00000000, 0x000d001e, 0x00000038, 0x00000006, 0x00000006,
+    0x00000006, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030,
+    0x00040020, 0x00000039, 0x0000000c, 0x00000038, 0x0004003b, 0x00000039, 0x0000003a, 0x0000000c, 0x0004002b,
+    0x00000035, 0x0000003b, 0x00000003, 0x00040020, 0x0000003c, 0x0000000c, 0x00000030, 0x0003001d, 0x0000003f,
+    0x00000030, 0x0003001e, 0x00000040, 0x0000003f, 0x00040020, 0x00000041, 0x0000000c, 0x00000040, 0x0004003b,
+    0x00000041, 0x00000042, 0x0000000c, 0x0004002b, 0x00000035, 0x00000046, 0x00000008, 0x0004002b, 0x00000035,
+    0x00000054, 0x00000001, 0x0006002c, 0x0000000b, 0x00000056, 0x00000019, 0x00000012, 0x00000012, 0x00050036,
+    0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x0000001f, 0x00000020,
+    0x00000007, 0x0004003b, 0x0000001f, 0x00000022, 0x00000007, 0x00040039, 0x00000006, 0x00000021, 0x00000008,
+    0x0003003e, 0x00000020, 0x00000021, 0x0004003d, 0x00000006, 0x00000023, 0x00000020, 0x0003003e, 0x00000022,
+    0x00000023, 0x000200f9, 0x00000024, 0x000200f8, 0x00000024, 0x000400f6, 0x00000026, 0x00000027, 0x00000000,
+    0x000200f9, 0x00000028, 0x000200f8, 0x00000028, 0x0004003d, 0x00000006, 0x00000029, 0x00000022, 0x0004003d,
+    0x00000006, 0x0000002a, 0x00000020, 0x00050080, 0x00000006, 0x0000002b, 0x0000002a, 0x0000000a, 0x0007000c,
+    0x00000006, 0x0000002d, 0x00000001, 0x00000026, 0x0000002b, 0x0000002c, 0x000500b0, 0x0000002e, 0x0000002f,
+    0x00000029, 0x0000002d, 0x000400fa, 0x0000002f, 0x00000025, 0x00000026, 0x000200f8, 0x00000025, 0x0004003d,
+    0x00000006, 0x00000037, 0x00000022, 0x00050041, 0x0000003c, 0x0000003d, 0x0000003a, 0x0000003b, 0x0004003d,
+    0x00000030, 0x0000003e, 0x0000003d, 0x0004003d, 0x00000006, 0x00000043, 0x00000022, 0x00060041, 0x0000003c,
+    0x00000044, 0x00000042, 0x00000036, 0x00000043, 0x0004003d, 0x00000030, 0x00000045, 0x00000044, 0x00050041,
+    0x0000003c, 0x00000047, 0x0000003a, 0x00000046, 0x0004003d, 0x00000030, 0x00000048, 0x00000047, 0x0004003d,
+    0x00000006, 0x00000049, 0x00000022, 0x00060041, 0x0000003c, 0x0000004a, 0x00000034, 0x00000036, 0x00000049,
+    0x0004003d, 0x00000030, 0x0000004b, 0x0000004a, 0x00050085, 0x00000030, 0x0000004c, 0x00000048, 0x0000004b,
+    0x00050081, 0x00000030, 0x0000004d, 0x00000045, 0x0000004c, 0x00050085, 0x00000030, 0x0000004e, 0x0000003e,
+    0x0000004d, 0x00060041, 0x0000003c, 0x0000004f, 0x00000034, 0x00000036, 0x00000037, 0x0004003d, 0x00000030,
+    0x00000050, 0x0000004f, 0x00050083, 0x00000030, 0x00000051, 0x00000050, 0x0000004e, 0x00060041, 0x0000003c,
+    0x00000052, 0x00000034, 0x00000036, 0x00000037, 0x0003003e, 0x00000052, 0x00000051, 0x000200f9, 0x00000027,
+    0x000200f8, 0x00000027, 0x0004003d, 0x00000006, 0x00000053, 0x00000022, 0x00050080, 0x00000006, 0x00000055,
+    0x00000053, 0x00000054, 0x0003003e, 0x00000022, 0x00000055, 0x000200f9, 0x00000024, 0x000200f8, 0x00000026,
+    0x000100fd, 0x00010038, 0x00050036, 0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009,
+    0x00050041, 0x0000000f, 0x00000010, 0x0000000d, 0x0000000e, 0x0004003d, 0x00000006, 0x00000011, 0x00000010,
+    0x00050041, 0x0000000f, 0x00000013, 0x0000000d, 0x00000012, 0x0004003d, 0x00000006, 0x00000014, 0x00000013,
+    0x00050041, 0x0000000f, 0x00000016, 0x00000015, 0x0000000e, 0x0004003d, 0x00000006, 0x00000017, 0x00000016,
+    0x00050084, 0x00000006, 0x00000018, 0x00000014, 0x00000017, 0x00050084, 0x00000006, 0x0000001a, 0x00000018,
+    0x00000019, 0x00050080, 0x00000006, 0x0000001b, 0x00000011, 0x0000001a, 0x00050084, 0x00000006, 0x0000001c,
+    0x0000000a, 0x0000001b, 0x000200fe, 0x0000001c, 0x00010038,
+};
+
+inline constexpr std::uint32_t sgd_momentum[] = {
+    0x07230203, 0x00010300, 0x0008000b, 0x00000069, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
+    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
+    0x00000004, 0x6e69616d, 0x00000000, 0x0000000d, 0x00000015, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
+    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
+    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
+    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
+    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x0000000d, 0x475f6c67,
+    0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x00000015, 0x4e5f6c67, 0x6f576d75,
+    0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x00000020, 0x73726966, 0x00000074, 0x00030005, 0x00000022,
+    0x00000069, 0x00040005, 0x0000002c, 0x6e756f63, 0x00000074, 0x00040005, 0x00000032, 0x656d6f6d, 0x0000746e,
+    0x00050005, 0x00000033, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000033, 0x00000000, 0x70657473,
+    0x00000000, 0x00060006, 0x00000033, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x00000033,
+    0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x00000033, 0x00000003, 0x7261656c, 0x676e696e,
+    0x7461725f, 0x00000065, 0x00060006, 0x00000033, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006,
+    0x00000033, 0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x00000033, 0x00000006, 0x61746562, 0x00000032,
+    0x00050006, 0x00000033, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x00000033, 0x00000008, 0x67696577,
+    0x645f7468, 0x79616365, 0x00000000, 0x00080006, 0x00000033, 0x00000009, 0x73616962, 0x726f635f, 0x74636572,
+    0x316e6f69, 0x00000000, 0x00080006, 0x00000033, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69,
+    0x00000000, 0x00030005, 0x00000035, 0x00776f6e, 0x00040005, 0x0000003c, 0x656d6f6d, 0x0073746e, 0x00040006,
+    0x0000003c, 0x00000000, 0x0000006d, 0x00030005, 0x0000003e, 0x00000000, 0x00050005, 0x00000045, 0x64617267,
+    0x746e6569, 0x00000073, 0x00040006, 0x00000045, 0x00000000, 0x00000067, 0x00030005, 0x00000047, 0x00000000,
+    0x00050005, 0x0000004f, 0x61726170, 0x6574656d, 0x00007372, 0x00040006, 0x0000004f, 0x00000000, 0x00000070,
+    0x00030005, 0x00000051, 0x00000000, 0x00040047, 0x0000000d, 0x0000000b, 0x0000001c, 0x00040047, 0x00000015,
+    0x0000000b, 0x00000018, 0x00040047, 0x0000002c, 0x00000001, 0x00000000, 0x00040048, 0x00000033, 0x00000000,
+    0x00000013, 0x00040048, 0x00000033, 0x00000000, 0x00000018, 0x00050048, 0x00000033, 0x00000000, 0x00000023,
+    0x00000000, 0x00040048, 0x00000033, 0x00000001, 0x00000013, 0x00040048, 0x00000033, 0x00000001, 0x00000018,
+    0x00050048, 0x00000033, 0x00000001, 0x00000023, 0x00000004, 0x00040048, 0x00000033, 0x00000002, 0x00000013,
+    0x00040048, 0x00000033, 0x00000002, 0x00000018, 0x00050048, 0x00000033, 0x00000002, 0x00000023, 0x00000008,
+    0x00040048, 0x00000033, 0x00000003, 0x00000013, 0x00040048, 0x00000033, 0x00000003, 0x00000018, 0x00050048,
+    0x00000033, 0x00000003, 0x00000023, 0x0000000c, 0x00040048, 0x00000033, 0x00000004, 0x00000013, 0x00040048,
+    0x00000033, 0x00000004, 0x00000018, 0x00050048, 0x00000033, 0x00000004, 0x00000023, 0x00000010, 0x00040048,
+    0x00000033, 0x00000005, 0x00000013, 0x00040048, 0x00000033, 0x00000005, 0x00000018, 0x00050048, 0x00000033,
+    0x00000005, 0x00000023, 0x00000014, 0x00040048, 0x00000033, 0x00000006, 0x00000013, 0x00040048, 0x00000033,
+    0x00000006, 0x00000018, 0x00050048, 0x00000033, 0x00000006, 0x00000023, 0x00000018, 0x00040048, 0x00000033,
+    0x00000007, 0x00000013, 0x00040048, 0x00000033, 0x00000007, 0x00000018, 0x00050048, 0x00000033, 0x00000007,
+    0x00000023, 0x0000001c, 0x00040048, 0x00000033, 0x00000008, 0x00000013, 0x00040048, 0x00000033, 0x00000008,
+    0x00000018, 0x00050048, 0x00000033, 0x00000008, 0x00000023, 0x00000020, 0x00040048, 0x00000033, 0x00000009,
+    0x00000013, 0x00040048, 0x00000033, 0x00000009, 0x00000018, 0x00050048, 0x00000033, 0x00000009, 0x00000023,
+    0x00000024, 0x00040048, 0x00000033, 0x0000000a, 0x00000013, 0x00040048, 0x00000033, 0x0000000a, 0x00000018,
+    0x00050048, 0x00000033, 0x0000000a, 0x00000023, 0x00000028, 0x00030047, 0x00000033, 0x00000002, 0x00040047,
+    0x00000035, 0x00000022, 0x00000000, 0x00040047, 0x00000035, 0x00000021, 0x00000003, 0x00040047, 0x0000003b,
+    0x00000006, 0x00000004, 0x00040048, 0x0000003c, 0x00000000, 0x00000013, 0x00050048, 0x0000003c, 0x00000000,
+    0x00000023, 0x00000000, 0x00030047, 0x0000003c, 0x00000002, 0x00040047, 0x0000003e, 0x00000022, 0x00000000,
+    0x00040047, 0x0000003e, 0x00000021, 0x00000002, 0x00040047, 0x00000044, 0x00000006, 0x00000004, 0x00040048,
+    0x00000045, 0x00000000, 0x00000013, 0x00040048, 0x00000045, 0x00000000, 0x00000018, 0x00050048, 0x00000045,
+    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000045, 0x00000002, 0x00040047, 0x00000047, 0x00000022,
+    0x00000000, 0x00040047, 0x00000047, 0x00000021, 0x00000001, 0x00040047, 0x0000004e, 0x00000006, 0x00000004,
+    0x00040048, 0x0000004f, 0x00000000, 0x00000013, 0x00050048, 0x0000004f, 0x00000000, 0x00000023, 0x00000000,
+    0x00030047, 0x0000004f, 0x00000002, 0x00040047, 0x00000051, 0x00000022, 0x00000000, 0x00040047, 0x00000051,
+    0x00000021, 0x00000000, 0x00040047, 0x00000068, 0x0000000b, 0x00000019, 0x00020013, 0x00000002, 0x00030021,
+    0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007, 0x00000006,
+    0x0004002b, 0x00000006, 0x0000000a, 0x00000004, 0x00040017, 0x0000000b, 0x00000006, 0x00000003, 0x00040020,
+    0x0000000c, 0x00000001, 0x0000000b, 0x0004003b, 0x0000000c, 0x0000000d, 0x00000001, 0x0004002b, 0x00000006,
+    0x0000000e, 0x00000000, 0x00040020, 0x0000000f, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x00000012,
+    0x00000001, 0x0004003b, 0x0000000c, 0x00000015, 0x00000001, 0x0004002b, 0x00000006, 0x00000019, 0x00000100,
+    0x00040020, 0x0000001f, 0x00000007, 0x00000006, 0x00040032, 0x00000006, 0x0000002c, 0x00000004, 0x00020014,
+    0x0000002e, 0x00030016, 0x00000030, 0x00000020, 0x00040020, 0x00000031, 0x00000007, 0x00000030, 0x000d001e,
+    0x00000033, 0x00000006, 0x00000006, 0x00000006, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030,
+    0x00000030, 0x00000030, 0x00000030, 0x00040020, 0x00000034, 0x0000000c, 0x00000033, 0x0004003b, 0x00000034,
+    0x00000035, 0x0000000c, 0x00040015, 0x00000036, 0x00000020, 0x00000001, 0x0004002b, 0x00000036, 0x00000037,
+    0x00000004, 0x00040020, 0x00000038, 0x0000000c, 0x00000030, 0x0003001d, 0x0000003b, 0x00000030, 0x0003001e,
+    0x0000003c, 0x0000003b, 0x00040020, 0x0000003d, 0x0000000c, 0x0000003c, 0x0004003b, 0x0000003d, 0x0000003e,
+    0x0000000c, 0x0004002b, 0x00000036, 0x0000003f, 0x00000000, 0x0003001d, 0x00000044, 0x00000030, 0x0003001e,
+    0x00000045, 0x00000044, 0x00040020, 0x00000046, 0x0000000c, 0x00000045, 0x0004003b, 0x00000046, 0x00000047,
+    0x0000000c, 0x0004002b, 0x00000036, 0x0000004b, 0x00000008, 0x0003001d, 0x0000004e, 0x00000030, 0x0003001e,
+    0x0000004f, 0x0000004e, 0x00040020, 0x00000050, 0x0000000c, 0x0000004f, 0x0004003b, 0x00000050, 0x00000051,
+    0x0000000c, 0x0004002b, 0x00000036, 0x0000005c, 0x00000003, 0x0004002b, 0x00000036, 0x00000066, 0x00000001,
+    0x0006002c, 0x0000000b, 0x00000068, 0x00000019, 0x00000012, 0x00000012, 0x00050036, 0x00000002, 0x00000004,
+    0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x0000001f, 0x00000020, 0x00000007, 0x0004003b,
+    0x0000001f, 0x00000022, 0x00000007, 0x0004003b, 0x00000031, 0x00000032, 0x00000007, 0x00040039, 0x00000006,
+    0x00000021, 0x00000008, 0x0003003e, 0x00000020, 0x00000021, 0x0004003d, 0x00000006, 0x00000023, 0x00000020,
+    0x0003003e, 0x00000022, 0x00000023, 0x000200f9, 0x00000024, 0x000200f8, 0x00000024, 0x000400f6, 0x00000026,
+    0x00000027, 0x00000000, 0x000200f9, 0x00000028, 0x000200f8, 0x00000028, 0x0004003d, 0x00000006, 0x00000029,
+    0x00000022, 0x0004003d, 0x00000006, 0x0000002a, 0x00000020, 0x00050080, 0x00000006, 0x0000002b, 0x0000002a,
+    0x0000000a, 0x0007000c, 0x00000006, 0x0000002d, 0x00000001, 0x00000026, 0x0000002b, 0x0000002c, 0x000500b0,
+    0x0000002e, 0x0000002f, 0x00000029, 0x0000002d, 0x000400fa, 0x0000002f, 0x00000025, 0x00000026, 0x000200f8,
+    0x00000025, 0x00050041, 0x00000038, 0x00000039, 0x00000035, 0x00000037, 0x0004003d, 0x00000030, 0x0000003a,
+    0x00000039, 0x0004003d, 0x00000006, 0x00000040, 0x00000022, 0x00060041, 0x00000038, 0x00000041, 0x0000003e,
+    0x0000003f, 0x00000040, 0x0004003d, 0x00000030, 0x00000042, 0x00000041, 0x00050085, 0x00000030, 0x00000043,
+    0x0000003a, 0x00000042, 0x0004003d, 0x00000006, 0x00000048, 0x00000022, 0x00060041, 0x00000038, 0x00000049,
+    0x00000047, 0x0000003f, 0x00000048, 0x0004003d, 0x00000030, 0x0000004a, 0x00000049, 0x00050041, 0x00000038,
+    0x0000004c, 0x00000035, 0x0000004b, 0x0004003d, 0x00000030, 0x0000004d, 0x0000004c, 0x0004003d, 0x00000006,
+    0x00000052, 0x00000022, 0x00060041, 0x00000038, 0x00000053, 0x00000051, 0x0000003f, 0x00000052, 0x0004003d,
+    0x00000030, 0x00000054, 0x00000053, 0x00050085, 0x00000030, 0x00000055, 0x0000004d, 0x00000054, 0x00050081,
+    0x00000030, 0x00000056, 0x0000004a, 0x00000055, 0x00050081, 0x00000030, 0x00000057, 0x00000043, 0x00000056,
+    0x0003003e, 0x00000032, 0x00000057, 0x0004003d, 0x00000006, 0x00000058, 0x00000022, 0x0004003d, 0x00000030,
+    0x00000059, 0x00000032, 0x00060041, 0x00000038, 0x0000005a, 0x0000003e, 0x0000003f, 0x00000058, 0x0003003e,
+    0x0000005a, 0x00000059, 0x0004003d, 0x00000006, 0x0000005b, 0x00000022, 0x00050041, 0x00000038, 0x0000005d,
+    0x00000035, 0x0000005c, 0x0004003d, 0x00000030, 0x0000005e, 0x0000005d, 0x0004003d, 0x00000030, 0x0000005f,
+    0x00000032, 0x00050085, 0x00000030, 0x00000060, 0x0000005e, 0x0000005f, 0x00060041, 0x00000038, 0x00000061,
+    0x00000051, 0x0000003f, 0x0000005b, 0x0004003d, 0x00000030, 0x00000062, 0x00000061, 0x00050083, 0x00000030,
+    0x00000063, 0x00000062, 0x00000060, 0x00060041, 0x00000038, 0x00000064, 0x00000051, 0x0000003f, 0x0000005b,
+    0x0003003e, 0x00000064, 0x00000063, 0x000200f9, 0x00000027, 0x000200f8, 0x00000027, 0x0004003d, 0x00000006,
+    0x00000065, 0x00000022, 0x00050080, 0x00000006, 0x00000067, 0x00000065, 0x00000066, 0x0003003e, 0x00000022,
+    0x00000067, 0x000200f9, 0x00000024, 0x000200f8, 0x00000026, 0x000100fd, 0x00010038, 0x00050036, 0x00000006,
+    0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x0000000f, 0x00000010, 0x0000000d,
+    0x0000000e, 0x0004003d, 0x00000006, 0x00000011, 0x00000010, 0x00050041, 0x0000000f, 0x00000013, 0x0000000d,
+    0x00000012, 0x0004003d, 0x00000006, 0x00000014, 0x00000013, 0x00050041, 0x0000000f, 0x00000016, 0x00000015,
+    0x0000000e, 0x0004003d, 0x00000006, 0x00000017, 0x00000016, 0x00050084, 0x00000006, 0x00000018, 0x00000014,
+    0x00000017, 0x00050084, 0x00000006, 0x0000001a, 0x00000018, 0x00000019, 0x00050080, 0x00000006, 0x0000001b,
+    0x00000011, 0x0000001a, 0x00050084, 0x00000006, 0x0000001c, 0x0000000a, 0x0000001b, 0x000200fe, 0x0000001c,
+    0x00010038,
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::embedded
+// Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// Operands data, indices (i32). Indices out of range read the last element.
-[[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type, const target& on);
+// Layout. Four neighbouring elements of a tensor share one call; element i takes word i % 4 of
+//   key     = (seed_low, seed_high)                                   from step_values
+//   counter = (low 32 bits of i / 4, high 32 bits of i / 4, fnv1a(stream name), step)
+// uniform: (word >> 8) * 2^-24, in [0, 1), exact in f32.
+// normal:  Box-Muller on the words (0, 1) and (2, 3) of the same call: with u = ((first >> 8) + 1) * 2^-24 in (0, 1],
+// so that
+//          log never sees 0, and v = (second >> 8) * 2^-24: the even element is sqrt(-2 log u) cos(2 pi v), the odd one
+//          sqrt(-2 log u) sin(2 pi v). A last odd element drops its partner.
 
-/// Operands indices (i32), updates. Deterministic: every element adds its updates in their order; no atomics.
-[[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
-                                               const target& on);
+using philox_words = std::array<std::uint32_t, 4>;
 
-/// Bindings: the result (f32), step_values.
-[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+/// Constants of Philox 4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+inline constexpr std::uint32_t philox_multipliers[] = {0xD2511F53u, 0xCD9E8D57u};
+inline constexpr std::uint32_t philox_key_steps[] = {0x9E3779B9u, 0xBB67AE85u};
+inline constexpr int philox_rounds = 10;
 
-/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat arrays of
-/// `count` f32.
-[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on);
+/// Four random words of a counter under a key.
+[[nodiscard]] constexpr philox_words philox(philox_words counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < philox_rounds; ++round) {
+    const std::uint64_t first = std::uint64_t{philox_multipliers[0]} * counter[0];
+    const std::uint64_t second = std::uint64_t{philox_multipliers[1]} * counter[2];
+    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
+               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
+    key[0] += philox_key_steps[0];
+    key[1] += philox_key_steps[1];
+  }
+  return counter;
+}
 
-/// Binding: the result, `count` words.
-[[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);
+/// The 32-bit FNV-1a hash of a stream's name: the third counter word.
+[[nodiscard]] constexpr std::uint32_t stream_hash(std::string_view name) {
+  std::uint32_t hash = 0x811C9DC5u;
+  for (char character : name) hash = (hash ^ static_cast<unsigned char>(character)) * 0x01000193u;
+  return hash;
+}
+
+/// The words that elements 4 * block to 4 * block + 3 of a stream are made of.
+[[nodiscard]] constexpr philox_words random_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step,
+                                                  std::uint32_t seed_low, std::uint32_t seed_high) {
+  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
+                {seed_low, seed_high});
+}
+
+/// [0, 1) with 24 bits.
+[[nodiscard]] constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+/// (0, 1] with 24 bits: what Box-Muller takes the logarithm of.
+[[nodiscard]] constexpr float positive_uniform_from(std::uint32_t word) {
+  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-// Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// `extents` and `types` are those of the node's operands, epilogue operands included.
-[[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                            std::span<const dtype> types, const shape& result_extents, dtype result,
-                                            const target& on);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-// From a matmul node of the implementation graph to its kernel.
-// Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
+// Tensors bound to a kernel, and loop nests that read them through affine accesses.
+// Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
 // The kernel language: one compute shader written as C++ over typed values, turned into a SPIR-V module.
 // Writes a SPIR-V module word by word: sections in the order the specification asks for, each type and constant once.
 // The SPIR-V enumerants this library emits, with their numbers from the specification, and no others.
@@ -15066,6 +15837,260 @@ class kernel {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
+/// A value whose type is known when the generator runs: f32, i32, u32 or boolean, one component or four.
+using scalar_value = spirv::detail::operand;
+
+/// The type of `components` values of a program's type; of a tensor's element where `stored` (f16 stays f16).
+[[nodiscard]] spirv::data_type value_type(dtype type, int components = 1, bool stored = false);
+[[nodiscard]] scalar_value literal(dtype type, double value);
+/// The number a literal stands for; nothing for a computed value.
+[[nodiscard]] std::optional<double> literal_value(const scalar_value& value);
+/// Repeats a scalar; a value of that width is returned as it is.
+[[nodiscard]] scalar_value widened(const scalar_value& value, int components);
+/// Component of a vector, or the scalar itself.
+[[nodiscard]] scalar_value component(const scalar_value& value, int index);
+/// Four scalars as one vector, different literals included.
+[[nodiscard]] scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts);
+[[nodiscard]] scalar_value converted(const scalar_value& value, spirv::data_type to);
+
+/// One operation (no argument, constant or row reduction). Scalars mixed with vectors are repeated.
+[[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_node& node, std::span<const scalar_value> operands);
+
+/// sum, max, min or product of two partial results, and what it starts from.
+[[nodiscard]] scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,
+                                   const scalar_value& b);
+[[nodiscard]] scalar_value identity(scalar_op reduction, dtype type);
+
+/// The whole program; `argument(k)` is asked once for each argument used. Programs with row reductions are refused.
+[[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_program& program,
+                                const std::function<scalar_value(int)>& argument);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A tensor behind a storage buffer. Loads widen f16 to f32, stores round back; `width` 4 counts the index in groups of
+/// four.
+class bound_tensor {
+ public:
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name);  // an operand
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name,
+               int width);  // the result, stored `width` at a time
+  [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
+  void store(const spirv::u32& index, const scalar_value& value) const;
+  [[nodiscard]] dtype type() const { return type_; }
+  [[nodiscard]] int width() const { return elements_.type.components; }
+
+ private:
+  spirv::kernel* owner_;
+  dtype type_;
+  spirv::detail::memory_object elements_;
+  mutable std::optional<spirv::detail::memory_object> groups_;  // declared when first used
+};
+
+/// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.
+using coordinates = std::array<spirv::u32, max_rank>;
+
+/// A loop nest in the form kernels are made from: no axes of extent 1, adjacent axes merged where every access allows
+/// it.
+struct loop_nest {
+  int rank = 0;
+  int row_axes = 0;  // the last ones
+  std::int64_t extents[max_rank]{};
+  std::vector<index_map> accesses;
+  index_map output;
+
+  [[nodiscard]] int outer_axes() const { return rank - row_axes; }
+  [[nodiscard]] std::int64_t count(int first, int last) const;  // positions of axes [first, last)
+};
+
+/// Sorts outer and row axes by falling stride of `guide` (an access number, -1 = the output), then merges.
+[[nodiscard]] loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
+                                       const index_map& output, int guide);
+
+/// Whether four consecutive positions along `axis` may be read (stored) at once: consecutive and aligned, or all the
+/// same.
+[[nodiscard]] bool vectorises(const loop_nest& nest, const index_map& each, int axis);
+[[nodiscard]] bool is_uniform(const index_map& each, int axis);  // the same at every position along `axis`
+
+/// Splits a flat position over axes [first, last), in row-major order, into `at`.
+void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at);
+
+/// What `each` reads at `at`: one value, or four along `vector_axis` (-1: none) where it depends on it.
+[[nodiscard]] scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
+                                std::span<const bound_tensor> operands, const coordinates& at, int vector_axis);
+
+/// Stores one value, or four along `vector_axis`.
+void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value, const coordinates& at,
+           int vector_axis);
+
+/// Workgroups over three axes for `count` of them, and which of them this one is.
+struct flat_grid {
+  std::array<std::uint32_t, 3> groups{1, 1, 1};
+  [[nodiscard]] spirv::u32 position(spirv::kernel& owner) const;
+};
+[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// A tensor around one axis: [outer, axis, inner], counted in elements or, where `width` is 4, in groups of four.
+struct axis_split {
+  std::uint32_t outer = 1, extent = 1, inner = 1;
+  int width = 1;
+};
+
+[[nodiscard]] inline axis_split split_at(const shape& extents, int axis) {
+  std::int64_t outer = 1, inner = 1;
+  for (int i = 0; i < axis; ++i) outer *= extents[i];
+  for (int i = axis + 1; i < extents.rank; ++i) inner *= extents[i];
+  const int width = inner % 4 == 0 ? 4 : 1;
+  return {static_cast<std::uint32_t>(outer), static_cast<std::uint32_t>(extents[axis]),
+          static_cast<std::uint32_t>(inner / width), width};
+}
+
+inline constexpr std::uint32_t index_chunk = 256;
+
+// Adds the updates of all indices equal to `row` to `total`. The list of indices passes through shared memory in
+// chunks; a chunk that no row of this workgroup occurs in is skipped.
+inline void add_matching(spirv::kernel& owner, const bound_tensor& indices, const bound_tensor& updates,
+                         std::uint32_t count, const axis_split& split, const spirv::u32& outer, const spirv::u32& row,
+                         const spirv::u32& column, const spirv::u32& lowest, const spirv::u32& highest,
+                         const spirv::detail::place_reference& total) {
+  const auto list = owner.shared<spirv::u32>(index_chunk);
+  const auto found = owner.shared<spirv::u32>(1);
+  const spirv::u32 thread = owner.local_id(0);
+  owner.for_(spirv::u32(0), spirv::u32(count), spirv::u32(index_chunk), [&](const spirv::u32& first) {
+    owner.barrier();  // the last chunk is no longer read
+    owner.if_(thread == 0u, [&] { found[0] = spirv::u32(0); });
+    owner.barrier();
+    const spirv::u32 at = first + thread;
+    owner.if_(at < spirv::u32(count), [&] {
+      const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(indices.load(at)));
+      list[thread] = index;
+      owner.if_(index >= lowest && index <= highest, [&] { found[0] = spirv::u32(1); });
+    });
+    owner.barrier();
+    owner.if_(found[0].load() != 0u, [&] {
+      owner.for_(min(spirv::u32(count) - first, spirv::u32(index_chunk)), [&](const spirv::u32& i) {
+        owner.if_(list[i].load() == row, [&] {
+          const scalar_value update = updates.load((outer * count + (first + i)) * split.inner + column, split.width);
+          spirv::detail::store(total, combine(owner, scalar_op::row_sum, spirv::detail::load(total), update));
+        });
+      });
+    });
+  });
+}
+
+/// A kernel of shaders/ that handles four elements an invocation, 256 invocations a workgroup.
+[[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
+                                               std::size_t bindings, std::vector<std::uint32_t> specialization,
+                                               std::int64_t count, const target& on) {
+  kernel_dispatch made;
+  made.module.name = fmt::format("{} {}", name, count);
+  made.module.words.assign(words.begin(), words.end());
+  made.module.bindings.assign(bindings, spirv::binding_kind::storage_buffer);
+  made.module.local_size = {256, 1, 1};
+  made.module.specialization = std::move(specialization);
+  made.groups = make_flat_grid((count + 1023) / 1024, on).groups;
+  if (made.groups[2] != 1)
+    fail(error_category::unsupported, "{} of {} elements: more than the device's grid holds", name, count);
+  return made;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
+                                             const target& on) {
+  const detail::axis_split split = detail::split_at(data, axis);
+  const auto count = static_cast<std::uint32_t>(indices.elements());
+  const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid((items + size - 1) / size, on);
+  spirv::kernel owner(fmt::format("gather {}", items * split.width), {size, 1, 1});
+  const bound_tensor from(owner, type, "data");
+  const bound_tensor at(owner, dtype::i32, "indices");
+  const bound_tensor result(owner, type, "result", split.width);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(items), [&] {
+    const spirv::u32 row = position / split.inner, column = position % split.inner;
+    const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(row % count)));
+    const spirv::u32 source = row / count * split.extent + min(index, spirv::u32(split.extent - 1));
+    result.store(position, from.load(source * split.inner + column, split.width));
+  });
+  return {owner.finish(), grid.groups};
+}
+
+MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
+                                                  dtype type, const target& on) {
+  const detail::axis_split split = detail::split_at(result_extents, axis);
+  const auto count = static_cast<std::uint32_t>(indices.elements());
+  const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
+  const std::uint32_t size = detail::index_chunk;
+  const flat_grid grid = make_flat_grid((items + size - 1) / size, on);
+  spirv::kernel owner(fmt::format("scatter_add {} of {}", items * split.width, count), {size, 1, 1});
+  const bound_tensor at(owner, dtype::i32, "indices");
+  const bound_tensor updates(owner, type, "updates");
+  const bound_tensor result(owner, type, "result", split.width);
+  const spirv::u32 group_first = grid.position(owner) * size, last(items - 1);
+  const spirv::u32 wanted = group_first + owner.local_id(0), position = min(wanted, last);
+  const spirv::u32 line = position / split.inner, outer = line / split.extent, row = line % split.extent;
+  // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
+  const spirv::u32 first_line = min(group_first, last) / split.inner,
+                   last_line = min(group_first + (size - 1), last) / split.inner;
+  const spirv::boolean wraps = first_line / split.extent != last_line / split.extent;
+  const spirv::u32 lowest = select(wraps, spirv::u32(0), first_line % split.extent);
+  const spirv::u32 highest = select(wraps, spirv::u32(split.extent - 1), last_line % split.extent);
+  const auto total = owner.declare_variable(value_type(type, split.width));
+  spirv::detail::store(total, widened(literal(type, 0), split.width));
+  detail::add_matching(owner, at, updates, count, split, outer, row, position % split.inner, lowest, highest, total);
+  owner.if_(wanted <= last, [&] { result.store(position, spirv::detail::load(total)); });
+  return {owner.finish(), grid.groups};
+}
+
+MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
+  return detail::make_flat(
+      "random", embedded::random, 2,
+      {static_cast<std::uint32_t>(count), stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)},
+      count, on);
+}
+
+MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on) {
+  const auto elements = static_cast<std::uint32_t>(count);
+  if (kind.kind != optimizer_kind::sgd) {
+    const bool decoupled = kind.kind == optimizer_kind::adamw;
+    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, {elements, decoupled ? 1u : 0u}, count,
+                             on);
+  }
+  if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, {elements}, count, on);
+  return detail::make_flat("sgd", embedded::sgd, 3, {elements}, count, on);
+}
+
+MEGANEURA_INLINE kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on) {
+  return detail::make_flat("fill", embedded::fill, 1, {static_cast<std::uint32_t>(count), word}, count, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/generate.hpp.
+// Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// `extents` and `types` are those of the node's operands, epilogue operands included.
+[[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
+                                            std::span<const dtype> types, const shape& result_extents, dtype result,
+                                            const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// From a matmul node of the implementation graph to its kernel.
+// Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
 /// One axis of a group, strides in elements. A group lists its axes from the outermost; a stride that has no meaning
 /// there (stride_b of an m axis, stride_out of a k axis) stays 0. Stride 0 of an operand repeats it.
 struct matmul_axis {
@@ -15211,8 +16236,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// x [outer..., in...] to [outer..., out...].
-[[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y, dtype type,
-                                                 const target& on);
+[[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
+                                                 dtype type, const target& on);
 
 /// Operands x, y for max (y goes to the first maximum of x in its window), y for sum; the result has the shape of x.
 [[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
@@ -15231,15 +16256,25 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
     extents.push_back(g[operand].extents);
   }
   switch (n.kind) {
-    case op::region: return make_region(g.get<region_attribute>(id), types, n.type, on);
-    case op::matmul: return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
-    case op::convolve: return make_convolve(g.get<convolve_attribute>(id), extents, types, n.extents, n.type, on);
-    case op::window_reduce: return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
-    case op::window_scatter: return make_window_scatter(g.get<window_attribute>(id), n.extents, extents.back(), n.type, on);
-    case op::gather: return make_gather(extents[0], extents[1], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::scatter_add: return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::random: return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
-    default: fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id, to_string(n.kind));
+    case op::region:
+      return make_region(g.get<region_attribute>(id), types, n.type, on);
+    case op::matmul:
+      return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
+    case op::convolve:
+      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.extents, n.type, on);
+    case op::window_reduce:
+      return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
+    case op::window_scatter:
+      return make_window_scatter(g.get<window_attribute>(id), n.extents, extents.back(), n.type, on);
+    case op::gather:
+      return make_gather(extents[0], extents[1], g.get<axis_attribute>(id).axis, n.type, on);
+    case op::scatter_add:
+      return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
+    case op::random:
+      return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
+    default:
+      fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
+           to_string(n.kind));
   }
 }
 
@@ -15530,1555 +16565,6 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
-// Definitions for kernels/builtin.hpp: two generated kernels, and the ones compiled from shaders/.
-// SPIR-V words of shaders/*.comp. Generated by shaders/embed.py; do not edit.
-// sources: sha256 5a381ecf93d67d9b73db8ad6b2a4856aa912ff748d8432751d70a107b23a9726
-// compiler: glslang 11:12.0.0
-
-namespace meganeura::inline MEGANEURA_ABI::embedded {
-
-inline constexpr std::uint32_t adam[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x000000ff, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x00000017, 0x0000001f, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x00000012, 0x61647075,
-    0x76286574, 0x763b3466, 0x763b3466, 0x763b3466, 0x003b3466, 0x00040005, 0x0000000e, 0x756c6176, 0x00000065,
-    0x00050005, 0x0000000f, 0x64617267, 0x746e6569, 0x00000000, 0x00040005, 0x00000010, 0x73726966, 0x00000074,
-    0x00040005, 0x00000011, 0x6f636573, 0x0000646e, 0x00080005, 0x00000017, 0x475f6c67, 0x61626f6c, 0x766e496c,
-    0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000001f, 0x4e5f6c67, 0x6f576d75, 0x72476b72, 0x7370756f,
-    0x00000000, 0x00050005, 0x00000029, 0x6f636564, 0x656c7075, 0x00000064, 0x00050005, 0x0000002f, 0x70657473,
-    0x6675625f, 0x00726566, 0x00050006, 0x0000002f, 0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x0000002f,
-    0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x0000002f, 0x00000002, 0x64656573, 0x6769685f,
-    0x00000068, 0x00070006, 0x0000002f, 0x00000003, 0x7261656c, 0x676e696e, 0x7461725f, 0x00000065, 0x00060006,
-    0x0000002f, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006, 0x0000002f, 0x00000005, 0x61746562,
-    0x00000031, 0x00050006, 0x0000002f, 0x00000006, 0x61746562, 0x00000032, 0x00050006, 0x0000002f, 0x00000007,
-    0x69737065, 0x006e6f6c, 0x00070006, 0x0000002f, 0x00000008, 0x67696577, 0x645f7468, 0x79616365, 0x00000000,
-    0x00080006, 0x0000002f, 0x00000009, 0x73616962, 0x726f635f, 0x74636572, 0x316e6f69, 0x00000000, 0x00080006,
-    0x0000002f, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69, 0x00000000, 0x00030005, 0x00000031,
-    0x00776f6e, 0x00040005, 0x0000005d, 0x746f6f72, 0x00000000, 0x00030005, 0x00000078, 0x00000069, 0x00040005,
-    0x0000007c, 0x6e756f63, 0x00000074, 0x00030005, 0x00000080, 0x00007461, 0x00040005, 0x00000083, 0x756c6176,
-    0x00000065, 0x00050005, 0x00000085, 0x61726170, 0x6574656d, 0x00347372, 0x00040006, 0x00000085, 0x00000000,
-    0x00003470, 0x00030005, 0x00000087, 0x00000000, 0x00040005, 0x0000008d, 0x73726966, 0x00000074, 0x00060005,
-    0x0000008f, 0x73726966, 0x6f6d5f74, 0x746e656d, 0x00003473, 0x00040006, 0x0000008f, 0x00000000, 0x0000346d,
-    0x00030005, 0x00000091, 0x00000000, 0x00040005, 0x00000095, 0x6f636573, 0x0000646e, 0x00060005, 0x00000097,
-    0x6f636573, 0x6d5f646e, 0x6e656d6f, 0x00347374, 0x00040006, 0x00000097, 0x00000000, 0x00003476, 0x00030005,
-    0x00000099, 0x00000000, 0x00050005, 0x0000009e, 0x64617267, 0x746e6569, 0x00003473, 0x00040006, 0x0000009e,
-    0x00000000, 0x00003467, 0x00030005, 0x000000a0, 0x00000000, 0x00040005, 0x000000a2, 0x61726170, 0x0000006d,
-    0x00040005, 0x000000a4, 0x61726170, 0x0000006d, 0x00040005, 0x000000a7, 0x61726170, 0x0000006d, 0x00040005,
-    0x000000a9, 0x61726170, 0x0000006d, 0x00040005, 0x000000c0, 0x756c6176, 0x00000065, 0x00050005, 0x000000c2,
-    0x61726170, 0x6574656d, 0x00007372, 0x00040006, 0x000000c2, 0x00000000, 0x00000070, 0x00030005, 0x000000c4,
-    0x00000000, 0x00040005, 0x000000c9, 0x73726966, 0x00000074, 0x00060005, 0x000000cb, 0x73726966, 0x6f6d5f74,
-    0x746e656d, 0x00000073, 0x00040006, 0x000000cb, 0x00000000, 0x0000006d, 0x00030005, 0x000000cd, 0x00000000,
-    0x00040005, 0x000000d2, 0x6f636573, 0x0000646e, 0x00060005, 0x000000d4, 0x6f636573, 0x6d5f646e, 0x6e656d6f,
-    0x00007374, 0x00040006, 0x000000d4, 0x00000000, 0x00000076, 0x00030005, 0x000000d6, 0x00000000, 0x00050005,
-    0x000000dc, 0x64617267, 0x746e6569, 0x00000073, 0x00040006, 0x000000dc, 0x00000000, 0x00000067, 0x00030005,
-    0x000000de, 0x00000000, 0x00040005, 0x000000e3, 0x61726170, 0x0000006d, 0x00040005, 0x000000e5, 0x61726170,
-    0x0000006d, 0x00040005, 0x000000e6, 0x61726170, 0x0000006d, 0x00040005, 0x000000e8, 0x61726170, 0x0000006d,
-    0x00040047, 0x00000017, 0x0000000b, 0x0000001c, 0x00040047, 0x0000001f, 0x0000000b, 0x00000018, 0x00040047,
-    0x00000029, 0x00000001, 0x00000001, 0x00040048, 0x0000002f, 0x00000000, 0x00000013, 0x00040048, 0x0000002f,
-    0x00000000, 0x00000018, 0x00050048, 0x0000002f, 0x00000000, 0x00000023, 0x00000000, 0x00040048, 0x0000002f,
-    0x00000001, 0x00000013, 0x00040048, 0x0000002f, 0x00000001, 0x00000018, 0x00050048, 0x0000002f, 0x00000001,
-    0x00000023, 0x00000004, 0x00040048, 0x0000002f, 0x00000002, 0x00000013, 0x00040048, 0x0000002f, 0x00000002,
-    0x00000018, 0x00050048, 0x0000002f, 0x00000002, 0x00000023, 0x00000008, 0x00040048, 0x0000002f, 0x00000003,
-    0x00000013, 0x00040048, 0x0000002f, 0x00000003, 0x00000018, 0x00050048, 0x0000002f, 0x00000003, 0x00000023,
-    0x0000000c, 0x00040048, 0x0000002f, 0x00000004, 0x00000013, 0x00040048, 0x0000002f, 0x00000004, 0x00000018,
-    0x00050048, 0x0000002f, 0x00000004, 0x00000023, 0x00000010, 0x00040048, 0x0000002f, 0x00000005, 0x00000013,
-    0x00040048, 0x0000002f, 0x00000005, 0x00000018, 0x00050048, 0x0000002f, 0x00000005, 0x00000023, 0x00000014,
-    0x00040048, 0x0000002f, 0x00000006, 0x00000013, 0x00040048, 0x0000002f, 0x00000006, 0x00000018, 0x00050048,
-    0x0000002f, 0x00000006, 0x00000023, 0x00000018, 0x00040048, 0x0000002f, 0x00000007, 0x00000013, 0x00040048,
-    0x0000002f, 0x00000007, 0x00000018, 0x00050048, 0x0000002f, 0x00000007, 0x00000023, 0x0000001c, 0x00040048,
-    0x0000002f, 0x00000008, 0x00000013, 0x00040048, 0x0000002f, 0x00000008, 0x00000018, 0x00050048, 0x0000002f,
-    0x00000008, 0x00000023, 0x00000020, 0x00040048, 0x0000002f, 0x00000009, 0x00000013, 0x00040048, 0x0000002f,
-    0x00000009, 0x00000018, 0x00050048, 0x0000002f, 0x00000009, 0x00000023, 0x00000024, 0x00040048, 0x0000002f,
-    0x0000000a, 0x00000013, 0x00040048, 0x0000002f, 0x0000000a, 0x00000018, 0x00050048, 0x0000002f, 0x0000000a,
-    0x00000023, 0x00000028, 0x00030047, 0x0000002f, 0x00000002, 0x00040047, 0x00000031, 0x00000022, 0x00000000,
-    0x00040047, 0x00000031, 0x00000021, 0x00000004, 0x00040047, 0x0000007c, 0x00000001, 0x00000000, 0x00040047,
-    0x00000084, 0x00000006, 0x00000010, 0x00050048, 0x00000085, 0x00000000, 0x00000023, 0x00000000, 0x00030047,
-    0x00000085, 0x00000002, 0x00040047, 0x00000087, 0x00000022, 0x00000000, 0x00040047, 0x00000087, 0x00000021,
-    0x00000000, 0x00040047, 0x0000008e, 0x00000006, 0x00000010, 0x00050048, 0x0000008f, 0x00000000, 0x00000023,
-    0x00000000, 0x00030047, 0x0000008f, 0x00000002, 0x00040047, 0x00000091, 0x00000022, 0x00000000, 0x00040047,
-    0x00000091, 0x00000021, 0x00000002, 0x00040047, 0x00000096, 0x00000006, 0x00000010, 0x00050048, 0x00000097,
-    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000097, 0x00000002, 0x00040047, 0x00000099, 0x00000022,
-    0x00000000, 0x00040047, 0x00000099, 0x00000021, 0x00000003, 0x00040047, 0x0000009d, 0x00000006, 0x00000010,
-    0x00040048, 0x0000009e, 0x00000000, 0x00000018, 0x00050048, 0x0000009e, 0x00000000, 0x00000023, 0x00000000,
-    0x00030047, 0x0000009e, 0x00000002, 0x00040047, 0x000000a0, 0x00000022, 0x00000000, 0x00040047, 0x000000a0,
-    0x00000021, 0x00000001, 0x00040047, 0x000000c1, 0x00000006, 0x00000004, 0x00050048, 0x000000c2, 0x00000000,
-    0x00000023, 0x00000000, 0x00030047, 0x000000c2, 0x00000002, 0x00040047, 0x000000c4, 0x00000022, 0x00000000,
-    0x00040047, 0x000000c4, 0x00000021, 0x00000000, 0x00040047, 0x000000ca, 0x00000006, 0x00000004, 0x00050048,
-    0x000000cb, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000cb, 0x00000002, 0x00040047, 0x000000cd,
-    0x00000022, 0x00000000, 0x00040047, 0x000000cd, 0x00000021, 0x00000002, 0x00040047, 0x000000d3, 0x00000006,
-    0x00000004, 0x00050048, 0x000000d4, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000d4, 0x00000002,
-    0x00040047, 0x000000d6, 0x00000022, 0x00000000, 0x00040047, 0x000000d6, 0x00000021, 0x00000003, 0x00040047,
-    0x000000db, 0x00000006, 0x00000004, 0x00040048, 0x000000dc, 0x00000000, 0x00000018, 0x00050048, 0x000000dc,
-    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000dc, 0x00000002, 0x00040047, 0x000000de, 0x00000022,
-    0x00000000, 0x00040047, 0x000000de, 0x00000021, 0x00000001, 0x00040047, 0x000000fe, 0x0000000b, 0x00000019,
-    0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000,
-    0x00030021, 0x00000007, 0x00000006, 0x00030016, 0x0000000a, 0x00000020, 0x00040017, 0x0000000b, 0x0000000a,
-    0x00000004, 0x00040020, 0x0000000c, 0x00000007, 0x0000000b, 0x00070021, 0x0000000d, 0x00000002, 0x0000000c,
-    0x0000000c, 0x0000000c, 0x0000000c, 0x0004002b, 0x00000006, 0x00000014, 0x00000004, 0x00040017, 0x00000015,
-    0x00000006, 0x00000003, 0x00040020, 0x00000016, 0x00000001, 0x00000015, 0x0004003b, 0x00000016, 0x00000017,
-    0x00000001, 0x0004002b, 0x00000006, 0x00000018, 0x00000000, 0x00040020, 0x00000019, 0x00000001, 0x00000006,
-    0x0004002b, 0x00000006, 0x0000001c, 0x00000001, 0x0004003b, 0x00000016, 0x0000001f, 0x00000001, 0x0004002b,
-    0x00000006, 0x00000023, 0x00000100, 0x00040032, 0x00000006, 0x00000029, 0x00000000, 0x00020014, 0x0000002a,
-    0x00060034, 0x0000002a, 0x0000002b, 0x000000ab, 0x00000029, 0x00000018, 0x0004002b, 0x0000000a, 0x0000002e,
-    0x3f800000, 0x000d001e, 0x0000002f, 0x00000006, 0x00000006, 0x00000006, 0x0000000a, 0x0000000a, 0x0000000a,
-    0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x00040020, 0x00000030, 0x0000000c, 0x0000002f,
-    0x0004003b, 0x00000030, 0x00000031, 0x0000000c, 0x00040015, 0x00000032, 0x00000020, 0x00000001, 0x0004002b,
-    0x00000032, 0x00000033, 0x00000003, 0x00040020, 0x00000034, 0x0000000c, 0x0000000a, 0x0004002b, 0x00000032,
-    0x00000037, 0x00000008, 0x0004002b, 0x00000032, 0x00000045, 0x00000005, 0x0004002b, 0x00000032, 0x00000050,
-    0x00000006, 0x0004002b, 0x00000032, 0x00000060, 0x0000000a, 0x0004002b, 0x00000032, 0x00000066, 0x00000007,
-    0x0004002b, 0x00000032, 0x0000006d, 0x00000009, 0x00040020, 0x00000077, 0x00000007, 0x00000006, 0x00040032,
-    0x00000006, 0x0000007c, 0x00000004, 0x0003001d, 0x00000084, 0x0000000b, 0x0003001e, 0x00000085, 0x00000084,
-    0x00040020, 0x00000086, 0x0000000c, 0x00000085, 0x0004003b, 0x00000086, 0x00000087, 0x0000000c, 0x0004002b,
-    0x00000032, 0x00000088, 0x00000000, 0x00040020, 0x0000008a, 0x0000000c, 0x0000000b, 0x0003001d, 0x0000008e,
-    0x0000000b, 0x0003001e, 0x0000008f, 0x0000008e, 0x00040020, 0x00000090, 0x0000000c, 0x0000008f, 0x0004003b,
-    0x00000090, 0x00000091, 0x0000000c, 0x0003001d, 0x00000096, 0x0000000b, 0x0003001e, 0x00000097, 0x00000096,
-    0x00040020, 0x00000098, 0x0000000c, 0x00000097, 0x0004003b, 0x00000098, 0x00000099, 0x0000000c, 0x0003001d,
-    0x0000009d, 0x0000000b, 0x0003001e, 0x0000009e, 0x0000009d, 0x00040020, 0x0000009f, 0x0000000c, 0x0000009e,
-    0x0004003b, 0x0000009f, 0x000000a0, 0x0000000c, 0x0003001d, 0x000000c1, 0x0000000a, 0x0003001e, 0x000000c2,
-    0x000000c1, 0x00040020, 0x000000c3, 0x0000000c, 0x000000c2, 0x0004003b, 0x000000c3, 0x000000c4, 0x0000000c,
-    0x0003001d, 0x000000ca, 0x0000000a, 0x0003001e, 0x000000cb, 0x000000ca, 0x00040020, 0x000000cc, 0x0000000c,
-    0x000000cb, 0x0004003b, 0x000000cc, 0x000000cd, 0x0000000c, 0x0003001d, 0x000000d3, 0x0000000a, 0x0003001e,
-    0x000000d4, 0x000000d3, 0x00040020, 0x000000d5, 0x0000000c, 0x000000d4, 0x0004003b, 0x000000d5, 0x000000d6,
-    0x0000000c, 0x0003001d, 0x000000db, 0x0000000a, 0x0003001e, 0x000000dc, 0x000000db, 0x00040020, 0x000000dd,
-    0x0000000c, 0x000000dc, 0x0004003b, 0x000000dd, 0x000000de, 0x0000000c, 0x00040020, 0x000000ef, 0x00000007,
-    0x0000000a, 0x0004002b, 0x00000032, 0x000000fc, 0x00000001, 0x0006002c, 0x00000015, 0x000000fe, 0x00000023,
-    0x0000001c, 0x0000001c, 0x00050036, 0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005,
-    0x0004003b, 0x00000077, 0x00000078, 0x00000007, 0x0004003b, 0x00000077, 0x00000080, 0x00000007, 0x0004003b,
-    0x0000000c, 0x00000083, 0x00000007, 0x0004003b, 0x0000000c, 0x0000008d, 0x00000007, 0x0004003b, 0x0000000c,
-    0x00000095, 0x00000007, 0x0004003b, 0x0000000c, 0x000000a2, 0x00000007, 0x0004003b, 0x0000000c, 0x000000a4,
-    0x00000007, 0x0004003b, 0x0000000c, 0x000000a7, 0x00000007, 0x0004003b, 0x0000000c, 0x000000a9, 0x00000007,
-    0x0004003b, 0x0000000c, 0x000000c0, 0x00000007, 0x0004003b, 0x0000000c, 0x000000c9, 0x00000007, 0x0004003b,
-    0x0000000c, 0x000000d2, 0x00000007, 0x0004003b, 0x0000000c, 0x000000e3, 0x00000007, 0x0004003b, 0x0000000c,
-    0x000000e5, 0x00000007, 0x0004003b, 0x0000000c, 0x000000e6, 0x00000007, 0x0004003b, 0x0000000c, 0x000000e8,
-    0x00000007, 0x00040039, 0x00000006, 0x00000079, 0x00000008, 0x0003003e, 0x00000078, 0x00000079, 0x0004003d,
-    0x00000006, 0x0000007a, 0x00000078, 0x00050080, 0x00000006, 0x0000007b, 0x0000007a, 0x00000014, 0x000500b2,
-    0x0000002a, 0x0000007d, 0x0000007b, 0x0000007c, 0x000300f7, 0x0000007f, 0x00000000, 0x000400fa, 0x0000007d,
-    0x0000007e, 0x0000007f, 0x000200f8, 0x0000007e, 0x0004003d, 0x00000006, 0x00000081, 0x00000078, 0x00050086,
-    0x00000006, 0x00000082, 0x00000081, 0x00000014, 0x0003003e, 0x00000080, 0x00000082, 0x0004003d, 0x00000006,
-    0x00000089, 0x00000080, 0x00060041, 0x0000008a, 0x0000008b, 0x00000087, 0x00000088, 0x00000089, 0x0004003d,
-    0x0000000b, 0x0000008c, 0x0000008b, 0x0003003e, 0x00000083, 0x0000008c, 0x0004003d, 0x00000006, 0x00000092,
-    0x00000080, 0x00060041, 0x0000008a, 0x00000093, 0x00000091, 0x00000088, 0x00000092, 0x0004003d, 0x0000000b,
-    0x00000094, 0x00000093, 0x0003003e, 0x0000008d, 0x00000094, 0x0004003d, 0x00000006, 0x0000009a, 0x00000080,
-    0x00060041, 0x0000008a, 0x0000009b, 0x00000099, 0x00000088, 0x0000009a, 0x0004003d, 0x0000000b, 0x0000009c,
-    0x0000009b, 0x0003003e, 0x00000095, 0x0000009c, 0x0004003d, 0x00000006, 0x000000a1, 0x00000080, 0x0004003d,
-    0x0000000b, 0x000000a3, 0x00000083, 0x0003003e, 0x000000a2, 0x000000a3, 0x00060041, 0x0000008a, 0x000000a5,
-    0x000000a0, 0x00000088, 0x000000a1, 0x0004003d, 0x0000000b, 0x000000a6, 0x000000a5, 0x0003003e, 0x000000a4,
-    0x000000a6, 0x0004003d, 0x0000000b, 0x000000a8, 0x0000008d, 0x0003003e, 0x000000a7, 0x000000a8, 0x0004003d,
-    0x0000000b, 0x000000aa, 0x00000095, 0x0003003e, 0x000000a9, 0x000000aa, 0x00080039, 0x00000002, 0x000000ab,
-    0x00000012, 0x000000a2, 0x000000a4, 0x000000a7, 0x000000a9, 0x0004003d, 0x0000000b, 0x000000ac, 0x000000a2,
-    0x0003003e, 0x00000083, 0x000000ac, 0x0004003d, 0x0000000b, 0x000000ad, 0x000000a7, 0x0003003e, 0x0000008d,
-    0x000000ad, 0x0004003d, 0x0000000b, 0x000000ae, 0x000000a9, 0x0003003e, 0x00000095, 0x000000ae, 0x0004003d,
-    0x00000006, 0x000000af, 0x00000080, 0x0004003d, 0x0000000b, 0x000000b0, 0x00000083, 0x00060041, 0x0000008a,
-    0x000000b1, 0x00000087, 0x00000088, 0x000000af, 0x0003003e, 0x000000b1, 0x000000b0, 0x0004003d, 0x00000006,
-    0x000000b2, 0x00000080, 0x0004003d, 0x0000000b, 0x000000b3, 0x0000008d, 0x00060041, 0x0000008a, 0x000000b4,
-    0x00000091, 0x00000088, 0x000000b2, 0x0003003e, 0x000000b4, 0x000000b3, 0x0004003d, 0x00000006, 0x000000b5,
-    0x00000080, 0x0004003d, 0x0000000b, 0x000000b6, 0x00000095, 0x00060041, 0x0000008a, 0x000000b7, 0x00000099,
-    0x00000088, 0x000000b5, 0x0003003e, 0x000000b7, 0x000000b6, 0x000100fd, 0x000200f8, 0x0000007f, 0x000200f9,
-    0x000000b9, 0x000200f8, 0x000000b9, 0x000400f6, 0x000000bb, 0x000000bc, 0x00000000, 0x000200f9, 0x000000bd,
-    0x000200f8, 0x000000bd, 0x0004003d, 0x00000006, 0x000000be, 0x00000078, 0x000500b0, 0x0000002a, 0x000000bf,
-    0x000000be, 0x0000007c, 0x000400fa, 0x000000bf, 0x000000ba, 0x000000bb, 0x000200f8, 0x000000ba, 0x0004003d,
-    0x00000006, 0x000000c5, 0x00000078, 0x00060041, 0x00000034, 0x000000c6, 0x000000c4, 0x00000088, 0x000000c5,
-    0x0004003d, 0x0000000a, 0x000000c7, 0x000000c6, 0x00070050, 0x0000000b, 0x000000c8, 0x000000c7, 0x000000c7,
-    0x000000c7, 0x000000c7, 0x0003003e, 0x000000c0, 0x000000c8, 0x0004003d, 0x00000006, 0x000000ce, 0x00000078,
-    0x00060041, 0x00000034, 0x000000cf, 0x000000cd, 0x00000088, 0x000000ce, 0x0004003d, 0x0000000a, 0x000000d0,
-    0x000000cf, 0x00070050, 0x0000000b, 0x000000d1, 0x000000d0, 0x000000d0, 0x000000d0, 0x000000d0, 0x0003003e,
-    0x000000c9, 0x000000d1, 0x0004003d, 0x00000006, 0x000000d7, 0x00000078, 0x00060041, 0x00000034, 0x000000d8,
-    0x000000d6, 0x00000088, 0x000000d7, 0x0004003d, 0x0000000a, 0x000000d9, 0x000000d8, 0x00070050, 0x0000000b,
-    0x000000da, 0x000000d9, 0x000000d9, 0x000000d9, 0x000000d9, 0x0003003e, 0x000000d2, 0x000000da, 0x0004003d,
-    0x00000006, 0x000000df, 0x00000078, 0x00060041, 0x00000034, 0x000000e0, 0x000000de, 0x00000088, 0x000000df,
-    0x0004003d, 0x0000000a, 0x000000e1, 0x000000e0, 0x00070050, 0x0000000b, 0x000000e2, 0x000000e1, 0x000000e1,
-    0x000000e1, 0x000000e1, 0x0004003d, 0x0000000b, 0x000000e4, 0x000000c0, 0x0003003e, 0x000000e3, 0x000000e4,
-    0x0003003e, 0x000000e5, 0x000000e2, 0x0004003d, 0x0000000b, 0x000000e7, 0x000000c9, 0x0003003e, 0x000000e6,
-    0x000000e7, 0x0004003d, 0x0000000b, 0x000000e9, 0x000000d2, 0x0003003e, 0x000000e8, 0x000000e9, 0x00080039,
-    0x00000002, 0x000000ea, 0x00000012, 0x000000e3, 0x000000e5, 0x000000e6, 0x000000e8, 0x0004003d, 0x0000000b,
-    0x000000eb, 0x000000e3, 0x0003003e, 0x000000c0, 0x000000eb, 0x0004003d, 0x0000000b, 0x000000ec, 0x000000e6,
-    0x0003003e, 0x000000c9, 0x000000ec, 0x0004003d, 0x0000000b, 0x000000ed, 0x000000e8, 0x0003003e, 0x000000d2,
-    0x000000ed, 0x0004003d, 0x00000006, 0x000000ee, 0x00000078, 0x00050041, 0x000000ef, 0x000000f0, 0x000000c0,
-    0x00000018, 0x0004003d, 0x0000000a, 0x000000f1, 0x000000f0, 0x00060041, 0x00000034, 0x000000f2, 0x000000c4,
-    0x00000088, 0x000000ee, 0x0003003e, 0x000000f2, 0x000000f1, 0x0004003d, 0x00000006, 0x000000f3, 0x00000078,
-    0x00050041, 0x000000ef, 0x000000f4, 0x000000c9, 0x00000018, 0x0004003d, 0x0000000a, 0x000000f5, 0x000000f4,
-    0x00060041, 0x00000034, 0x000000f6, 0x000000cd, 0x00000088, 0x000000f3, 0x0003003e, 0x000000f6, 0x000000f5,
-    0x0004003d, 0x00000006, 0x000000f7, 0x00000078, 0x00050041, 0x000000ef, 0x000000f8, 0x000000d2, 0x00000018,
-    0x0004003d, 0x0000000a, 0x000000f9, 0x000000f8, 0x00060041, 0x00000034, 0x000000fa, 0x000000d6, 0x00000088,
-    0x000000f7, 0x0003003e, 0x000000fa, 0x000000f9, 0x000200f9, 0x000000bc, 0x000200f8, 0x000000bc, 0x0004003d,
-    0x00000006, 0x000000fb, 0x00000078, 0x00050080, 0x00000006, 0x000000fd, 0x000000fb, 0x000000fc, 0x0003003e,
-    0x00000078, 0x000000fd, 0x000200f9, 0x000000b9, 0x000200f8, 0x000000bb, 0x000100fd, 0x00010038, 0x00050036,
-    0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x00000019, 0x0000001a,
-    0x00000017, 0x00000018, 0x0004003d, 0x00000006, 0x0000001b, 0x0000001a, 0x00050041, 0x00000019, 0x0000001d,
-    0x00000017, 0x0000001c, 0x0004003d, 0x00000006, 0x0000001e, 0x0000001d, 0x00050041, 0x00000019, 0x00000020,
-    0x0000001f, 0x00000018, 0x0004003d, 0x00000006, 0x00000021, 0x00000020, 0x00050084, 0x00000006, 0x00000022,
-    0x0000001e, 0x00000021, 0x00050084, 0x00000006, 0x00000024, 0x00000022, 0x00000023, 0x00050080, 0x00000006,
-    0x00000025, 0x0000001b, 0x00000024, 0x00050084, 0x00000006, 0x00000026, 0x00000014, 0x00000025, 0x000200fe,
-    0x00000026, 0x00010038, 0x00050036, 0x00000002, 0x00000012, 0x00000000, 0x0000000d, 0x00030037, 0x0000000c,
-    0x0000000e, 0x00030037, 0x0000000c, 0x0000000f, 0x00030037, 0x0000000c, 0x00000010, 0x00030037, 0x0000000c,
-    0x00000011, 0x000200f8, 0x00000013, 0x0004003b, 0x0000000c, 0x0000005d, 0x00000007, 0x000300f7, 0x0000002d,
-    0x00000000, 0x000400fa, 0x0000002b, 0x0000002c, 0x0000003e, 0x000200f8, 0x0000002c, 0x00050041, 0x00000034,
-    0x00000035, 0x00000031, 0x00000033, 0x0004003d, 0x0000000a, 0x00000036, 0x00000035, 0x00050041, 0x00000034,
-    0x00000038, 0x00000031, 0x00000037, 0x0004003d, 0x0000000a, 0x00000039, 0x00000038, 0x00050085, 0x0000000a,
-    0x0000003a, 0x00000036, 0x00000039, 0x00050083, 0x0000000a, 0x0000003b, 0x0000002e, 0x0000003a, 0x0004003d,
-    0x0000000b, 0x0000003c, 0x0000000e, 0x0005008e, 0x0000000b, 0x0000003d, 0x0000003c, 0x0000003b, 0x0003003e,
-    0x0000000e, 0x0000003d, 0x000200f9, 0x0000002d, 0x000200f8, 0x0000003e, 0x00050041, 0x00000034, 0x0000003f,
-    0x00000031, 0x00000037, 0x0004003d, 0x0000000a, 0x00000040, 0x0000003f, 0x0004003d, 0x0000000b, 0x00000041,
-    0x0000000e, 0x0005008e, 0x0000000b, 0x00000042, 0x00000041, 0x00000040, 0x0004003d, 0x0000000b, 0x00000043,
-    0x0000000f, 0x00050081, 0x0000000b, 0x00000044, 0x00000043, 0x00000042, 0x0003003e, 0x0000000f, 0x00000044,
-    0x000200f9, 0x0000002d, 0x000200f8, 0x0000002d, 0x00050041, 0x00000034, 0x00000046, 0x00000031, 0x00000045,
-    0x0004003d, 0x0000000a, 0x00000047, 0x00000046, 0x0004003d, 0x0000000b, 0x00000048, 0x00000010, 0x0005008e,
-    0x0000000b, 0x00000049, 0x00000048, 0x00000047, 0x00050041, 0x00000034, 0x0000004a, 0x00000031, 0x00000045,
-    0x0004003d, 0x0000000a, 0x0000004b, 0x0000004a, 0x00050083, 0x0000000a, 0x0000004c, 0x0000002e, 0x0000004b,
-    0x0004003d, 0x0000000b, 0x0000004d, 0x0000000f, 0x0005008e, 0x0000000b, 0x0000004e, 0x0000004d, 0x0000004c,
-    0x00050081, 0x0000000b, 0x0000004f, 0x00000049, 0x0000004e, 0x0003003e, 0x00000010, 0x0000004f, 0x00050041,
-    0x00000034, 0x00000051, 0x00000031, 0x00000050, 0x0004003d, 0x0000000a, 0x00000052, 0x00000051, 0x0004003d,
-    0x0000000b, 0x00000053, 0x00000011, 0x0005008e, 0x0000000b, 0x00000054, 0x00000053, 0x00000052, 0x00050041,
-    0x00000034, 0x00000055, 0x00000031, 0x00000050, 0x0004003d, 0x0000000a, 0x00000056, 0x00000055, 0x00050083,
-    0x0000000a, 0x00000057, 0x0000002e, 0x00000056, 0x0004003d, 0x0000000b, 0x00000058, 0x0000000f, 0x0005008e,
-    0x0000000b, 0x00000059, 0x00000058, 0x00000057, 0x0004003d, 0x0000000b, 0x0000005a, 0x0000000f, 0x00050085,
-    0x0000000b, 0x0000005b, 0x00000059, 0x0000005a, 0x00050081, 0x0000000b, 0x0000005c, 0x00000054, 0x0000005b,
-    0x0003003e, 0x00000011, 0x0000005c, 0x0004003d, 0x0000000b, 0x0000005e, 0x00000011, 0x0006000c, 0x0000000b,
-    0x0000005f, 0x00000001, 0x0000001f, 0x0000005e, 0x00050041, 0x00000034, 0x00000061, 0x00000031, 0x00000060,
-    0x0004003d, 0x0000000a, 0x00000062, 0x00000061, 0x0006000c, 0x0000000a, 0x00000063, 0x00000001, 0x0000001f,
-    0x00000062, 0x00070050, 0x0000000b, 0x00000064, 0x00000063, 0x00000063, 0x00000063, 0x00000063, 0x00050088,
-    0x0000000b, 0x00000065, 0x0000005f, 0x00000064, 0x00050041, 0x00000034, 0x00000067, 0x00000031, 0x00000066,
-    0x0004003d, 0x0000000a, 0x00000068, 0x00000067, 0x00070050, 0x0000000b, 0x00000069, 0x00000068, 0x00000068,
-    0x00000068, 0x00000068, 0x00050081, 0x0000000b, 0x0000006a, 0x00000065, 0x00000069, 0x0003003e, 0x0000005d,
-    0x0000006a, 0x00050041, 0x00000034, 0x0000006b, 0x00000031, 0x00000033, 0x0004003d, 0x0000000a, 0x0000006c,
-    0x0000006b, 0x00050041, 0x00000034, 0x0000006e, 0x00000031, 0x0000006d, 0x0004003d, 0x0000000a, 0x0000006f,
-    0x0000006e, 0x00050088, 0x0000000a, 0x00000070, 0x0000006c, 0x0000006f, 0x0004003d, 0x0000000b, 0x00000071,
-    0x00000010, 0x0004003d, 0x0000000b, 0x00000072, 0x0000005d, 0x00050088, 0x0000000b, 0x00000073, 0x00000071,
-    0x00000072, 0x0005008e, 0x0000000b, 0x00000074, 0x00000073, 0x00000070, 0x0004003d, 0x0000000b, 0x00000075,
-    0x0000000e, 0x00050083, 0x0000000b, 0x00000076, 0x00000075, 0x00000074, 0x0003003e, 0x0000000e, 0x00000076,
-    0x000100fd, 0x00010038,
-};
-
-inline constexpr std::uint32_t fill[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x0000003c, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x0000000c, 0x00000014, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00030005, 0x00000008, 0x00000069, 0x00080005, 0x0000000c, 0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f,
-    0x496e6f69, 0x00000044, 0x00070005, 0x00000014, 0x4e5f6c67, 0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000,
-    0x00030005, 0x0000001c, 0x0000006b, 0x00040005, 0x00000028, 0x6e756f63, 0x00000074, 0x00060005, 0x0000002d,
-    0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x0000002d, 0x00000000, 0x75736572, 0x0000746c,
-    0x00030005, 0x0000002f, 0x00000000, 0x00040005, 0x00000035, 0x64726f77, 0x00000000, 0x00040047, 0x0000000c,
-    0x0000000b, 0x0000001c, 0x00040047, 0x00000014, 0x0000000b, 0x00000018, 0x00040047, 0x00000028, 0x00000001,
-    0x00000000, 0x00040047, 0x0000002c, 0x00000006, 0x00000004, 0x00040048, 0x0000002d, 0x00000000, 0x00000013,
-    0x00040048, 0x0000002d, 0x00000000, 0x00000019, 0x00050048, 0x0000002d, 0x00000000, 0x00000023, 0x00000000,
-    0x00030047, 0x0000002d, 0x00000002, 0x00040047, 0x0000002f, 0x00000022, 0x00000000, 0x00040047, 0x0000002f,
-    0x00000021, 0x00000000, 0x00040047, 0x00000035, 0x00000001, 0x00000001, 0x00040047, 0x0000003b, 0x0000000b,
-    0x00000019, 0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020,
-    0x00000000, 0x00040020, 0x00000007, 0x00000007, 0x00000006, 0x0004002b, 0x00000006, 0x00000009, 0x00000004,
-    0x00040017, 0x0000000a, 0x00000006, 0x00000003, 0x00040020, 0x0000000b, 0x00000001, 0x0000000a, 0x0004003b,
-    0x0000000b, 0x0000000c, 0x00000001, 0x0004002b, 0x00000006, 0x0000000d, 0x00000000, 0x00040020, 0x0000000e,
-    0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x00000011, 0x00000001, 0x0004003b, 0x0000000b, 0x00000014,
-    0x00000001, 0x0004002b, 0x00000006, 0x00000018, 0x00000100, 0x00020014, 0x00000023, 0x00040032, 0x00000006,
-    0x00000028, 0x00000004, 0x0003001d, 0x0000002c, 0x00000006, 0x0003001e, 0x0000002d, 0x0000002c, 0x00040020,
-    0x0000002e, 0x0000000c, 0x0000002d, 0x0004003b, 0x0000002e, 0x0000002f, 0x0000000c, 0x00040015, 0x00000030,
-    0x00000020, 0x00000001, 0x0004002b, 0x00000030, 0x00000031, 0x00000000, 0x00040032, 0x00000006, 0x00000035,
-    0x00000000, 0x00040020, 0x00000036, 0x0000000c, 0x00000006, 0x0004002b, 0x00000030, 0x00000039, 0x00000001,
-    0x0006002c, 0x0000000a, 0x0000003b, 0x00000018, 0x00000011, 0x00000011, 0x00050036, 0x00000002, 0x00000004,
-    0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x00000007, 0x00000008, 0x00000007, 0x0004003b,
-    0x00000007, 0x0000001c, 0x00000007, 0x00050041, 0x0000000e, 0x0000000f, 0x0000000c, 0x0000000d, 0x0004003d,
-    0x00000006, 0x00000010, 0x0000000f, 0x00050041, 0x0000000e, 0x00000012, 0x0000000c, 0x00000011, 0x0004003d,
-    0x00000006, 0x00000013, 0x00000012, 0x00050041, 0x0000000e, 0x00000015, 0x00000014, 0x0000000d, 0x0004003d,
-    0x00000006, 0x00000016, 0x00000015, 0x00050084, 0x00000006, 0x00000017, 0x00000013, 0x00000016, 0x00050084,
-    0x00000006, 0x00000019, 0x00000017, 0x00000018, 0x00050080, 0x00000006, 0x0000001a, 0x00000010, 0x00000019,
-    0x00050084, 0x00000006, 0x0000001b, 0x00000009, 0x0000001a, 0x0003003e, 0x00000008, 0x0000001b, 0x0003003e,
-    0x0000001c, 0x0000000d, 0x000200f9, 0x0000001d, 0x000200f8, 0x0000001d, 0x000400f6, 0x0000001f, 0x00000020,
-    0x00000000, 0x000200f9, 0x00000021, 0x000200f8, 0x00000021, 0x0004003d, 0x00000006, 0x00000022, 0x0000001c,
-    0x000500b0, 0x00000023, 0x00000024, 0x00000022, 0x00000009, 0x000400fa, 0x00000024, 0x0000001e, 0x0000001f,
-    0x000200f8, 0x0000001e, 0x0004003d, 0x00000006, 0x00000025, 0x00000008, 0x0004003d, 0x00000006, 0x00000026,
-    0x0000001c, 0x00050080, 0x00000006, 0x00000027, 0x00000025, 0x00000026, 0x000500b0, 0x00000023, 0x00000029,
-    0x00000027, 0x00000028, 0x000300f7, 0x0000002b, 0x00000000, 0x000400fa, 0x00000029, 0x0000002a, 0x0000002b,
-    0x000200f8, 0x0000002a, 0x0004003d, 0x00000006, 0x00000032, 0x00000008, 0x0004003d, 0x00000006, 0x00000033,
-    0x0000001c, 0x00050080, 0x00000006, 0x00000034, 0x00000032, 0x00000033, 0x00060041, 0x00000036, 0x00000037,
-    0x0000002f, 0x00000031, 0x00000034, 0x0003003e, 0x00000037, 0x00000035, 0x000200f9, 0x0000002b, 0x000200f8,
-    0x0000002b, 0x000200f9, 0x00000020, 0x000200f8, 0x00000020, 0x0004003d, 0x00000006, 0x00000038, 0x0000001c,
-    0x00050080, 0x00000006, 0x0000003a, 0x00000038, 0x00000039, 0x0003003e, 0x0000001c, 0x0000003a, 0x000200f9,
-    0x0000001d, 0x000200f8, 0x0000001f, 0x000100fd, 0x00010038,
-};
-
-inline constexpr std::uint32_t random[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x0000016c, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x00000027, 0x0000002f, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00060005, 0x00000011, 0x6c696870,
-    0x7628786f, 0x763b3475, 0x003b3275, 0x00040005, 0x0000000f, 0x6e756f63, 0x00726574, 0x00030005, 0x00000010,
-    0x0079656b, 0x00070005, 0x00000018, 0x5f736f63, 0x5f6e6973, 0x6e727574, 0x3b316628, 0x00000000, 0x00030005,
-    0x00000017, 0x00000076, 0x00050005, 0x0000001c, 0x5f676f6c, 0x6628666f, 0x00003b31, 0x00030005, 0x0000001b,
-    0x00000075, 0x00070005, 0x00000022, 0x6d726f6e, 0x705f6c61, 0x28726961, 0x753b3175, 0x00003b31, 0x00040005,
-    0x00000020, 0x73726966, 0x00000074, 0x00040005, 0x00000021, 0x6f636573, 0x0000646e, 0x00080005, 0x00000027,
-    0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000002f, 0x4e5f6c67,
-    0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x0000003b, 0x6e756f72, 0x00000064, 0x00040005,
-    0x00000049, 0x68676968, 0x00000030, 0x00040005, 0x0000004a, 0x30776f6c, 0x00000000, 0x00040005, 0x0000004b,
-    0x54736552, 0x00657079, 0x00040005, 0x00000053, 0x68676968, 0x00000031, 0x00040005, 0x00000054, 0x31776f6c,
-    0x00000000, 0x00040005, 0x00000075, 0x72617571, 0x00726574, 0x00030005, 0x0000007a, 0x00000078, 0x00030005,
-    0x00000082, 0x0000007a, 0x00030005, 0x00000086, 0x00000073, 0x00030005, 0x00000096, 0x00000063, 0x00030005,
-    0x000000a8, 0x00000071, 0x00030005, 0x000000d6, 0x00000064, 0x00040005, 0x000000d9, 0x7261656e, 0x00000000,
-    0x00030005, 0x000000fb, 0x00000075, 0x00030005, 0x00000103, 0x00000076, 0x00040005, 0x00000109, 0x61726170,
-    0x0000006d, 0x00040005, 0x0000010e, 0x61726170, 0x0000006d, 0x00030005, 0x00000114, 0x00000069, 0x00040005,
-    0x00000117, 0x6e756f63, 0x00000074, 0x00040005, 0x0000011c, 0x64726f77, 0x00000073, 0x00040005, 0x0000011f,
-    0x65727473, 0x00006d61, 0x00050005, 0x00000120, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000120,
-    0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x00000120, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000,
-    0x00060006, 0x00000120, 0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x00000120, 0x00000003,
-    0x7261656c, 0x676e696e, 0x7461725f, 0x00000065, 0x00060006, 0x00000120, 0x00000004, 0x656d6f6d, 0x6d75746e,
-    0x00000000, 0x00050006, 0x00000120, 0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x00000120, 0x00000006,
-    0x61746562, 0x00000032, 0x00050006, 0x00000120, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x00000120,
-    0x00000008, 0x67696577, 0x645f7468, 0x79616365, 0x00000000, 0x00080006, 0x00000120, 0x00000009, 0x73616962,
-    0x726f635f, 0x74636572, 0x316e6f69, 0x00000000, 0x00080006, 0x00000120, 0x0000000a, 0x73616962, 0x726f635f,
-    0x74636572, 0x326e6f69, 0x00000000, 0x00030005, 0x00000122, 0x00776f6e, 0x00040005, 0x0000012c, 0x61726170,
-    0x0000006d, 0x00040005, 0x0000012d, 0x61726170, 0x0000006d, 0x00040005, 0x00000131, 0x756c6176, 0x00007365,
-    0x00060005, 0x00000138, 0x74736964, 0x75626972, 0x6e6f6974, 0x00000000, 0x00040005, 0x0000013c, 0x61726170,
-    0x0000006d, 0x00040005, 0x0000013f, 0x61726170, 0x0000006d, 0x00040005, 0x00000143, 0x61726170, 0x0000006d,
-    0x00040005, 0x00000146, 0x61726170, 0x0000006d, 0x00030005, 0x0000014f, 0x0000006b, 0x00060005, 0x0000015e,
-    0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x0000015e, 0x00000000, 0x75736572, 0x0000746c,
-    0x00030005, 0x00000160, 0x00000000, 0x00040047, 0x00000027, 0x0000000b, 0x0000001c, 0x00040047, 0x0000002f,
-    0x0000000b, 0x00000018, 0x00040047, 0x00000117, 0x00000001, 0x00000000, 0x00040047, 0x0000011f, 0x00000001,
-    0x00000001, 0x00040048, 0x00000120, 0x00000000, 0x00000013, 0x00040048, 0x00000120, 0x00000000, 0x00000018,
-    0x00050048, 0x00000120, 0x00000000, 0x00000023, 0x00000000, 0x00040048, 0x00000120, 0x00000001, 0x00000013,
-    0x00040048, 0x00000120, 0x00000001, 0x00000018, 0x00050048, 0x00000120, 0x00000001, 0x00000023, 0x00000004,
-    0x00040048, 0x00000120, 0x00000002, 0x00000013, 0x00040048, 0x00000120, 0x00000002, 0x00000018, 0x00050048,
-    0x00000120, 0x00000002, 0x00000023, 0x00000008, 0x00040048, 0x00000120, 0x00000003, 0x00000013, 0x00040048,
-    0x00000120, 0x00000003, 0x00000018, 0x00050048, 0x00000120, 0x00000003, 0x00000023, 0x0000000c, 0x00040048,
-    0x00000120, 0x00000004, 0x00000013, 0x00040048, 0x00000120, 0x00000004, 0x00000018, 0x00050048, 0x00000120,
-    0x00000004, 0x00000023, 0x00000010, 0x00040048, 0x00000120, 0x00000005, 0x00000013, 0x00040048, 0x00000120,
-    0x00000005, 0x00000018, 0x00050048, 0x00000120, 0x00000005, 0x00000023, 0x00000014, 0x00040048, 0x00000120,
-    0x00000006, 0x00000013, 0x00040048, 0x00000120, 0x00000006, 0x00000018, 0x00050048, 0x00000120, 0x00000006,
-    0x00000023, 0x00000018, 0x00040048, 0x00000120, 0x00000007, 0x00000013, 0x00040048, 0x00000120, 0x00000007,
-    0x00000018, 0x00050048, 0x00000120, 0x00000007, 0x00000023, 0x0000001c, 0x00040048, 0x00000120, 0x00000008,
-    0x00000013, 0x00040048, 0x00000120, 0x00000008, 0x00000018, 0x00050048, 0x00000120, 0x00000008, 0x00000023,
-    0x00000020, 0x00040048, 0x00000120, 0x00000009, 0x00000013, 0x00040048, 0x00000120, 0x00000009, 0x00000018,
-    0x00050048, 0x00000120, 0x00000009, 0x00000023, 0x00000024, 0x00040048, 0x00000120, 0x0000000a, 0x00000013,
-    0x00040048, 0x00000120, 0x0000000a, 0x00000018, 0x00050048, 0x00000120, 0x0000000a, 0x00000023, 0x00000028,
-    0x00030047, 0x00000120, 0x00000002, 0x00040047, 0x00000122, 0x00000022, 0x00000000, 0x00040047, 0x00000122,
-    0x00000021, 0x00000001, 0x00040047, 0x00000138, 0x00000001, 0x00000002, 0x00040047, 0x0000015d, 0x00000006,
-    0x00000004, 0x00040048, 0x0000015e, 0x00000000, 0x00000013, 0x00040048, 0x0000015e, 0x00000000, 0x00000019,
-    0x00050048, 0x0000015e, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x0000015e, 0x00000002, 0x00040047,
-    0x00000160, 0x00000022, 0x00000000, 0x00040047, 0x00000160, 0x00000021, 0x00000000, 0x00040047, 0x0000016b,
-    0x0000000b, 0x00000019, 0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006,
-    0x00000020, 0x00000000, 0x00030021, 0x00000007, 0x00000006, 0x00040017, 0x0000000a, 0x00000006, 0x00000004,
-    0x00040020, 0x0000000b, 0x00000007, 0x0000000a, 0x00040017, 0x0000000c, 0x00000006, 0x00000002, 0x00040020,
-    0x0000000d, 0x00000007, 0x0000000c, 0x00050021, 0x0000000e, 0x0000000a, 0x0000000b, 0x0000000d, 0x00030016,
-    0x00000013, 0x00000020, 0x00040020, 0x00000014, 0x00000007, 0x00000013, 0x00040017, 0x00000015, 0x00000013,
-    0x00000002, 0x00040021, 0x00000016, 0x00000015, 0x00000014, 0x00040021, 0x0000001a, 0x00000013, 0x00000014,
-    0x00040020, 0x0000001e, 0x00000007, 0x00000006, 0x00050021, 0x0000001f, 0x00000015, 0x0000001e, 0x0000001e,
-    0x0004002b, 0x00000006, 0x00000024, 0x00000004, 0x00040017, 0x00000025, 0x00000006, 0x00000003, 0x00040020,
-    0x00000026, 0x00000001, 0x00000025, 0x0004003b, 0x00000026, 0x00000027, 0x00000001, 0x0004002b, 0x00000006,
-    0x00000028, 0x00000000, 0x00040020, 0x00000029, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000002c,
-    0x00000001, 0x0004003b, 0x00000026, 0x0000002f, 0x00000001, 0x0004002b, 0x00000006, 0x00000033, 0x00000100,
-    0x00040015, 0x00000039, 0x00000020, 0x00000001, 0x00040020, 0x0000003a, 0x00000007, 0x00000039, 0x0004002b,
-    0x00000039, 0x0000003c, 0x00000000, 0x0004002b, 0x00000039, 0x00000043, 0x0000000a, 0x00020014, 0x00000044,
-    0x0004002b, 0x00000006, 0x00000046, 0xd2511f53, 0x0004001e, 0x0000004b, 0x00000006, 0x00000006, 0x0004002b,
-    0x00000006, 0x0000004f, 0xcd9e8d57, 0x0004002b, 0x00000006, 0x00000050, 0x00000002, 0x0004002b, 0x00000006,
-    0x00000061, 0x00000003, 0x0004002b, 0x00000006, 0x0000006a, 0x9e3779b9, 0x0004002b, 0x00000006, 0x0000006b,
-    0xbb67ae85, 0x0005002c, 0x0000000c, 0x0000006c, 0x0000006a, 0x0000006b, 0x0004002b, 0x00000039, 0x00000070,
-    0x00000001, 0x0004002b, 0x00000013, 0x00000076, 0x40800000, 0x0004002b, 0x00000013, 0x0000007c, 0x3e800000,
-    0x0004002b, 0x00000013, 0x00000080, 0x40c90fdb, 0x0004002b, 0x00000013, 0x0000008b, 0xbe2aaaab, 0x0004002b,
-    0x00000013, 0x0000008d, 0x3c08886c, 0x0004002b, 0x00000013, 0x0000008f, 0xb94fb21f, 0x0004002b, 0x00000013,
-    0x00000097, 0x3f800000, 0x0004002b, 0x00000013, 0x00000099, 0xbf000000, 0x0004002b, 0x00000013, 0x0000009b,
-    0x3d2aaaa5, 0x0004002b, 0x00000013, 0x0000009d, 0xbab6061a, 0x0004002b, 0x00000013, 0x0000009f, 0x37ccf5ce,
-    0x0004002b, 0x00000039, 0x000000ab, 0x00000003, 0x00040020, 0x000000af, 0x00000007, 0x00000015, 0x0004002b,
-    0x00000039, 0x000000c2, 0x00000002, 0x0004002b, 0x00000013, 0x000000dd, 0x3eaaaaab, 0x0004002b, 0x00000013,
-    0x000000df, 0xbe800000, 0x0004002b, 0x00000013, 0x000000e1, 0x3e4ccccd, 0x0004002b, 0x00000013, 0x000000ef,
-    0x3f780000, 0x0004002b, 0x00000039, 0x000000fd, 0x00000008, 0x0004002b, 0x00000013, 0x00000101, 0x33800000,
-    0x0004002b, 0x00000013, 0x00000108, 0xc0000000, 0x00040032, 0x00000006, 0x00000117, 0x00000004, 0x00040032,
-    0x00000006, 0x0000011f, 0x00000000, 0x000d001e, 0x00000120, 0x00000006, 0x00000006, 0x00000006, 0x00000013,
-    0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00040020, 0x00000121,
-    0x0000000c, 0x00000120, 0x0004003b, 0x00000121, 0x00000122, 0x0000000c, 0x00040020, 0x00000123, 0x0000000c,
-    0x00000006, 0x00040017, 0x0000012f, 0x00000013, 0x00000004, 0x00040020, 0x00000130, 0x00000007, 0x0000012f,
-    0x00040017, 0x00000133, 0x00000039, 0x00000004, 0x00040032, 0x00000006, 0x00000138, 0x00000000, 0x00060034,
-    0x00000044, 0x00000139, 0x000000aa, 0x00000138, 0x0000002c, 0x0003001d, 0x0000015d, 0x00000013, 0x0003001e,
-    0x0000015e, 0x0000015d, 0x00040020, 0x0000015f, 0x0000000c, 0x0000015e, 0x0004003b, 0x0000015f, 0x00000160,
-    0x0000000c, 0x00040020, 0x00000167, 0x0000000c, 0x00000013, 0x0006002c, 0x00000025, 0x0000016b, 0x00000033,
-    0x0000002c, 0x0000002c, 0x00050036, 0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005,
-    0x0004003b, 0x0000001e, 0x00000114, 0x00000007, 0x0004003b, 0x0000000b, 0x0000011c, 0x00000007, 0x0004003b,
-    0x0000000b, 0x0000012c, 0x00000007, 0x0004003b, 0x0000000d, 0x0000012d, 0x00000007, 0x0004003b, 0x00000130,
-    0x00000131, 0x00000007, 0x0004003b, 0x0000001e, 0x0000013c, 0x00000007, 0x0004003b, 0x0000001e, 0x0000013f,
-    0x00000007, 0x0004003b, 0x0000001e, 0x00000143, 0x00000007, 0x0004003b, 0x0000001e, 0x00000146, 0x00000007,
-    0x0004003b, 0x0000001e, 0x0000014f, 0x00000007, 0x00040039, 0x00000006, 0x00000115, 0x00000008, 0x0003003e,
-    0x00000114, 0x00000115, 0x0004003d, 0x00000006, 0x00000116, 0x00000114, 0x000500ae, 0x00000044, 0x00000118,
-    0x00000116, 0x00000117, 0x000300f7, 0x0000011a, 0x00000000, 0x000400fa, 0x00000118, 0x00000119, 0x0000011a,
-    0x000200f8, 0x00000119, 0x000100fd, 0x000200f8, 0x0000011a, 0x0004003d, 0x00000006, 0x0000011d, 0x00000114,
-    0x00050086, 0x00000006, 0x0000011e, 0x0000011d, 0x00000024, 0x00050041, 0x00000123, 0x00000124, 0x00000122,
-    0x0000003c, 0x0004003d, 0x00000006, 0x00000125, 0x00000124, 0x00070050, 0x0000000a, 0x00000126, 0x0000011e,
-    0x00000028, 0x0000011f, 0x00000125, 0x00050041, 0x00000123, 0x00000127, 0x00000122, 0x00000070, 0x0004003d,
-    0x00000006, 0x00000128, 0x00000127, 0x00050041, 0x00000123, 0x00000129, 0x00000122, 0x000000c2, 0x0004003d,
-    0x00000006, 0x0000012a, 0x00000129, 0x00050050, 0x0000000c, 0x0000012b, 0x00000128, 0x0000012a, 0x0003003e,
-    0x0000012c, 0x00000126, 0x0003003e, 0x0000012d, 0x0000012b, 0x00060039, 0x0000000a, 0x0000012e, 0x00000011,
-    0x0000012c, 0x0000012d, 0x0003003e, 0x0000011c, 0x0000012e, 0x0004003d, 0x0000000a, 0x00000132, 0x0000011c,
-    0x00070050, 0x00000133, 0x00000134, 0x000000fd, 0x000000fd, 0x000000fd, 0x000000fd, 0x000500c2, 0x0000000a,
-    0x00000135, 0x00000132, 0x00000134, 0x00040070, 0x0000012f, 0x00000136, 0x00000135, 0x0005008e, 0x0000012f,
-    0x00000137, 0x00000136, 0x00000101, 0x0003003e, 0x00000131, 0x00000137, 0x000300f7, 0x0000013b, 0x00000000,
-    0x000400fa, 0x00000139, 0x0000013a, 0x0000013b, 0x000200f8, 0x0000013a, 0x00050041, 0x0000001e, 0x0000013d,
-    0x0000011c, 0x00000028, 0x0004003d, 0x00000006, 0x0000013e, 0x0000013d, 0x0003003e, 0x0000013c, 0x0000013e,
-    0x00050041, 0x0000001e, 0x00000140, 0x0000011c, 0x0000002c, 0x0004003d, 0x00000006, 0x00000141, 0x00000140,
-    0x0003003e, 0x0000013f, 0x00000141, 0x00060039, 0x00000015, 0x00000142, 0x00000022, 0x0000013c, 0x0000013f,
-    0x00050041, 0x0000001e, 0x00000144, 0x0000011c, 0x00000050, 0x0004003d, 0x00000006, 0x00000145, 0x00000144,
-    0x0003003e, 0x00000143, 0x00000145, 0x00050041, 0x0000001e, 0x00000147, 0x0000011c, 0x00000061, 0x0004003d,
-    0x00000006, 0x00000148, 0x00000147, 0x0003003e, 0x00000146, 0x00000148, 0x00060039, 0x00000015, 0x00000149,
-    0x00000022, 0x00000143, 0x00000146, 0x00050051, 0x00000013, 0x0000014a, 0x00000142, 0x00000000, 0x00050051,
-    0x00000013, 0x0000014b, 0x00000142, 0x00000001, 0x00050051, 0x00000013, 0x0000014c, 0x00000149, 0x00000000,
-    0x00050051, 0x00000013, 0x0000014d, 0x00000149, 0x00000001, 0x00070050, 0x0000012f, 0x0000014e, 0x0000014a,
-    0x0000014b, 0x0000014c, 0x0000014d, 0x0003003e, 0x00000131, 0x0000014e, 0x000200f9, 0x0000013b, 0x000200f8,
-    0x0000013b, 0x0003003e, 0x0000014f, 0x00000028, 0x000200f9, 0x00000150, 0x000200f8, 0x00000150, 0x000400f6,
-    0x00000152, 0x00000153, 0x00000000, 0x000200f9, 0x00000154, 0x000200f8, 0x00000154, 0x0004003d, 0x00000006,
-    0x00000155, 0x0000014f, 0x000500b0, 0x00000044, 0x00000156, 0x00000155, 0x00000024, 0x000400fa, 0x00000156,
-    0x00000151, 0x00000152, 0x000200f8, 0x00000151, 0x0004003d, 0x00000006, 0x00000157, 0x00000114, 0x0004003d,
-    0x00000006, 0x00000158, 0x0000014f, 0x00050080, 0x00000006, 0x00000159, 0x00000157, 0x00000158, 0x000500b0,
-    0x00000044, 0x0000015a, 0x00000159, 0x00000117, 0x000300f7, 0x0000015c, 0x00000000, 0x000400fa, 0x0000015a,
-    0x0000015b, 0x0000015c, 0x000200f8, 0x0000015b, 0x0004003d, 0x00000006, 0x00000161, 0x00000114, 0x0004003d,
-    0x00000006, 0x00000162, 0x0000014f, 0x00050080, 0x00000006, 0x00000163, 0x00000161, 0x00000162, 0x0004003d,
-    0x00000006, 0x00000164, 0x0000014f, 0x00050041, 0x00000014, 0x00000165, 0x00000131, 0x00000164, 0x0004003d,
-    0x00000013, 0x00000166, 0x00000165, 0x00060041, 0x00000167, 0x00000168, 0x00000160, 0x0000003c, 0x00000163,
-    0x0003003e, 0x00000168, 0x00000166, 0x000200f9, 0x0000015c, 0x000200f8, 0x0000015c, 0x000200f9, 0x00000153,
-    0x000200f8, 0x00000153, 0x0004003d, 0x00000006, 0x00000169, 0x0000014f, 0x00050080, 0x00000006, 0x0000016a,
-    0x00000169, 0x00000070, 0x0003003e, 0x0000014f, 0x0000016a, 0x000200f9, 0x00000150, 0x000200f8, 0x00000152,
-    0x000100fd, 0x00010038, 0x00050036, 0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009,
-    0x00050041, 0x00000029, 0x0000002a, 0x00000027, 0x00000028, 0x0004003d, 0x00000006, 0x0000002b, 0x0000002a,
-    0x00050041, 0x00000029, 0x0000002d, 0x00000027, 0x0000002c, 0x0004003d, 0x00000006, 0x0000002e, 0x0000002d,
-    0x00050041, 0x00000029, 0x00000030, 0x0000002f, 0x00000028, 0x0004003d, 0x00000006, 0x00000031, 0x00000030,
-    0x00050084, 0x00000006, 0x00000032, 0x0000002e, 0x00000031, 0x00050084, 0x00000006, 0x00000034, 0x00000032,
-    0x00000033, 0x00050080, 0x00000006, 0x00000035, 0x0000002b, 0x00000034, 0x00050084, 0x00000006, 0x00000036,
-    0x00000024, 0x00000035, 0x000200fe, 0x00000036, 0x00010038, 0x00050036, 0x0000000a, 0x00000011, 0x00000000,
-    0x0000000e, 0x00030037, 0x0000000b, 0x0000000f, 0x00030037, 0x0000000d, 0x00000010, 0x000200f8, 0x00000012,
-    0x0004003b, 0x0000003a, 0x0000003b, 0x00000007, 0x0004003b, 0x0000001e, 0x00000049, 0x00000007, 0x0004003b,
-    0x0000001e, 0x0000004a, 0x00000007, 0x0004003b, 0x0000001e, 0x00000053, 0x00000007, 0x0004003b, 0x0000001e,
-    0x00000054, 0x00000007, 0x0003003e, 0x0000003b, 0x0000003c, 0x000200f9, 0x0000003d, 0x000200f8, 0x0000003d,
-    0x000400f6, 0x0000003f, 0x00000040, 0x00000000, 0x000200f9, 0x00000041, 0x000200f8, 0x00000041, 0x0004003d,
-    0x00000039, 0x00000042, 0x0000003b, 0x000500b1, 0x00000044, 0x00000045, 0x00000042, 0x00000043, 0x000400fa,
-    0x00000045, 0x0000003e, 0x0000003f, 0x000200f8, 0x0000003e, 0x00050041, 0x0000001e, 0x00000047, 0x0000000f,
-    0x00000028, 0x0004003d, 0x00000006, 0x00000048, 0x00000047, 0x00050097, 0x0000004b, 0x0000004c, 0x00000046,
-    0x00000048, 0x00050051, 0x00000006, 0x0000004d, 0x0000004c, 0x00000000, 0x0003003e, 0x0000004a, 0x0000004d,
-    0x00050051, 0x00000006, 0x0000004e, 0x0000004c, 0x00000001, 0x0003003e, 0x00000049, 0x0000004e, 0x00050041,
-    0x0000001e, 0x00000051, 0x0000000f, 0x00000050, 0x0004003d, 0x00000006, 0x00000052, 0x00000051, 0x00050097,
-    0x0000004b, 0x00000055, 0x0000004f, 0x00000052, 0x00050051, 0x00000006, 0x00000056, 0x00000055, 0x00000000,
-    0x0003003e, 0x00000054, 0x00000056, 0x00050051, 0x00000006, 0x00000057, 0x00000055, 0x00000001, 0x0003003e,
-    0x00000053, 0x00000057, 0x0004003d, 0x00000006, 0x00000058, 0x00000053, 0x00050041, 0x0000001e, 0x00000059,
-    0x0000000f, 0x0000002c, 0x0004003d, 0x00000006, 0x0000005a, 0x00000059, 0x000500c6, 0x00000006, 0x0000005b,
-    0x00000058, 0x0000005a, 0x00050041, 0x0000001e, 0x0000005c, 0x00000010, 0x00000028, 0x0004003d, 0x00000006,
-    0x0000005d, 0x0000005c, 0x000500c6, 0x00000006, 0x0000005e, 0x0000005b, 0x0000005d, 0x0004003d, 0x00000006,
-    0x0000005f, 0x00000054, 0x0004003d, 0x00000006, 0x00000060, 0x00000049, 0x00050041, 0x0000001e, 0x00000062,
-    0x0000000f, 0x00000061, 0x0004003d, 0x00000006, 0x00000063, 0x00000062, 0x000500c6, 0x00000006, 0x00000064,
-    0x00000060, 0x00000063, 0x00050041, 0x0000001e, 0x00000065, 0x00000010, 0x0000002c, 0x0004003d, 0x00000006,
-    0x00000066, 0x00000065, 0x000500c6, 0x00000006, 0x00000067, 0x00000064, 0x00000066, 0x0004003d, 0x00000006,
-    0x00000068, 0x0000004a, 0x00070050, 0x0000000a, 0x00000069, 0x0000005e, 0x0000005f, 0x00000067, 0x00000068,
-    0x0003003e, 0x0000000f, 0x00000069, 0x0004003d, 0x0000000c, 0x0000006d, 0x00000010, 0x00050080, 0x0000000c,
-    0x0000006e, 0x0000006d, 0x0000006c, 0x0003003e, 0x00000010, 0x0000006e, 0x000200f9, 0x00000040, 0x000200f8,
-    0x00000040, 0x0004003d, 0x00000039, 0x0000006f, 0x0000003b, 0x00050080, 0x00000039, 0x00000071, 0x0000006f,
-    0x00000070, 0x0003003e, 0x0000003b, 0x00000071, 0x000200f9, 0x0000003d, 0x000200f8, 0x0000003f, 0x0004003d,
-    0x0000000a, 0x00000072, 0x0000000f, 0x000200fe, 0x00000072, 0x00010038, 0x00050036, 0x00000015, 0x00000018,
-    0x00000000, 0x00000016, 0x00030037, 0x00000014, 0x00000017, 0x000200f8, 0x00000019, 0x0004003b, 0x00000014,
-    0x00000075, 0x00000007, 0x0004003b, 0x00000014, 0x0000007a, 0x00000007, 0x0004003b, 0x00000014, 0x00000082,
-    0x00000007, 0x0004003b, 0x00000014, 0x00000086, 0x00000007, 0x0004003b, 0x00000014, 0x00000096, 0x00000007,
-    0x0004003b, 0x0000003a, 0x000000a8, 0x00000007, 0x0004003b, 0x000000af, 0x000000b0, 0x00000007, 0x0004003b,
-    0x000000af, 0x000000b9, 0x00000007, 0x0004003b, 0x000000af, 0x000000c4, 0x00000007, 0x0004003d, 0x00000013,
-    0x00000077, 0x00000017, 0x00050085, 0x00000013, 0x00000078, 0x00000076, 0x00000077, 0x0006000c, 0x00000013,
-    0x00000079, 0x00000001, 0x00000002, 0x00000078, 0x0003003e, 0x00000075, 0x00000079, 0x0004003d, 0x00000013,
-    0x0000007b, 0x00000017, 0x0004003d, 0x00000013, 0x0000007d, 0x00000075, 0x00050085, 0x00000013, 0x0000007e,
-    0x0000007c, 0x0000007d, 0x00050083, 0x00000013, 0x0000007f, 0x0000007b, 0x0000007e, 0x00050085, 0x00000013,
-    0x00000081, 0x0000007f, 0x00000080, 0x0003003e, 0x0000007a, 0x00000081, 0x0004003d, 0x00000013, 0x00000083,
-    0x0000007a, 0x0004003d, 0x00000013, 0x00000084, 0x0000007a, 0x00050085, 0x00000013, 0x00000085, 0x00000083,
-    0x00000084, 0x0003003e, 0x00000082, 0x00000085, 0x0004003d, 0x00000013, 0x00000087, 0x0000007a, 0x0004003d,
-    0x00000013, 0x00000088, 0x0000007a, 0x0004003d, 0x00000013, 0x00000089, 0x00000082, 0x00050085, 0x00000013,
-    0x0000008a, 0x00000088, 0x00000089, 0x0004003d, 0x00000013, 0x0000008c, 0x00000082, 0x0004003d, 0x00000013,
-    0x0000008e, 0x00000082, 0x00050085, 0x00000013, 0x00000090, 0x0000008e, 0x0000008f, 0x00050081, 0x00000013,
-    0x00000091, 0x0000008d, 0x00000090, 0x00050085, 0x00000013, 0x00000092, 0x0000008c, 0x00000091, 0x00050081,
-    0x00000013, 0x00000093, 0x0000008b, 0x00000092, 0x00050085, 0x00000013, 0x00000094, 0x0000008a, 0x00000093,
-    0x00050081, 0x00000013, 0x00000095, 0x00000087, 0x00000094, 0x0003003e, 0x00000086, 0x00000095, 0x0004003d,
-    0x00000013, 0x00000098, 0x00000082, 0x0004003d, 0x00000013, 0x0000009a, 0x00000082, 0x0004003d, 0x00000013,
-    0x0000009c, 0x00000082, 0x0004003d, 0x00000013, 0x0000009e, 0x00000082, 0x00050085, 0x00000013, 0x000000a0,
-    0x0000009e, 0x0000009f, 0x00050081, 0x00000013, 0x000000a1, 0x0000009d, 0x000000a0, 0x00050085, 0x00000013,
-    0x000000a2, 0x0000009c, 0x000000a1, 0x00050081, 0x00000013, 0x000000a3, 0x0000009b, 0x000000a2, 0x00050085,
-    0x00000013, 0x000000a4, 0x0000009a, 0x000000a3, 0x00050081, 0x00000013, 0x000000a5, 0x00000099, 0x000000a4,
-    0x00050085, 0x00000013, 0x000000a6, 0x00000098, 0x000000a5, 0x00050081, 0x00000013, 0x000000a7, 0x00000097,
-    0x000000a6, 0x0003003e, 0x00000096, 0x000000a7, 0x0004003d, 0x00000013, 0x000000a9, 0x00000075, 0x0004006e,
-    0x00000039, 0x000000aa, 0x000000a9, 0x000500c7, 0x00000039, 0x000000ac, 0x000000aa, 0x000000ab, 0x0003003e,
-    0x000000a8, 0x000000ac, 0x0004003d, 0x00000039, 0x000000ad, 0x000000a8, 0x000500aa, 0x00000044, 0x000000ae,
-    0x000000ad, 0x0000003c, 0x000300f7, 0x000000b2, 0x00000000, 0x000400fa, 0x000000ae, 0x000000b1, 0x000000b6,
-    0x000200f8, 0x000000b1, 0x0004003d, 0x00000013, 0x000000b3, 0x00000096, 0x0004003d, 0x00000013, 0x000000b4,
-    0x00000086, 0x00050050, 0x00000015, 0x000000b5, 0x000000b3, 0x000000b4, 0x0003003e, 0x000000b0, 0x000000b5,
-    0x000200f9, 0x000000b2, 0x000200f8, 0x000000b6, 0x0004003d, 0x00000039, 0x000000b7, 0x000000a8, 0x000500aa,
-    0x00000044, 0x000000b8, 0x000000b7, 0x00000070, 0x000300f7, 0x000000bb, 0x00000000, 0x000400fa, 0x000000b8,
-    0x000000ba, 0x000000c0, 0x000200f8, 0x000000ba, 0x0004003d, 0x00000013, 0x000000bc, 0x00000086, 0x0004007f,
-    0x00000013, 0x000000bd, 0x000000bc, 0x0004003d, 0x00000013, 0x000000be, 0x00000096, 0x00050050, 0x00000015,
-    0x000000bf, 0x000000bd, 0x000000be, 0x0003003e, 0x000000b9, 0x000000bf, 0x000200f9, 0x000000bb, 0x000200f8,
-    0x000000c0, 0x0004003d, 0x00000039, 0x000000c1, 0x000000a8, 0x000500aa, 0x00000044, 0x000000c3, 0x000000c1,
-    0x000000c2, 0x000300f7, 0x000000c6, 0x00000000, 0x000400fa, 0x000000c3, 0x000000c5, 0x000000cc, 0x000200f8,
-    0x000000c5, 0x0004003d, 0x00000013, 0x000000c7, 0x00000096, 0x0004007f, 0x00000013, 0x000000c8, 0x000000c7,
-    0x0004003d, 0x00000013, 0x000000c9, 0x00000086, 0x0004007f, 0x00000013, 0x000000ca, 0x000000c9, 0x00050050,
-    0x00000015, 0x000000cb, 0x000000c8, 0x000000ca, 0x0003003e, 0x000000c4, 0x000000cb, 0x000200f9, 0x000000c6,
-    0x000200f8, 0x000000cc, 0x0004003d, 0x00000013, 0x000000cd, 0x00000086, 0x0004003d, 0x00000013, 0x000000ce,
-    0x00000096, 0x0004007f, 0x00000013, 0x000000cf, 0x000000ce, 0x00050050, 0x00000015, 0x000000d0, 0x000000cd,
-    0x000000cf, 0x0003003e, 0x000000c4, 0x000000d0, 0x000200f9, 0x000000c6, 0x000200f8, 0x000000c6, 0x0004003d,
-    0x00000015, 0x000000d1, 0x000000c4, 0x0003003e, 0x000000b9, 0x000000d1, 0x000200f9, 0x000000bb, 0x000200f8,
-    0x000000bb, 0x0004003d, 0x00000015, 0x000000d2, 0x000000b9, 0x0003003e, 0x000000b0, 0x000000d2, 0x000200f9,
-    0x000000b2, 0x000200f8, 0x000000b2, 0x0004003d, 0x00000015, 0x000000d3, 0x000000b0, 0x000200fe, 0x000000d3,
-    0x00010038, 0x00050036, 0x00000013, 0x0000001c, 0x00000000, 0x0000001a, 0x00030037, 0x00000014, 0x0000001b,
-    0x000200f8, 0x0000001d, 0x0004003b, 0x00000014, 0x000000d6, 0x00000007, 0x0004003b, 0x00000014, 0x000000d9,
-    0x00000007, 0x0004003b, 0x00000014, 0x000000f1, 0x00000007, 0x0004003d, 0x00000013, 0x000000d7, 0x0000001b,
-    0x00050083, 0x00000013, 0x000000d8, 0x000000d7, 0x00000097, 0x0003003e, 0x000000d6, 0x000000d8, 0x0004003d,
-    0x00000013, 0x000000da, 0x000000d6, 0x0004003d, 0x00000013, 0x000000db, 0x000000d6, 0x0004003d, 0x00000013,
-    0x000000dc, 0x000000d6, 0x0004003d, 0x00000013, 0x000000de, 0x000000d6, 0x0004003d, 0x00000013, 0x000000e0,
-    0x000000d6, 0x0004003d, 0x00000013, 0x000000e2, 0x000000d6, 0x00050085, 0x00000013, 0x000000e3, 0x000000e2,
-    0x0000008b, 0x00050081, 0x00000013, 0x000000e4, 0x000000e1, 0x000000e3, 0x00050085, 0x00000013, 0x000000e5,
-    0x000000e0, 0x000000e4, 0x00050081, 0x00000013, 0x000000e6, 0x000000df, 0x000000e5, 0x00050085, 0x00000013,
-    0x000000e7, 0x000000de, 0x000000e6, 0x00050081, 0x00000013, 0x000000e8, 0x000000dd, 0x000000e7, 0x00050085,
-    0x00000013, 0x000000e9, 0x000000dc, 0x000000e8, 0x00050081, 0x00000013, 0x000000ea, 0x00000099, 0x000000e9,
-    0x00050085, 0x00000013, 0x000000eb, 0x000000db, 0x000000ea, 0x00050081, 0x00000013, 0x000000ec, 0x00000097,
-    0x000000eb, 0x00050085, 0x00000013, 0x000000ed, 0x000000da, 0x000000ec, 0x0003003e, 0x000000d9, 0x000000ed,
-    0x0004003d, 0x00000013, 0x000000ee, 0x0000001b, 0x000500ba, 0x00000044, 0x000000f0, 0x000000ee, 0x000000ef,
-    0x000300f7, 0x000000f3, 0x00000000, 0x000400fa, 0x000000f0, 0x000000f2, 0x000000f5, 0x000200f8, 0x000000f2,
-    0x0004003d, 0x00000013, 0x000000f4, 0x000000d9, 0x0003003e, 0x000000f1, 0x000000f4, 0x000200f9, 0x000000f3,
-    0x000200f8, 0x000000f5, 0x0004003d, 0x00000013, 0x000000f6, 0x0000001b, 0x0006000c, 0x00000013, 0x000000f7,
-    0x00000001, 0x0000001c, 0x000000f6, 0x0003003e, 0x000000f1, 0x000000f7, 0x000200f9, 0x000000f3, 0x000200f8,
-    0x000000f3, 0x0004003d, 0x00000013, 0x000000f8, 0x000000f1, 0x000200fe, 0x000000f8, 0x00010038, 0x00050036,
-    0x00000015, 0x00000022, 0x00000000, 0x0000001f, 0x00030037, 0x0000001e, 0x00000020, 0x00030037, 0x0000001e,
-    0x00000021, 0x000200f8, 0x00000023, 0x0004003b, 0x00000014, 0x000000fb, 0x00000007, 0x0004003b, 0x00000014,
-    0x00000103, 0x00000007, 0x0004003b, 0x00000014, 0x00000109, 0x00000007, 0x0004003b, 0x00000014, 0x0000010e,
-    0x00000007, 0x0004003d, 0x00000006, 0x000000fc, 0x00000020, 0x000500c2, 0x00000006, 0x000000fe, 0x000000fc,
-    0x000000fd, 0x00040070, 0x00000013, 0x000000ff, 0x000000fe, 0x00050081, 0x00000013, 0x00000100, 0x000000ff,
-    0x00000097, 0x00050085, 0x00000013, 0x00000102, 0x00000100, 0x00000101, 0x0003003e, 0x000000fb, 0x00000102,
-    0x0004003d, 0x00000006, 0x00000104, 0x00000021, 0x000500c2, 0x00000006, 0x00000105, 0x00000104, 0x000000fd,
-    0x00040070, 0x00000013, 0x00000106, 0x00000105, 0x00050085, 0x00000013, 0x00000107, 0x00000106, 0x00000101,
-    0x0003003e, 0x00000103, 0x00000107, 0x0004003d, 0x00000013, 0x0000010a, 0x000000fb, 0x0003003e, 0x00000109,
-    0x0000010a, 0x00050039, 0x00000013, 0x0000010b, 0x0000001c, 0x00000109, 0x00050085, 0x00000013, 0x0000010c,
-    0x00000108, 0x0000010b, 0x0006000c, 0x00000013, 0x0000010d, 0x00000001, 0x0000001f, 0x0000010c, 0x0004003d,
-    0x00000013, 0x0000010f, 0x00000103, 0x0003003e, 0x0000010e, 0x0000010f, 0x00050039, 0x00000015, 0x00000110,
-    0x00000018, 0x0000010e, 0x0005008e, 0x00000015, 0x00000111, 0x00000110, 0x0000010d, 0x000200fe, 0x00000111,
-    0x00010038,
-};
-
-inline constexpr std::uint32_t sgd[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x00000057, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x0000000d, 0x00000015, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x0000000d, 0x475f6c67,
-    0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x00000015, 0x4e5f6c67, 0x6f576d75,
-    0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x00000020, 0x73726966, 0x00000074, 0x00030005, 0x00000022,
-    0x00000069, 0x00040005, 0x0000002c, 0x6e756f63, 0x00000074, 0x00050005, 0x00000032, 0x61726170, 0x6574656d,
-    0x00007372, 0x00040006, 0x00000032, 0x00000000, 0x00000070, 0x00030005, 0x00000034, 0x00000000, 0x00050005,
-    0x00000038, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000038, 0x00000000, 0x70657473, 0x00000000,
-    0x00060006, 0x00000038, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x00000038, 0x00000002,
-    0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x00000038, 0x00000003, 0x7261656c, 0x676e696e, 0x7461725f,
-    0x00000065, 0x00060006, 0x00000038, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006, 0x00000038,
-    0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x00000038, 0x00000006, 0x61746562, 0x00000032, 0x00050006,
-    0x00000038, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x00000038, 0x00000008, 0x67696577, 0x645f7468,
-    0x79616365, 0x00000000, 0x00080006, 0x00000038, 0x00000009, 0x73616962, 0x726f635f, 0x74636572, 0x316e6f69,
-    0x00000000, 0x00080006, 0x00000038, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69, 0x00000000,
-    0x00030005, 0x0000003a, 0x00776f6e, 0x00050005, 0x00000040, 0x64617267, 0x746e6569, 0x00000073, 0x00040006,
-    0x00000040, 0x00000000, 0x00000067, 0x00030005, 0x00000042, 0x00000000, 0x00040047, 0x0000000d, 0x0000000b,
-    0x0000001c, 0x00040047, 0x00000015, 0x0000000b, 0x00000018, 0x00040047, 0x0000002c, 0x00000001, 0x00000000,
-    0x00040047, 0x00000031, 0x00000006, 0x00000004, 0x00040048, 0x00000032, 0x00000000, 0x00000013, 0x00050048,
-    0x00000032, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000032, 0x00000002, 0x00040047, 0x00000034,
-    0x00000022, 0x00000000, 0x00040047, 0x00000034, 0x00000021, 0x00000000, 0x00040048, 0x00000038, 0x00000000,
-    0x00000013, 0x00040048, 0x00000038, 0x00000000, 0x00000018, 0x00050048, 0x00000038, 0x00000000, 0x00000023,
-    0x00000000, 0x00040048, 0x00000038, 0x00000001, 0x00000013, 0x00040048, 0x00000038, 0x00000001, 0x00000018,
-    0x00050048, 0x00000038, 0x00000001, 0x00000023, 0x00000004, 0x00040048, 0x00000038, 0x00000002, 0x00000013,
-    0x00040048, 0x00000038, 0x00000002, 0x00000018, 0x00050048, 0x00000038, 0x00000002, 0x00000023, 0x00000008,
-    0x00040048, 0x00000038, 0x00000003, 0x00000013, 0x00040048, 0x00000038, 0x00000003, 0x00000018, 0x00050048,
-    0x00000038, 0x00000003, 0x00000023, 0x0000000c, 0x00040048, 0x00000038, 0x00000004, 0x00000013, 0x00040048,
-    0x00000038, 0x00000004, 0x00000018, 0x00050048, 0x00000038, 0x00000004, 0x00000023, 0x00000010, 0x00040048,
-    0x00000038, 0x00000005, 0x00000013, 0x00040048, 0x00000038, 0x00000005, 0x00000018, 0x00050048, 0x00000038,
-    0x00000005, 0x00000023, 0x00000014, 0x00040048, 0x00000038, 0x00000006, 0x00000013, 0x00040048, 0x00000038,
-    0x00000006, 0x00000018, 0x00050048, 0x00000038, 0x00000006, 0x00000023, 0x00000018, 0x00040048, 0x00000038,
-    0x00000007, 0x00000013, 0x00040048, 0x00000038, 0x00000007, 0x00000018, 0x00050048, 0x00000038, 0x00000007,
-    0x00000023, 0x0000001c, 0x00040048, 0x00000038, 0x00000008, 0x00000013, 0x00040048, 0x00000038, 0x00000008,
-    0x00000018, 0x00050048, 0x00000038, 0x00000008, 0x00000023, 0x00000020, 0x00040048, 0x00000038, 0x00000009,
-    0x00000013, 0x00040048, 0x00000038, 0x00000009, 0x00000018, 0x00050048, 0x00000038, 0x00000009, 0x00000023,
-    0x00000024, 0x00040048, 0x00000038, 0x0000000a, 0x00000013, 0x00040048, 0x00000038, 0x0000000a, 0x00000018,
-    0x00050048, 0x00000038, 0x0000000a, 0x00000023, 0x00000028, 0x00030047, 0x00000038, 0x00000002, 0x00040047,
-    0x0000003a, 0x00000022, 0x00000000, 0x00040047, 0x0000003a, 0x00000021, 0x00000002, 0x00040047, 0x0000003f,
-    0x00000006, 0x00000004, 0x00040048, 0x00000040, 0x00000000, 0x00000013, 0x00040048, 0x00000040, 0x00000000,
-    0x00000018, 0x00050048, 0x00000040, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000040, 0x00000002,
-    0x00040047, 0x00000042, 0x00000022, 0x00000000, 0x00040047, 0x00000042, 0x00000021, 0x00000001, 0x00040047,
-    0x00000056, 0x0000000b, 0x00000019, 0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015,
-    0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007, 0x00000006, 0x0004002b, 0x00000006, 0x0000000a,
-    0x00000004, 0x00040017, 0x0000000b, 0x00000006, 0x00000003, 0x00040020, 0x0000000c, 0x00000001, 0x0000000b,
-    0x0004003b, 0x0000000c, 0x0000000d, 0x00000001, 0x0004002b, 0x00000006, 0x0000000e, 0x00000000, 0x00040020,
-    0x0000000f, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x00000012, 0x00000001, 0x0004003b, 0x0000000c,
-    0x00000015, 0x00000001, 0x0004002b, 0x00000006, 0x00000019, 0x00000100, 0x00040020, 0x0000001f, 0x00000007,
-    0x00000006, 0x00040032, 0x00000006, 0x0000002c, 0x00000004, 0x00020014, 0x0000002e, 0x00030016, 0x00000030,
-    0x00000020, 0x0003001d, 0x00000031, 0x00000030, 0x0003001e, 0x00000032, 0x00000031, 0x00040020, 0x00000033,
-    0x0000000c, 0x00000032, 0x0004003b, 0x00000033, 0x00000034, 0x0000000c, 0x00040015, 0x00000035, 0x00000020,
-    0x00000001, 0x0004002b, 0x00000035, 0x00000036, 0x00000000, 0x000d001e, 0x00000038, 0x00000006, 0x00000006,
-    0x00000006, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030,
-    0x00040020, 0x00000039, 0x0000000c, 0x00000038, 0x0004003b, 0x00000039, 0x0000003a, 0x0000000c, 0x0004002b,
-    0x00000035, 0x0000003b, 0x00000003, 0x00040020, 0x0000003c, 0x0000000c, 0x00000030, 0x0003001d, 0x0000003f,
-    0x00000030, 0x0003001e, 0x00000040, 0x0000003f, 0x00040020, 0x00000041, 0x0000000c, 0x00000040, 0x0004003b,
-    0x00000041, 0x00000042, 0x0000000c, 0x0004002b, 0x00000035, 0x00000046, 0x00000008, 0x0004002b, 0x00000035,
-    0x00000054, 0x00000001, 0x0006002c, 0x0000000b, 0x00000056, 0x00000019, 0x00000012, 0x00000012, 0x00050036,
-    0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x0000001f, 0x00000020,
-    0x00000007, 0x0004003b, 0x0000001f, 0x00000022, 0x00000007, 0x00040039, 0x00000006, 0x00000021, 0x00000008,
-    0x0003003e, 0x00000020, 0x00000021, 0x0004003d, 0x00000006, 0x00000023, 0x00000020, 0x0003003e, 0x00000022,
-    0x00000023, 0x000200f9, 0x00000024, 0x000200f8, 0x00000024, 0x000400f6, 0x00000026, 0x00000027, 0x00000000,
-    0x000200f9, 0x00000028, 0x000200f8, 0x00000028, 0x0004003d, 0x00000006, 0x00000029, 0x00000022, 0x0004003d,
-    0x00000006, 0x0000002a, 0x00000020, 0x00050080, 0x00000006, 0x0000002b, 0x0000002a, 0x0000000a, 0x0007000c,
-    0x00000006, 0x0000002d, 0x00000001, 0x00000026, 0x0000002b, 0x0000002c, 0x000500b0, 0x0000002e, 0x0000002f,
-    0x00000029, 0x0000002d, 0x000400fa, 0x0000002f, 0x00000025, 0x00000026, 0x000200f8, 0x00000025, 0x0004003d,
-    0x00000006, 0x00000037, 0x00000022, 0x00050041, 0x0000003c, 0x0000003d, 0x0000003a, 0x0000003b, 0x0004003d,
-    0x00000030, 0x0000003e, 0x0000003d, 0x0004003d, 0x00000006, 0x00000043, 0x00000022, 0x00060041, 0x0000003c,
-    0x00000044, 0x00000042, 0x00000036, 0x00000043, 0x0004003d, 0x00000030, 0x00000045, 0x00000044, 0x00050041,
-    0x0000003c, 0x00000047, 0x0000003a, 0x00000046, 0x0004003d, 0x00000030, 0x00000048, 0x00000047, 0x0004003d,
-    0x00000006, 0x00000049, 0x00000022, 0x00060041, 0x0000003c, 0x0000004a, 0x00000034, 0x00000036, 0x00000049,
-    0x0004003d, 0x00000030, 0x0000004b, 0x0000004a, 0x00050085, 0x00000030, 0x0000004c, 0x00000048, 0x0000004b,
-    0x00050081, 0x00000030, 0x0000004d, 0x00000045, 0x0000004c, 0x00050085, 0x00000030, 0x0000004e, 0x0000003e,
-    0x0000004d, 0x00060041, 0x0000003c, 0x0000004f, 0x00000034, 0x00000036, 0x00000037, 0x0004003d, 0x00000030,
-    0x00000050, 0x0000004f, 0x00050083, 0x00000030, 0x00000051, 0x00000050, 0x0000004e, 0x00060041, 0x0000003c,
-    0x00000052, 0x00000034, 0x00000036, 0x00000037, 0x0003003e, 0x00000052, 0x00000051, 0x000200f9, 0x00000027,
-    0x000200f8, 0x00000027, 0x0004003d, 0x00000006, 0x00000053, 0x00000022, 0x00050080, 0x00000006, 0x00000055,
-    0x00000053, 0x00000054, 0x0003003e, 0x00000022, 0x00000055, 0x000200f9, 0x00000024, 0x000200f8, 0x00000026,
-    0x000100fd, 0x00010038, 0x00050036, 0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009,
-    0x00050041, 0x0000000f, 0x00000010, 0x0000000d, 0x0000000e, 0x0004003d, 0x00000006, 0x00000011, 0x00000010,
-    0x00050041, 0x0000000f, 0x00000013, 0x0000000d, 0x00000012, 0x0004003d, 0x00000006, 0x00000014, 0x00000013,
-    0x00050041, 0x0000000f, 0x00000016, 0x00000015, 0x0000000e, 0x0004003d, 0x00000006, 0x00000017, 0x00000016,
-    0x00050084, 0x00000006, 0x00000018, 0x00000014, 0x00000017, 0x00050084, 0x00000006, 0x0000001a, 0x00000018,
-    0x00000019, 0x00050080, 0x00000006, 0x0000001b, 0x00000011, 0x0000001a, 0x00050084, 0x00000006, 0x0000001c,
-    0x0000000a, 0x0000001b, 0x000200fe, 0x0000001c, 0x00010038,
-};
-
-inline constexpr std::uint32_t sgd_momentum[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x00000069, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x0000000d, 0x00000015, 0x00060010, 0x00000004, 0x00000011, 0x00000100,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x0000000d, 0x475f6c67,
-    0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x00000015, 0x4e5f6c67, 0x6f576d75,
-    0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x00000020, 0x73726966, 0x00000074, 0x00030005, 0x00000022,
-    0x00000069, 0x00040005, 0x0000002c, 0x6e756f63, 0x00000074, 0x00040005, 0x00000032, 0x656d6f6d, 0x0000746e,
-    0x00050005, 0x00000033, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000033, 0x00000000, 0x70657473,
-    0x00000000, 0x00060006, 0x00000033, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x00000033,
-    0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x00000033, 0x00000003, 0x7261656c, 0x676e696e,
-    0x7461725f, 0x00000065, 0x00060006, 0x00000033, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006,
-    0x00000033, 0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x00000033, 0x00000006, 0x61746562, 0x00000032,
-    0x00050006, 0x00000033, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x00000033, 0x00000008, 0x67696577,
-    0x645f7468, 0x79616365, 0x00000000, 0x00080006, 0x00000033, 0x00000009, 0x73616962, 0x726f635f, 0x74636572,
-    0x316e6f69, 0x00000000, 0x00080006, 0x00000033, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69,
-    0x00000000, 0x00030005, 0x00000035, 0x00776f6e, 0x00040005, 0x0000003c, 0x656d6f6d, 0x0073746e, 0x00040006,
-    0x0000003c, 0x00000000, 0x0000006d, 0x00030005, 0x0000003e, 0x00000000, 0x00050005, 0x00000045, 0x64617267,
-    0x746e6569, 0x00000073, 0x00040006, 0x00000045, 0x00000000, 0x00000067, 0x00030005, 0x00000047, 0x00000000,
-    0x00050005, 0x0000004f, 0x61726170, 0x6574656d, 0x00007372, 0x00040006, 0x0000004f, 0x00000000, 0x00000070,
-    0x00030005, 0x00000051, 0x00000000, 0x00040047, 0x0000000d, 0x0000000b, 0x0000001c, 0x00040047, 0x00000015,
-    0x0000000b, 0x00000018, 0x00040047, 0x0000002c, 0x00000001, 0x00000000, 0x00040048, 0x00000033, 0x00000000,
-    0x00000013, 0x00040048, 0x00000033, 0x00000000, 0x00000018, 0x00050048, 0x00000033, 0x00000000, 0x00000023,
-    0x00000000, 0x00040048, 0x00000033, 0x00000001, 0x00000013, 0x00040048, 0x00000033, 0x00000001, 0x00000018,
-    0x00050048, 0x00000033, 0x00000001, 0x00000023, 0x00000004, 0x00040048, 0x00000033, 0x00000002, 0x00000013,
-    0x00040048, 0x00000033, 0x00000002, 0x00000018, 0x00050048, 0x00000033, 0x00000002, 0x00000023, 0x00000008,
-    0x00040048, 0x00000033, 0x00000003, 0x00000013, 0x00040048, 0x00000033, 0x00000003, 0x00000018, 0x00050048,
-    0x00000033, 0x00000003, 0x00000023, 0x0000000c, 0x00040048, 0x00000033, 0x00000004, 0x00000013, 0x00040048,
-    0x00000033, 0x00000004, 0x00000018, 0x00050048, 0x00000033, 0x00000004, 0x00000023, 0x00000010, 0x00040048,
-    0x00000033, 0x00000005, 0x00000013, 0x00040048, 0x00000033, 0x00000005, 0x00000018, 0x00050048, 0x00000033,
-    0x00000005, 0x00000023, 0x00000014, 0x00040048, 0x00000033, 0x00000006, 0x00000013, 0x00040048, 0x00000033,
-    0x00000006, 0x00000018, 0x00050048, 0x00000033, 0x00000006, 0x00000023, 0x00000018, 0x00040048, 0x00000033,
-    0x00000007, 0x00000013, 0x00040048, 0x00000033, 0x00000007, 0x00000018, 0x00050048, 0x00000033, 0x00000007,
-    0x00000023, 0x0000001c, 0x00040048, 0x00000033, 0x00000008, 0x00000013, 0x00040048, 0x00000033, 0x00000008,
-    0x00000018, 0x00050048, 0x00000033, 0x00000008, 0x00000023, 0x00000020, 0x00040048, 0x00000033, 0x00000009,
-    0x00000013, 0x00040048, 0x00000033, 0x00000009, 0x00000018, 0x00050048, 0x00000033, 0x00000009, 0x00000023,
-    0x00000024, 0x00040048, 0x00000033, 0x0000000a, 0x00000013, 0x00040048, 0x00000033, 0x0000000a, 0x00000018,
-    0x00050048, 0x00000033, 0x0000000a, 0x00000023, 0x00000028, 0x00030047, 0x00000033, 0x00000002, 0x00040047,
-    0x00000035, 0x00000022, 0x00000000, 0x00040047, 0x00000035, 0x00000021, 0x00000003, 0x00040047, 0x0000003b,
-    0x00000006, 0x00000004, 0x00040048, 0x0000003c, 0x00000000, 0x00000013, 0x00050048, 0x0000003c, 0x00000000,
-    0x00000023, 0x00000000, 0x00030047, 0x0000003c, 0x00000002, 0x00040047, 0x0000003e, 0x00000022, 0x00000000,
-    0x00040047, 0x0000003e, 0x00000021, 0x00000002, 0x00040047, 0x00000044, 0x00000006, 0x00000004, 0x00040048,
-    0x00000045, 0x00000000, 0x00000013, 0x00040048, 0x00000045, 0x00000000, 0x00000018, 0x00050048, 0x00000045,
-    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000045, 0x00000002, 0x00040047, 0x00000047, 0x00000022,
-    0x00000000, 0x00040047, 0x00000047, 0x00000021, 0x00000001, 0x00040047, 0x0000004e, 0x00000006, 0x00000004,
-    0x00040048, 0x0000004f, 0x00000000, 0x00000013, 0x00050048, 0x0000004f, 0x00000000, 0x00000023, 0x00000000,
-    0x00030047, 0x0000004f, 0x00000002, 0x00040047, 0x00000051, 0x00000022, 0x00000000, 0x00040047, 0x00000051,
-    0x00000021, 0x00000000, 0x00040047, 0x00000068, 0x0000000b, 0x00000019, 0x00020013, 0x00000002, 0x00030021,
-    0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007, 0x00000006,
-    0x0004002b, 0x00000006, 0x0000000a, 0x00000004, 0x00040017, 0x0000000b, 0x00000006, 0x00000003, 0x00040020,
-    0x0000000c, 0x00000001, 0x0000000b, 0x0004003b, 0x0000000c, 0x0000000d, 0x00000001, 0x0004002b, 0x00000006,
-    0x0000000e, 0x00000000, 0x00040020, 0x0000000f, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x00000012,
-    0x00000001, 0x0004003b, 0x0000000c, 0x00000015, 0x00000001, 0x0004002b, 0x00000006, 0x00000019, 0x00000100,
-    0x00040020, 0x0000001f, 0x00000007, 0x00000006, 0x00040032, 0x00000006, 0x0000002c, 0x00000004, 0x00020014,
-    0x0000002e, 0x00030016, 0x00000030, 0x00000020, 0x00040020, 0x00000031, 0x00000007, 0x00000030, 0x000d001e,
-    0x00000033, 0x00000006, 0x00000006, 0x00000006, 0x00000030, 0x00000030, 0x00000030, 0x00000030, 0x00000030,
-    0x00000030, 0x00000030, 0x00000030, 0x00040020, 0x00000034, 0x0000000c, 0x00000033, 0x0004003b, 0x00000034,
-    0x00000035, 0x0000000c, 0x00040015, 0x00000036, 0x00000020, 0x00000001, 0x0004002b, 0x00000036, 0x00000037,
-    0x00000004, 0x00040020, 0x00000038, 0x0000000c, 0x00000030, 0x0003001d, 0x0000003b, 0x00000030, 0x0003001e,
-    0x0000003c, 0x0000003b, 0x00040020, 0x0000003d, 0x0000000c, 0x0000003c, 0x0004003b, 0x0000003d, 0x0000003e,
-    0x0000000c, 0x0004002b, 0x00000036, 0x0000003f, 0x00000000, 0x0003001d, 0x00000044, 0x00000030, 0x0003001e,
-    0x00000045, 0x00000044, 0x00040020, 0x00000046, 0x0000000c, 0x00000045, 0x0004003b, 0x00000046, 0x00000047,
-    0x0000000c, 0x0004002b, 0x00000036, 0x0000004b, 0x00000008, 0x0003001d, 0x0000004e, 0x00000030, 0x0003001e,
-    0x0000004f, 0x0000004e, 0x00040020, 0x00000050, 0x0000000c, 0x0000004f, 0x0004003b, 0x00000050, 0x00000051,
-    0x0000000c, 0x0004002b, 0x00000036, 0x0000005c, 0x00000003, 0x0004002b, 0x00000036, 0x00000066, 0x00000001,
-    0x0006002c, 0x0000000b, 0x00000068, 0x00000019, 0x00000012, 0x00000012, 0x00050036, 0x00000002, 0x00000004,
-    0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x0000001f, 0x00000020, 0x00000007, 0x0004003b,
-    0x0000001f, 0x00000022, 0x00000007, 0x0004003b, 0x00000031, 0x00000032, 0x00000007, 0x00040039, 0x00000006,
-    0x00000021, 0x00000008, 0x0003003e, 0x00000020, 0x00000021, 0x0004003d, 0x00000006, 0x00000023, 0x00000020,
-    0x0003003e, 0x00000022, 0x00000023, 0x000200f9, 0x00000024, 0x000200f8, 0x00000024, 0x000400f6, 0x00000026,
-    0x00000027, 0x00000000, 0x000200f9, 0x00000028, 0x000200f8, 0x00000028, 0x0004003d, 0x00000006, 0x00000029,
-    0x00000022, 0x0004003d, 0x00000006, 0x0000002a, 0x00000020, 0x00050080, 0x00000006, 0x0000002b, 0x0000002a,
-    0x0000000a, 0x0007000c, 0x00000006, 0x0000002d, 0x00000001, 0x00000026, 0x0000002b, 0x0000002c, 0x000500b0,
-    0x0000002e, 0x0000002f, 0x00000029, 0x0000002d, 0x000400fa, 0x0000002f, 0x00000025, 0x00000026, 0x000200f8,
-    0x00000025, 0x00050041, 0x00000038, 0x00000039, 0x00000035, 0x00000037, 0x0004003d, 0x00000030, 0x0000003a,
-    0x00000039, 0x0004003d, 0x00000006, 0x00000040, 0x00000022, 0x00060041, 0x00000038, 0x00000041, 0x0000003e,
-    0x0000003f, 0x00000040, 0x0004003d, 0x00000030, 0x00000042, 0x00000041, 0x00050085, 0x00000030, 0x00000043,
-    0x0000003a, 0x00000042, 0x0004003d, 0x00000006, 0x00000048, 0x00000022, 0x00060041, 0x00000038, 0x00000049,
-    0x00000047, 0x0000003f, 0x00000048, 0x0004003d, 0x00000030, 0x0000004a, 0x00000049, 0x00050041, 0x00000038,
-    0x0000004c, 0x00000035, 0x0000004b, 0x0004003d, 0x00000030, 0x0000004d, 0x0000004c, 0x0004003d, 0x00000006,
-    0x00000052, 0x00000022, 0x00060041, 0x00000038, 0x00000053, 0x00000051, 0x0000003f, 0x00000052, 0x0004003d,
-    0x00000030, 0x00000054, 0x00000053, 0x00050085, 0x00000030, 0x00000055, 0x0000004d, 0x00000054, 0x00050081,
-    0x00000030, 0x00000056, 0x0000004a, 0x00000055, 0x00050081, 0x00000030, 0x00000057, 0x00000043, 0x00000056,
-    0x0003003e, 0x00000032, 0x00000057, 0x0004003d, 0x00000006, 0x00000058, 0x00000022, 0x0004003d, 0x00000030,
-    0x00000059, 0x00000032, 0x00060041, 0x00000038, 0x0000005a, 0x0000003e, 0x0000003f, 0x00000058, 0x0003003e,
-    0x0000005a, 0x00000059, 0x0004003d, 0x00000006, 0x0000005b, 0x00000022, 0x00050041, 0x00000038, 0x0000005d,
-    0x00000035, 0x0000005c, 0x0004003d, 0x00000030, 0x0000005e, 0x0000005d, 0x0004003d, 0x00000030, 0x0000005f,
-    0x00000032, 0x00050085, 0x00000030, 0x00000060, 0x0000005e, 0x0000005f, 0x00060041, 0x00000038, 0x00000061,
-    0x00000051, 0x0000003f, 0x0000005b, 0x0004003d, 0x00000030, 0x00000062, 0x00000061, 0x00050083, 0x00000030,
-    0x00000063, 0x00000062, 0x00000060, 0x00060041, 0x00000038, 0x00000064, 0x00000051, 0x0000003f, 0x0000005b,
-    0x0003003e, 0x00000064, 0x00000063, 0x000200f9, 0x00000027, 0x000200f8, 0x00000027, 0x0004003d, 0x00000006,
-    0x00000065, 0x00000022, 0x00050080, 0x00000006, 0x00000067, 0x00000065, 0x00000066, 0x0003003e, 0x00000022,
-    0x00000067, 0x000200f9, 0x00000024, 0x000200f8, 0x00000026, 0x000100fd, 0x00010038, 0x00050036, 0x00000006,
-    0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x0000000f, 0x00000010, 0x0000000d,
-    0x0000000e, 0x0004003d, 0x00000006, 0x00000011, 0x00000010, 0x00050041, 0x0000000f, 0x00000013, 0x0000000d,
-    0x00000012, 0x0004003d, 0x00000006, 0x00000014, 0x00000013, 0x00050041, 0x0000000f, 0x00000016, 0x00000015,
-    0x0000000e, 0x0004003d, 0x00000006, 0x00000017, 0x00000016, 0x00050084, 0x00000006, 0x00000018, 0x00000014,
-    0x00000017, 0x00050084, 0x00000006, 0x0000001a, 0x00000018, 0x00000019, 0x00050080, 0x00000006, 0x0000001b,
-    0x00000011, 0x0000001a, 0x00050084, 0x00000006, 0x0000001c, 0x0000000a, 0x0000001b, 0x000200fe, 0x0000001c,
-    0x00010038,
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::embedded
-// Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-// Layout. Four neighbouring elements of a tensor share one call; element i takes word i % 4 of
-//   key     = (seed_low, seed_high)                                   from step_values
-//   counter = (low 32 bits of i / 4, high 32 bits of i / 4, fnv1a(stream name), step)
-// uniform: (word >> 8) * 2^-24, in [0, 1), exact in f32.
-// normal:  Box-Muller on the words (0, 1) and (2, 3) of the same call: with u = ((first >> 8) + 1) * 2^-24 in (0, 1],
-// so that
-//          log never sees 0, and v = (second >> 8) * 2^-24: the even element is sqrt(-2 log u) cos(2 pi v), the odd one
-//          sqrt(-2 log u) sin(2 pi v). A last odd element drops its partner.
-
-using philox_words = std::array<std::uint32_t, 4>;
-
-/// Constants of Philox 4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
-inline constexpr std::uint32_t philox_multipliers[] = {0xD2511F53u, 0xCD9E8D57u};
-inline constexpr std::uint32_t philox_key_steps[] = {0x9E3779B9u, 0xBB67AE85u};
-inline constexpr int philox_rounds = 10;
-
-/// Four random words of a counter under a key.
-[[nodiscard]] constexpr philox_words philox(philox_words counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < philox_rounds; ++round) {
-    const std::uint64_t first = std::uint64_t{philox_multipliers[0]} * counter[0];
-    const std::uint64_t second = std::uint64_t{philox_multipliers[1]} * counter[2];
-    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
-               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
-    key[0] += philox_key_steps[0];
-    key[1] += philox_key_steps[1];
-  }
-  return counter;
-}
-
-/// The 32-bit FNV-1a hash of a stream's name: the third counter word.
-[[nodiscard]] constexpr std::uint32_t stream_hash(std::string_view name) {
-  std::uint32_t hash = 0x811C9DC5u;
-  for (char character : name) hash = (hash ^ static_cast<unsigned char>(character)) * 0x01000193u;
-  return hash;
-}
-
-/// The words that elements 4 * block to 4 * block + 3 of a stream are made of.
-[[nodiscard]] constexpr philox_words random_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step,
-                                                  std::uint32_t seed_low, std::uint32_t seed_high) {
-  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
-                {seed_low, seed_high});
-}
-
-/// [0, 1) with 24 bits.
-[[nodiscard]] constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
-/// (0, 1] with 24 bits: what Box-Muller takes the logarithm of.
-[[nodiscard]] constexpr float positive_uniform_from(std::uint32_t word) {
-  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Tensors bound to a kernel, and loop nests that read them through affine accesses.
-// Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// A value whose type is known when the generator runs: f32, i32, u32 or boolean, one component or four.
-using scalar_value = spirv::detail::operand;
-
-/// The type of `components` values of a program's type; of a tensor's element where `stored` (f16 stays f16).
-[[nodiscard]] spirv::data_type value_type(dtype type, int components = 1, bool stored = false);
-[[nodiscard]] scalar_value literal(dtype type, double value);
-/// The number a literal stands for; nothing for a computed value.
-[[nodiscard]] std::optional<double> literal_value(const scalar_value& value);
-/// Repeats a scalar; a value of that width is returned as it is.
-[[nodiscard]] scalar_value widened(const scalar_value& value, int components);
-/// Component of a vector, or the scalar itself.
-[[nodiscard]] scalar_value component(const scalar_value& value, int index);
-/// Four scalars as one vector, different literals included.
-[[nodiscard]] scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts);
-[[nodiscard]] scalar_value converted(const scalar_value& value, spirv::data_type to);
-
-/// One operation (no argument, constant or row reduction). Scalars mixed with vectors are repeated.
-[[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_node& node, std::span<const scalar_value> operands);
-
-/// sum, max, min or product of two partial results, and what it starts from.
-[[nodiscard]] scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a, const scalar_value& b);
-[[nodiscard]] scalar_value identity(scalar_op reduction, dtype type);
-
-/// The whole program; `argument(k)` is asked once for each argument used. Programs with row reductions are refused.
-[[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_program& program,
-                                const std::function<scalar_value(int)>& argument);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// A tensor behind a storage buffer. Loads widen f16 to f32, stores round back; `width` 4 counts the index in groups of four.
-class bound_tensor {
- public:
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name);  // an operand
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width);  // the result, stored `width` at a time
-  [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
-  void store(const spirv::u32& index, const scalar_value& value) const;
-  [[nodiscard]] dtype type() const { return type_; }
-  [[nodiscard]] int width() const { return elements_.type.components; }
-
- private:
-  spirv::kernel* owner_;
-  dtype type_;
-  spirv::detail::memory_object elements_;
-  mutable std::optional<spirv::detail::memory_object> groups_;  // declared when first used
-};
-
-/// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.
-using coordinates = std::array<spirv::u32, max_rank>;
-
-/// A loop nest in the form kernels are made from: no axes of extent 1, adjacent axes merged where every access allows it.
-struct loop_nest {
-  int rank = 0;
-  int row_axes = 0;  // the last ones
-  std::int64_t extents[max_rank]{};
-  std::vector<index_map> accesses;
-  index_map output;
-
-  [[nodiscard]] int outer_axes() const { return rank - row_axes; }
-  [[nodiscard]] std::int64_t count(int first, int last) const;  // positions of axes [first, last)
-};
-
-/// Sorts outer and row axes by falling stride of `guide` (an access number, -1 = the output), then merges.
-[[nodiscard]] loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
-                                       const index_map& output, int guide);
-
-/// Whether four consecutive positions along `axis` may be read (stored) at once: consecutive and aligned, or all the same.
-[[nodiscard]] bool vectorises(const loop_nest& nest, const index_map& each, int axis);
-[[nodiscard]] bool is_uniform(const index_map& each, int axis);  // the same at every position along `axis`
-
-/// Splits a flat position over axes [first, last), in row-major order, into `at`.
-void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at);
-
-/// What `each` reads at `at`: one value, or four along `vector_axis` (-1: none) where it depends on it.
-[[nodiscard]] scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
-                                std::span<const bound_tensor> operands, const coordinates& at, int vector_axis);
-
-/// Stores one value, or four along `vector_axis`.
-void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value, const coordinates& at,
-           int vector_axis);
-
-/// Workgroups over three axes for `count` of them, and which of them this one is.
-struct flat_grid {
-  std::array<std::uint32_t, 3> groups{1, 1, 1};
-  [[nodiscard]] spirv::u32 position(spirv::kernel& owner) const;
-};
-[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, const target& on);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-namespace detail {
-
-/// A tensor around one axis: [outer, axis, inner], counted in elements or, where `width` is 4, in groups of four.
-struct axis_split {
-  std::uint32_t outer = 1, extent = 1, inner = 1;
-  int width = 1;
-};
-
-[[nodiscard]] inline axis_split split_at(const shape& extents, int axis) {
-  std::int64_t outer = 1, inner = 1;
-  for (int i = 0; i < axis; ++i) outer *= extents[i];
-  for (int i = axis + 1; i < extents.rank; ++i) inner *= extents[i];
-  const int width = inner % 4 == 0 ? 4 : 1;
-  return {static_cast<std::uint32_t>(outer), static_cast<std::uint32_t>(extents[axis]),
-          static_cast<std::uint32_t>(inner / width), width};
-}
-
-inline constexpr std::uint32_t index_chunk = 256;
-
-// Adds the updates of all indices equal to `row` to `total`. The list of indices passes through shared memory in chunks; a
-// chunk that no row of this workgroup occurs in is skipped.
-inline void add_matching(spirv::kernel& owner, const bound_tensor& indices, const bound_tensor& updates, std::uint32_t count,
-                         const axis_split& split, const spirv::u32& outer, const spirv::u32& row, const spirv::u32& column,
-                         const spirv::u32& lowest, const spirv::u32& highest, const spirv::detail::place_reference& total) {
-  const auto list = owner.shared<spirv::u32>(index_chunk);
-  const auto found = owner.shared<spirv::u32>(1);
-  const spirv::u32 thread = owner.local_id(0);
-  owner.for_(spirv::u32(0), spirv::u32(count), spirv::u32(index_chunk), [&](const spirv::u32& first) {
-    owner.barrier();  // the last chunk is no longer read
-    owner.if_(thread == 0u, [&] { found[0] = spirv::u32(0); });
-    owner.barrier();
-    const spirv::u32 at = first + thread;
-    owner.if_(at < spirv::u32(count), [&] {
-      const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(indices.load(at)));
-      list[thread] = index;
-      owner.if_(index >= lowest && index <= highest, [&] { found[0] = spirv::u32(1); });
-    });
-    owner.barrier();
-    owner.if_(found[0].load() != 0u, [&] {
-      owner.for_(min(spirv::u32(count) - first, spirv::u32(index_chunk)), [&](const spirv::u32& i) {
-        owner.if_(list[i].load() == row, [&] {
-          const scalar_value update = updates.load((outer * count + (first + i)) * split.inner + column, split.width);
-          spirv::detail::store(total, combine(owner, scalar_op::row_sum, spirv::detail::load(total), update));
-        });
-      });
-    });
-  });
-}
-
-/// A kernel of shaders/ that handles four elements an invocation, 256 invocations a workgroup.
-[[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words, std::size_t bindings,
-                                               std::vector<std::uint32_t> specialization, std::int64_t count, const target& on) {
-  kernel_dispatch made;
-  made.module.name = fmt::format("{} {}", name, count);
-  made.module.words.assign(words.begin(), words.end());
-  made.module.bindings.assign(bindings, spirv::binding_kind::storage_buffer);
-  made.module.local_size = {256, 1, 1};
-  made.module.specialization = std::move(specialization);
-  made.groups = make_flat_grid((count + 1023) / 1024, on).groups;
-  if (made.groups[2] != 1) fail(error_category::unsupported, "{} of {} elements: more than the device's grid holds", name, count);
-  return made;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type, const target& on) {
-  const detail::axis_split split = detail::split_at(data, axis);
-  const auto count = static_cast<std::uint32_t>(indices.elements());
-  const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
-  const std::uint32_t size = std::min(128u, on.max_invocations);
-  const flat_grid grid = make_flat_grid((items + size - 1) / size, on);
-  spirv::kernel owner(fmt::format("gather {}", items * split.width), {size, 1, 1});
-  const bound_tensor from(owner, type, "data");
-  const bound_tensor at(owner, dtype::i32, "indices");
-  const bound_tensor result(owner, type, "result", split.width);
-  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
-  owner.if_(position < spirv::u32(items), [&] {
-    const spirv::u32 row = position / split.inner, column = position % split.inner;
-    const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(row % count)));
-    const spirv::u32 source = row / count * split.extent + min(index, spirv::u32(split.extent - 1));
-    result.store(position, from.load(source * split.inner + column, split.width));
-  });
-  return {owner.finish(), grid.groups};
-}
-
-MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis, dtype type,
-                                                  const target& on) {
-  const detail::axis_split split = detail::split_at(result_extents, axis);
-  const auto count = static_cast<std::uint32_t>(indices.elements());
-  const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
-  const std::uint32_t size = detail::index_chunk;
-  const flat_grid grid = make_flat_grid((items + size - 1) / size, on);
-  spirv::kernel owner(fmt::format("scatter_add {} of {}", items * split.width, count), {size, 1, 1});
-  const bound_tensor at(owner, dtype::i32, "indices");
-  const bound_tensor updates(owner, type, "updates");
-  const bound_tensor result(owner, type, "result", split.width);
-  const spirv::u32 group_first = grid.position(owner) * size, last(items - 1);
-  const spirv::u32 wanted = group_first + owner.local_id(0), position = min(wanted, last);
-  const spirv::u32 line = position / split.inner, outer = line / split.extent, row = line % split.extent;
-  // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
-  const spirv::u32 first_line = min(group_first, last) / split.inner, last_line = min(group_first + (size - 1), last) / split.inner;
-  const spirv::boolean wraps = first_line / split.extent != last_line / split.extent;
-  const spirv::u32 lowest = select(wraps, spirv::u32(0), first_line % split.extent);
-  const spirv::u32 highest = select(wraps, spirv::u32(split.extent - 1), last_line % split.extent);
-  const auto total = owner.declare_variable(value_type(type, split.width));
-  spirv::detail::store(total, widened(literal(type, 0), split.width));
-  detail::add_matching(owner, at, updates, count, split, outer, row, position % split.inner, lowest, highest, total);
-  owner.if_(wanted <= last, [&] { result.store(position, spirv::detail::load(total)); });
-  return {owner.finish(), grid.groups};
-}
-
-MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
-  return detail::make_flat("random", embedded::random, 2,
-                           {static_cast<std::uint32_t>(count), stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, count, on);
-}
-
-MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on) {
-  const auto elements = static_cast<std::uint32_t>(count);
-  if (kind.kind != optimizer_kind::sgd) {
-    const bool decoupled = kind.kind == optimizer_kind::adamw;
-    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, {elements, decoupled ? 1u : 0u}, count, on);
-  }
-  if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, {elements}, count, on);
-  return detail::make_flat("sgd", embedded::sgd, 3, {elements}, count, on);
-}
-
-MEGANEURA_INLINE kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on) {
-  return detail::make_flat("fill", embedded::fill, 1, {static_cast<std::uint32_t>(count), word}, count, on);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/convolution.hpp: the index arithmetic of the three forms, and two ways to run the product.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-namespace detail {
-
-/// All three forms are result(m, n) = sum over k of a(m, k) * b(n, k), one product a group:
-///   output  m = output channel, n = (image, output position), k = (tap, input channel),   a = w, b = x
-///   input   m = input channel,  n = (image, input position),  k = (tap, output channel),  a = w, b = y
-///   filter  m = output channel, n = (input channel, tap),     k = (image, output position), a = y, b = x
-/// The address in `a` is a sum of a part of m and a part of k. The position in `b` is, axis by axis, the sum of a part of n
-/// and a part of k, and has to lie inside the image (and, for the input form, on the grid of the stride).
-struct convolution_product {
-  convolution_attribute geometry;
-  std::uint32_t batch = 1, in_channels = 1, out_channels = 1;  // channels of one group
-  std::uint32_t groups = 1, taps = 1, in_size = 1, out_size = 1;
-  std::array<std::uint32_t, max_spatial> in{1, 1, 1}, kernel{1, 1, 1}, out{1, 1, 1};
-  std::int64_t m = 1, n = 1, k = 1;
-
-  using form_kind = convolution_attribute::form_kind;
-  [[nodiscard]] bool is(form_kind form) const { return geometry.form == form; }
-  [[nodiscard]] std::uint32_t inner() const {  // the fast part of k
-    return is(convolution_attribute::filter) ? out_size : is(convolution_attribute::output) ? in_channels : out_channels;
-  }
-  [[nodiscard]] std::uint32_t a_group() const {
-    return is(convolution_attribute::filter) ? out_channels * out_size : out_channels * in_channels * taps;
-  }
-  [[nodiscard]] std::uint32_t b_group() const {
-    return is(convolution_attribute::input) ? out_channels * out_size : in_channels * in_size;
-  }
-};
-
-[[nodiscard]] inline convolution_product make_product(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
-  const auto narrow = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-  convolution_product p;
-  p.geometry = c;
-  p.batch = narrow(x[0]);
-  p.groups = narrow(c.groups);
-  p.in_channels = narrow(w[1]);
-  p.out_channels = narrow(w[0] / c.groups);
-  for (int i = 0; i < c.spatial; ++i) {
-    const auto axis = static_cast<std::size_t>(i);
-    p.in[axis] = narrow(x[i + 2]);
-    p.kernel[axis] = narrow(w[i + 2]);
-    p.out[axis] = narrow(y[i + 2]);
-    p.in_size *= p.in[axis];
-    p.taps *= p.kernel[axis];
-    p.out_size *= p.out[axis];
-  }
-  const std::int64_t outputs = std::int64_t{p.batch} * p.out_size, inputs = std::int64_t{p.batch} * p.in_size;
-  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
-  p.m = by_input ? p.in_channels : p.out_channels;
-  p.n = by_filter ? std::int64_t{p.in_channels} * p.taps : by_input ? inputs : outputs;
-  p.k = by_filter ? outputs : std::int64_t{p.taps} * (by_input ? p.out_channels : p.in_channels);
-  return p;
-}
-
-using spatial_index = std::array<spirv::u32, max_spatial>;
-
-[[nodiscard]] inline spatial_index split(spirv::u32 position, const std::array<std::uint32_t, max_spatial>& extents) {
-  spatial_index at;
-  for (std::size_t i = max_spatial; i-- > 0;) {
-    at[i] = i == 0 ? position : position % extents[i];
-    position = position / extents[i];
-  }
-  return at;
-}
-
-struct k_part {
-  spirv::u32 a, b;  // what k adds to the addresses
-  spatial_index at;
-};
-struct n_part {
-  spirv::u32 b;
-  spatial_index at;
-};
-struct element {
-  spirv::u32 address;
-  spirv::boolean exists;
-};
-
-[[nodiscard]] inline spirv::u32 wrapped(std::int64_t value) { return spirv::u32(static_cast<std::uint32_t>(value)); }
-
-// Of k = slow * inner + fast.
-[[nodiscard]] inline k_part part_of_k(const convolution_product& p, const spirv::u32& slow, const spirv::u32& fast) {
-  const auto& c = p.geometry;
-  k_part part;
-  if (p.is(convolution_attribute::filter)) {
-    part.a = slow * (p.groups * p.out_channels * p.out_size) + fast;
-    part.b = slow * (p.groups * p.in_channels * p.in_size);
-    part.at = split(fast, p.out);
-    for (std::size_t i = 0; i < max_spatial; ++i) part.at[i] = part.at[i] * wrapped(c.stride[i]);
-    return part;
-  }
-  const bool by_input = p.is(convolution_attribute::input);
-  part.a = by_input ? fast * (p.in_channels * p.taps) + slow : fast * p.taps + slow;
-  part.b = fast * (by_input ? p.out_size : p.in_size);
-  part.at = split(slow, p.kernel);
-  for (std::size_t i = 0; i < max_spatial; ++i) part.at[i] = part.at[i] * wrapped(by_input ? -c.dilation[i] : c.dilation[i]);
-  return part;
-}
-
-[[nodiscard]] inline spirv::u32 part_of_m(const convolution_product& p, const spirv::u32& m) {
-  if (p.is(convolution_attribute::filter)) return m * p.out_size;
-  return m * (p.is(convolution_attribute::input) ? p.taps : p.in_channels * p.taps);
-}
-
-[[nodiscard]] inline n_part part_of_n(const convolution_product& p, const spirv::u32& n) {
-  const auto& c = p.geometry;
-  n_part part;
-  if (p.is(convolution_attribute::filter)) {
-    part.b = n / p.taps * p.in_size;
-    part.at = split(n % p.taps, p.kernel);
-    for (std::size_t i = 0; i < max_spatial; ++i) part.at[i] = part.at[i] * wrapped(c.dilation[i]) + wrapped(-c.pad_low[i]);
-    return part;
-  }
-  const bool by_input = p.is(convolution_attribute::input);
-  const std::uint32_t size = by_input ? p.in_size : p.out_size;
-  part.b = n / size * (p.groups * (by_input ? p.out_channels * p.out_size : p.in_channels * p.in_size));
-  part.at = split(n % size, by_input ? p.in : p.out);
-  for (std::size_t i = 0; i < max_spatial; ++i) {
-    part.at[i] = by_input ? part.at[i] + wrapped(c.pad_low[i]) : part.at[i] * wrapped(c.stride[i]) + wrapped(-c.pad_low[i]);
-  }
-  return part;
-}
-
-// Positions are modulo 2^32: one unsigned comparison checks both ends.
-[[nodiscard]] inline element element_of_b(const convolution_product& p, const n_part& n, const k_part& k) {
-  const bool by_input = p.is(convolution_attribute::input);
-  const auto& extents = by_input ? p.out : p.in;
-  element found{n.b + k.b, spirv::boolean(true)};
-  std::uint32_t pitch = 1;
-  for (std::size_t i = max_spatial; i-- > 0;) {
-    if (static_cast<int>(i) >= p.geometry.spatial) continue;
-    spirv::u32 position = n.at[i] + k.at[i];
-    if (by_input && p.geometry.stride[i] > 1) {
-      const spirv::u32 stride = wrapped(p.geometry.stride[i]);
-      const spirv::u32 scaled = position / stride;
-      found.exists = found.exists && position == scaled * stride;
-      position = scaled;
-    }
-    const bool never_outside = !by_input && p.geometry.pad_low[i] == 0;  // the window fits; nothing to check
-    if (!never_outside || p.geometry.pad_high[i] != 0) found.exists = found.exists && position < spirv::u32(extents[i]);
-    found.address = found.address + position * pitch;
-    pitch *= extents[i];
-  }
-  return found;
-}
-
-/// Loads, the epilogue and the store, common to both kernels.
-class convolution_memory {
- public:
-  convolution_memory(spirv::kernel& owner, const convolution_product& p, const convolve_attribute& node,
-                     std::span<const dtype> types, const shape& result_extents, dtype result)
-      : owner_(owner), p_(p), node_(node) {
-    nest_.rank = result_extents.rank;
-    for (int i = 0; i < nest_.rank; ++i) nest_.extents[i] = result_extents[i];
-    for (int i = 0; i < nest_.rank; ++i) nest_.output.strides[i] = result_extents.stride(i);
-    operands_.reserve(types.size());
-    for (std::size_t i = 0; i < types.size(); ++i) operands_.emplace_back(owner, types[i], fmt::format("operand{}", i));
-    // Four consecutive n are four consecutive elements when the last axis is a multiple of four.
-    const bool groups_of_four = nest_.extents[nest_.rank - 1] % 4 == 0;
-    result_.emplace(owner, result, "result", groups_of_four ? 4 : 1);
-  }
-
-  [[nodiscard]] int width() const { return result_->width(); }
-  // In every form the second operand is read without padding.
-  [[nodiscard]] spirv::f32 a(const spirv::u32& address) const { return spirv::f32(operands_[1].load(address)); }
-  [[nodiscard]] spirv::f32 b(const spirv::u32& address) const { return spirv::f32(operands_[0].load(address)); }
-  [[nodiscard]] spirv::f32 b(const element& at) const {
-    if (at.exists.is_literal()) return b(at.address);
-    return select(at.exists, b(select(at.exists, at.address, spirv::u32(0))), spirv::f32(0.0f));
-  }
-
-  /// Finishes results (m, n) to (m, n + 3); those past the end are left out.
-  void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums) {
-    owner_.if_(m < spirv::u32(p_.m), [&] {
-      if (width() == 4) {
-        owner_.if_(n < spirv::u32(p_.n), [&] { store_at(group, m, n, sums, nest_.rank - 1); });
-        return;
-      }
-      for (std::uint32_t i = 0; i < 4; ++i) {
-        owner_.if_(n + i < spirv::u32(p_.n), [&] { store_at(group, m, n + i, sums[i], -1); });
-      }
-    });
-  }
-
- private:
-  [[nodiscard]] coordinates place(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n) const {
-    coordinates at;
-    const bool by_filter = p_.is(convolution_attribute::filter), by_input = p_.is(convolution_attribute::input);
-    const std::uint32_t size = by_filter ? p_.taps : by_input ? p_.in_size : p_.out_size;
-    const spirv::u32 channel = group * spirv::u32(p_.m) + m;
-    at[0] = by_filter ? channel : n / size;
-    at[1] = by_filter ? n / size : channel;
-    spirv::u32 rest = n % size;
-    for (int axis = nest_.rank - 1; axis > 2; --axis) {
-      const auto extent = static_cast<std::uint32_t>(nest_.extents[axis]);
-      at[static_cast<std::size_t>(axis)] = rest % extent;
-      rest = rest / extent;
-    }
-    at[2] = rest;
-    return at;
-  }
-
-  void store_at(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const scalar_value& sum, int vector_axis) {
-    const coordinates at = place(group, m, n);
-    const scalar_value value = emit(owner_, node_.finish.program, [&](int argument) {
-      if (argument == 0) return sum;
-      return load(owner_, nest_, node_.finish.accesses[static_cast<std::size_t>(argument - 1)], operands_, at, vector_axis);
-    });
-    store(nest_, *result_, value, at, vector_axis);
-  }
-
-  spirv::kernel& owner_;
-  const convolution_product& p_;
-  const convolve_attribute& node_;
-  loop_nest nest_;
-  std::vector<bound_tensor> operands_;
-  std::optional<bound_tensor> result_;
-};
-
-// ---- straight from storage buffers -----------------------------------------------------------------------------------
-
-/// Each invocation owns up to 4 m by 4 n. `lanes` neighbours share one such tile and take every lanes-th k.
-struct direct_plan {
-  std::uint32_t rows = 4, lanes = 1, size = 64;
-};
-
-[[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
-                                                 std::span<const dtype> types, const shape& result_extents, dtype result,
-                                                 const direct_plan& plan, const target& on) {
-  const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
-  const std::int64_t tiles = m_tiles * n_tiles * p.groups;
-  const std::uint32_t per_group = plan.size / plan.lanes;
-  const flat_grid grid = make_flat_grid((tiles + per_group - 1) / per_group, on);
-  spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
-  if (plan.lanes > 1) owner.require_subgroup_size(on.subgroup_size);
-  convolution_memory memory(owner, p, node, types, result_extents, result);
-  const spirv::u32 index = plan.lanes > 1 ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
-  const spirv::u32 lane = index % plan.lanes;
-  const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
-  const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
-  const spirv::u32 n_first = tile % spirv::u32(n_tiles) * 4u;
-  const spirv::u32 m_first = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
-  const spirv::u32 group = tile / spirv::u32(n_tiles * m_tiles);
-
-  std::vector<spirv::u32> a_rows;
-  std::vector<n_part> b_columns;
-  for (std::uint32_t i = 0; i < plan.rows; ++i) {
-    a_rows.push_back(part_of_m(p, min(m_first + i, spirv::u32(p.m - 1))) + group * p.a_group());
-  }
-  for (std::uint32_t j = 0; j < 4; ++j) {
-    n_part part = part_of_n(p, min(n_first + j, spirv::u32(p.n - 1)));
-    part.b = part.b + group * p.b_group();
-    b_columns.push_back(part);
-  }
-  std::vector<spirv::var<spirv::f32x4>> sums;
-  for (std::uint32_t i = 0; i < plan.rows; ++i) sums.push_back(owner.variable<spirv::f32x4>(0.0f));
-  const auto step = [&](const k_part& k, const std::array<element, 4>& at) {
-    const spirv::f32x4 b = vector(memory.b(at[0]), memory.b(at[1]), memory.b(at[2]), memory.b(at[3]));
-    for (std::size_t i = 0; i < plan.rows; ++i) {
-      sums[i] = fma(spirv::f32x4(memory.a(a_rows[i] + k.a)), b, sums[i].load());
-    }
-  };
-  const auto elements = [&](const k_part& k) {
-    std::array<element, 4> at;
-    for (std::size_t j = 0; j < 4; ++j) at[j] = element_of_b(p, b_columns[j], k);
-    return at;
-  };
-  const bool by_filter = p.is(convolution_attribute::filter);
-  const std::uint32_t inner = p.inner();
-  owner.for_(spirv::u32(p.k / inner), [&](const spirv::u32& slow) {
-    // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
-    const k_part first = part_of_k(p, slow, spirv::u32(0));
-    const std::array<element, 4> origin = by_filter ? std::array<element, 4>{} : elements(first);
-    owner.for_(lane, spirv::u32(inner), spirv::u32(plan.lanes), [&](const spirv::u32& fast) {
-      if (by_filter) return step(part_of_k(p, slow, fast), elements(part_of_k(p, slow, fast)));
-      const k_part k = part_of_k(p, slow, fast);
-      std::array<element, 4> at = origin;
-      for (element& each : at) each.address = each.address + k.b;
-      step(k, at);
-    });
-  });
-  for (std::uint32_t i = 0; i < plan.rows; ++i) {
-    spirv::f32x4 sum = sums[i];
-    for (std::uint32_t mask = plan.lanes / 2; mask > 0; mask /= 2) {
-      const auto moved = [&](std::uint32_t c) { return owner.subgroup_shuffle_xor(sum[c], spirv::u32(mask)); };
-      sum = sum + vector(moved(0), moved(1), moved(2), moved(3));
-    }
-    const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
-    const spirv::boolean mine = (exact ? spirv::boolean(true) : wanted < spirv::u32(tiles)) && (plan.lanes == 1 ? spirv::boolean(true) : lane == 0u);
-    owner.if_(mine, [&] { memory.finish(group, m_first + i, n_first, sum); });
-  }
-  return {owner.finish(), grid.groups};
-}
-
-// ---- tiles in shared memory ------------------------------------------------------------------------------------------
-
-/// A workgroup computes bm by bn results; `slices` parts of it take every slices-th step of k and add up at the end.
-struct tile_plan {
-  std::uint32_t bm, bn;
-  std::uint32_t am, an;  // groups of four m and of four n an invocation owns
-  double efficiency;     // of the multiply-add units, when enough invocations are there
-  std::uint32_t slices = 1;
-  [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
-  [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
-};
-
-inline constexpr std::uint32_t conv_tile_k = 16;
-
-[[nodiscard]] inline std::uint32_t shared_words(const tile_plan& plan) {  // of four floats
-  const std::uint32_t tiles = plan.slices * conv_tile_k * (plan.bm / 4 + 1 + plan.bn / 4 + 1);
-  return plan.slices > 1 ? std::max(tiles, plan.slices * plan.bm * plan.bn / 4) : tiles;
-}
-
-/// The quickest of a few tile sizes by an estimate of multiply-add time, with too few invocations counted as waiting.
-[[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const target& on) {
-  constexpr tile_plan sizes[] = {{128, 128, 2, 2, 0.8}, {128, 64, 2, 1, 0.65}, {64, 64, 1, 1, 0.45}, {32, 64, 1, 1, 0.35},
-                                 {32, 32, 1, 1, 0.25},  {16, 16, 1, 1, 0.13}};
-  tile_plan best{16, 16, 1, 1, 0.13};
-  double least = 1e300;
-  for (tile_plan plan : sizes) {
-    for (plan.slices = 1; plan.slices <= 16; plan.slices *= 2) {
-      const bool fits = plan.threads() <= std::min(1024u, on.max_invocations) && shared_words(plan) * 16 <= on.max_shared_bytes;
-      if (!fits || plan.threads() < std::min(32u, on.max_invocations)) continue;
-      const double tiles = static_cast<double>(p.groups) * std::ceil(static_cast<double>(p.m) / plan.bm) *
-                           std::ceil(static_cast<double>(p.n) / plan.bn);
-      const double rounds = std::ceil(tiles / on.compute_units);
-      const double resident = plan.threads() * std::min(rounds, std::floor(1536.0 / plan.threads()));
-      const double steps = std::ceil(static_cast<double>(p.k) / (conv_tile_k * plan.slices)) * conv_tile_k * plan.slices;
-      const double time = rounds * plan.bm * plan.bn * (steps + 4.0 * plan.slices) / (plan.efficiency * std::min(1.0, resident / 384));
-      if (time < least) least = time, best = plan;
-    }
-  }
-  return best;
-}
-
-class tiled_convolution {
- public:
-  tiled_convolution(spirv::kernel& owner, const convolution_product& p, const tile_plan& plan, convolution_memory& memory,
-                    const flat_grid& grid)
-      : owner_(owner), p_(p), plan_(plan), memory_(memory), shared_(owner.shared<spirv::f32x4>(shared_words(plan))),
-        a_pitch_(plan.bm / 4 + 1), b_pitch_(plan.bn / 4 + 1) {
-    const auto n_tiles = spirv::u32((p.n + plan.bn - 1) / plan.bn), m_tiles = spirv::u32((p.m + plan.bm - 1) / plan.bm);
-    const spirv::u32 tile = grid.position(owner);
-    // Neighbouring workgroups share their columns of b, the larger operand.
-    m_first_ = tile % m_tiles * plan.bm;
-    n_first_ = tile / m_tiles % n_tiles * plan.bn;
-    group_ = tile / (m_tiles * n_tiles);
-    thread_ = owner.local_id(0) % plan.slice_threads();
-    slice_ = owner.local_id(0) / plan.slice_threads();
-  }
-
-  void run() {
-    prepare();
-    for (std::uint32_t i = 0; i < 4 * plan_.am * plan_.an; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
-    const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
-    owner_.for_(spirv::u32((p_.k + step - 1) / step), [&](const spirv::u32& round) {
-      const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
-      std::vector<spirv::f32> a, b;  // all loads are under way before the first is waited for
-      for (const part& each : a_parts_) a.push_back(load_a(each, first));
-      for (const part& each : b_parts_) b.push_back(load_b(each, first));
-      owner_.barrier();
-      for (std::size_t i = 0; i < a.size(); ++i) put(a_base(), a_pitch_, a_parts_[i], a[i]);
-      for (std::size_t i = 0; i < b.size(); ++i) put(b_base(), b_pitch_, b_parts_[i], b[i]);
-      owner_.barrier();
-      multiply();
-    });
-    if (plan_.slices > 1) add_slices();
-    owner_.if_(slice_ == 0u, [&] { store_all(); });
-  }
-
- private:
-  /// One element of a tile that this invocation loads in each round: row (of m or n) and k inside the tile.
-  struct part {
-    spirv::u32 row, k;
-    spirv::u32 a;  // address part of m
-    n_part n;
-    spirv::boolean exists{true};
-  };
-
-  [[nodiscard]] std::vector<part> parts(std::uint32_t rows, bool k_fast) const {
-    const std::uint32_t threads = plan_.slice_threads(), fast = k_fast ? conv_tile_k : rows;
-    std::vector<part> list;
-    for (std::uint32_t first = 0; first < rows * conv_tile_k; first += threads) {
-      const bool regular = threads % fast == 0;
-      const spirv::u32 at = thread_ + first;
-      const spirv::u32 low = regular ? thread_ % fast : at % fast;
-      const spirv::u32 high = regular ? thread_ / fast + first / fast : at / fast;
-      part each;
-      each.row = k_fast ? high : low;
-      each.k = k_fast ? low : high;
-      list.push_back(each);
-    }
-    return list;
-  }
-
-  void prepare() {
-    // Along whichever index memory is consecutive, so that neighbours read neighbours.
-    a_parts_ = parts(plan_.bm, !p_.is(convolution_attribute::input));
-    b_parts_ = parts(plan_.bn, p_.is(convolution_attribute::filter));
-    for (part& each : a_parts_) {
-      const spirv::u32 m = m_first_ + each.row;
-      if (p_.m % plan_.bm != 0) each.exists = m < spirv::u32(p_.m);
-      each.a = part_of_m(p_, m) + group_ * p_.a_group();
-    }
-    for (part& each : b_parts_) {
-      const spirv::u32 n = n_first_ + each.row;
-      if (p_.n % plan_.bn != 0) each.exists = n < spirv::u32(p_.n);
-      each.n = part_of_n(p_, n);
-      each.n.b = each.n.b + group_ * p_.b_group();
-    }
-  }
-
-  [[nodiscard]] k_part k_at(const spirv::u32& first, const spirv::u32& offset) const {
-    const std::uint32_t inner = p_.inner();
-    // A tile that never crosses a tap (or an image) divides once for all its elements.
-    if (inner % conv_tile_k == 0) return part_of_k(p_, first / inner, first % inner + offset);
-    const spirv::u32 k = first + offset;
-    return part_of_k(p_, k / inner, k % inner);
-  }
-
-  [[nodiscard]] spirv::boolean in_range(const part& each, const spirv::u32& first) const {
-    const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
-    return p_.k % step == 0 ? each.exists : (each.exists && first + each.k < spirv::u32(p_.k));
-  }
-
-  [[nodiscard]] spirv::f32 load_a(const part& each, const spirv::u32& first) const {
-    const spirv::boolean exists = in_range(each, first);
-    const spirv::u32 address = each.a + k_at(first, each.k).a;
-    if (exists.is_literal()) return memory_.a(address);
-    return select(exists, memory_.a(select(exists, address, spirv::u32(0))), spirv::f32(0.0f));
-  }
-  [[nodiscard]] spirv::f32 load_b(const part& each, const spirv::u32& first) const {
-    element found = element_of_b(p_, each.n, k_at(first, each.k));
-    found.exists = in_range(each, first) && found.exists;
-    return memory_.b(found);
-  }
-
-  [[nodiscard]] spirv::u32 a_base() const { return slice_ * (conv_tile_k * a_pitch_); }
-  [[nodiscard]] spirv::u32 b_base() const { return slice_ * (conv_tile_k * b_pitch_) + plan_.slices * conv_tile_k * a_pitch_; }
-
-  void put(const spirv::u32& base, std::uint32_t pitch, const part& each, const spirv::f32& value) {
-    shared_.component(base + each.k * pitch + each.row / 4u, each.row % 4u) = value;
-  }
-
-  [[nodiscard]] spirv::u32 m_thread() const { return thread_ / (plan_.bn / (4 * plan_.an)); }
-  [[nodiscard]] spirv::u32 n_thread() const { return thread_ % (plan_.bn / (4 * plan_.an)); }
-  // Groups of four are a whole part of the tile apart: neighbours read neighbouring words.
-  [[nodiscard]] spirv::u32 m_group(std::uint32_t i) const { return m_thread() + i * (plan_.bm / (4 * plan_.am)); }
-  [[nodiscard]] spirv::u32 n_group(std::uint32_t j) const { return n_thread() + j * (plan_.bn / (4 * plan_.an)); }
-
-  [[nodiscard]] std::size_t sum_index(std::uint32_t i, std::uint32_t row, std::uint32_t j) const {
-    return (i * 4 + row) * plan_.an + j;
-  }
-
-  void multiply() {
-    for (std::uint32_t k = 0; k < conv_tile_k; ++k) {
-      std::vector<spirv::f32x4> a, b;
-      for (std::uint32_t i = 0; i < plan_.am; ++i) a.push_back(shared_[a_base() + k * a_pitch_ + m_group(i)]);
-      for (std::uint32_t j = 0; j < plan_.an; ++j) b.push_back(shared_[b_base() + k * b_pitch_ + n_group(j)]);
-      for (std::uint32_t i = 0; i < plan_.am; ++i) {
-        for (std::uint32_t row = 0; row < 4; ++row) {
-          for (std::uint32_t j = 0; j < plan_.an; ++j) {
-            const auto& sum = sums_[sum_index(i, row, j)];
-            sum = fma(spirv::f32x4(a[i][row]), b[j], sum.load());
-          }
-        }
-      }
-    }
-  }
-
-  // Slice s lies at s * (bm * bn / 4): the tiles are no longer needed.
-  void add_slices() {
-    const std::uint32_t words = plan_.bm * plan_.bn / 4;
-    const auto own = [&](std::size_t i) { return thread_ + static_cast<std::uint32_t>(i) * plan_.slice_threads(); };
-    for (std::uint32_t half = plan_.slices / 2; half > 0; half /= 2) {
-      owner_.barrier();
-      owner_.if_(slice_ >= half && slice_ < 2 * half, [&] {
-        for (std::size_t i = 0; i < sums_.size(); ++i) shared_[(slice_ - half) * words + own(i)] = sums_[i].load();
-      });
-      owner_.barrier();
-      owner_.if_(slice_ < half, [&] {
-        for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += shared_[slice_ * words + own(i)].load();
-      });
-    }
-  }
-
-  void store_all() {
-    for (std::uint32_t i = 0; i < plan_.am; ++i) {
-      for (std::uint32_t row = 0; row < 4; ++row) {
-        for (std::uint32_t j = 0; j < plan_.an; ++j) {
-          memory_.finish(group_, m_first_ + m_group(i) * 4u + row, n_first_ + n_group(j) * 4u, sums_[sum_index(i, row, j)]);
-        }
-      }
-    }
-  }
-
-  spirv::kernel& owner_;
-  const convolution_product& p_;
-  const tile_plan& plan_;
-  convolution_memory& memory_;
-  spirv::memory<spirv::f32x4> shared_;
-  std::uint32_t a_pitch_, b_pitch_;  // one word more than a row: writes along k meet different banks
-  spirv::u32 m_first_, n_first_, group_, thread_, slice_;
-  std::vector<part> a_parts_, b_parts_;
-  std::vector<spirv::var<spirv::f32x4>> sums_;
-};
-
-[[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
-                                                std::span<const dtype> types, const shape& result_extents, dtype result,
-                                                const target& on) {
-  const tile_plan plan = choose_tiles(p, on);
-  const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
-  flat_grid grid = make_flat_grid(tiles, on);
-  spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices), {plan.threads(), 1, 1});
-  convolution_memory memory(owner, p, node, types, result_extents, result);
-  const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2];
-  const auto body = [&] { tiled_convolution(owner, p, plan, memory, grid).run(); };
-  launched == tiles ? body() : owner.if_(grid.position(owner) < spirv::u32(tiles), body);
-  return {owner.finish(), grid.groups};
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                               std::span<const dtype> types, const shape& result_extents, dtype result,
-                                               const target& on) {
-  const convolution_attribute& c = node.convolution;
-  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
-  const shape& x = by_input ? result_extents : extents[0];
-  const shape& w = by_filter ? result_extents : extents[1];
-  const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
-  const detail::convolution_product p = detail::make_product(c, x, w, y);
-  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter)) return detail::make_tiled(p, node, types, result_extents, result, on);
-  detail::direct_plan plan;
-  plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
-  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
-  const bool few = by_filter && tiles < 64 && on.subgroup_arithmetic;
-  if (few) plan.lanes = plan.size = on.subgroup_size;
-  return detail::make_direct(p, node, types, result_extents, result, plan, on);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions of builder.hpp: sections, deduplication and structured control flow.
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
@@ -18134,6 +17620,1077 @@ MEGANEURA_INLINE u32x2 multiply_extended(const u32& a, const u32& b) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv
+// Definitions for kernels/scalar_emit.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components, bool stored) {
+  constexpr spirv::scalar_kind kinds[] = {spirv::scalar_kind::f32, spirv::scalar_kind::f16, spirv::scalar_kind::i32,
+                                          spirv::scalar_kind::u32, spirv::scalar_kind::boolean};
+  const dtype kept = stored ? type : compute_type(type);
+  return {kinds[static_cast<int>(kept)], static_cast<std::uint8_t>(components)};
+}
+
+MEGANEURA_INLINE scalar_value literal(dtype type, double value) {
+  scalar_value result;
+  result.type = value_type(type);
+  switch (compute_type(type)) {
+    case dtype::boolean:
+      result.bits = value != 0 ? 1u : 0u;
+      break;
+    case dtype::i32:
+    case dtype::u32:
+      // Beyond the type's range: the nearest number it has for i32, modulo 2^32 for u32, as C++ converts an int64.
+      result.bits =
+          type == dtype::u32
+              ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
+              : static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
+      break;
+    default:
+      result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  }
+  return result;
+}
+
+MEGANEURA_INLINE std::optional<double> literal_value(const scalar_value& value) {
+  if (!value.is_literal()) return {};
+  if (value.type.is_float()) return static_cast<double>(std::bit_cast<float>(value.bits));
+  if (value.type.kind == spirv::scalar_kind::i32) return static_cast<double>(static_cast<std::int32_t>(value.bits));
+  return static_cast<double>(value.bits);
+}
+
+MEGANEURA_INLINE scalar_value widened(const scalar_value& value, int components) {
+  if (value.type.components == components) return value;
+  return spirv::detail::splat({value.type.kind, static_cast<std::uint8_t>(components)}, value);
+}
+
+MEGANEURA_INLINE scalar_value component(const scalar_value& value, int index) {
+  return value.type.components == 1 ? value : spirv::detail::extract(value, static_cast<std::uint32_t>(index));
+}
+
+MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts) {
+  const spirv::data_type type{parts[0].type.kind, 4};
+  spirv::words ids;
+  bool repeated = true;
+  for (const scalar_value& part : parts) {
+    repeated = repeated && part.is_literal() && part.bits == parts[0].bits;
+    ids.push_back(owner.use(part));
+  }
+  if (repeated) return widened(parts[0], 4);
+  return owner.wrap(type, owner.builder().emit_pure(spirv::op::composite_construct, owner.builder().type(type), ids));
+}
+
+MEGANEURA_INLINE scalar_value converted(const scalar_value& value, spirv::data_type to) {
+  to.components = value.type.components;
+  return spirv::detail::convert(to, value);
+}
+
+namespace detail {
+
+using spirv::detail::binary_op;
+using spirv::detail::comparison;
+
+[[nodiscard]] inline scalar_value float_like(const scalar_value& value, float number) {
+  scalar_value result;
+  result.type = value.type;
+  result.bits = std::bit_cast<std::uint32_t>(number);
+  return result;
+}
+
+// a^n by squaring: exact where the products are, and right for negative a.
+[[nodiscard]] inline scalar_value emit_integer_power(const scalar_value& a, int exponent) {
+  int left = std::abs(exponent);
+  scalar_value square = a, result = float_like(a, 1.0f);
+  for (; left != 0; left >>= 1) {
+    if (left & 1) result = spirv::detail::binary(binary_op::multiply, result, square);
+    if (left > 1) square = spirv::detail::binary(binary_op::multiply, square, square);
+  }
+  return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
+}
+
+// GLSL leaves 0^0 and 0^negative open, and a < 0; scalar.hpp does not.
+[[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
+  using namespace spirv::detail;
+  const std::optional<double> exponent = literal_value(b);
+  if (exponent && *exponent == std::trunc(*exponent) && std::fabs(*exponent) <= 64) {
+    return emit_integer_power(a, static_cast<int>(*exponent));
+  }
+  if (exponent && *exponent == 0.5) return math(spirv::glsl::sqrt, a.type, {a});
+  if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
+  const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
+  const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
+  const scalar_value at_zero = spirv::detail::select(compare(comparison::less, b, zero), infinity, zero);
+  scalar_value result = math(spirv::glsl::pow, a.type, {a, b});
+  result = spirv::detail::select(compare(comparison::equal, a, zero), at_zero, result);
+  result = spirv::detail::select(compare(comparison::equal, b, zero), one, result);
+  const bool odd_constant = exponent && *exponent == std::trunc(*exponent);  // beyond 64 in magnitude
+  if (odd_constant) {
+    const scalar_value magnitude = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
+    const bool odd = std::fmod(std::fabs(*exponent), 2.0) == 1.0;
+    const scalar_value mirrored = odd ? spirv::detail::negate(magnitude) : magnitude;
+    return spirv::detail::select(compare(comparison::less, a, zero), mirrored, result);
+  }
+  const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
+  return spirv::detail::select(compare(comparison::less, a, zero), nan, result);
+}
+
+[[nodiscard]] inline scalar_value emit_extremum(const scalar_value& a, const scalar_value& b, bool maximum) {
+  if (a.type.is_float()) return spirv::detail::math(maximum ? spirv::glsl::n_max : spirv::glsl::n_min, a.type, {a, b});
+  return spirv::detail::binary(maximum ? binary_op::maximum : binary_op::minimum, a, b);
+}
+
+[[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
+                                                    const scalar_value& a) {
+  std::array<scalar_value, 4> parts;
+  for (int i = 0; i < 4; ++i) {
+    const scalar_value part = component(a, i);
+    parts[static_cast<std::size_t>(i)] = emit(owner, node, {&part, 1});
+  }
+  return grouped(owner, parts);
+}
+
+[[nodiscard]] inline scalar_value emit_unary(spirv::kernel& owner, const scalar_node& node, const scalar_value& a) {
+  using namespace spirv::detail;
+  const bool real = a.type.is_float();
+  const auto function = [&](spirv::glsl code) { return math(code, a.type, {a}); };
+  switch (node.op) {
+    case scalar_op::negate:
+      return negate(a);
+    case scalar_op::abs:
+      return a.type.kind == spirv::scalar_kind::u32 ? a : function(real ? spirv::glsl::f_abs : spirv::glsl::s_abs);
+    case scalar_op::sign:
+      if (a.type.kind == spirv::scalar_kind::u32) {
+        return spirv::detail::convert(
+            a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
+      }
+      return function(real ? spirv::glsl::f_sign : spirv::glsl::s_sign);
+    case scalar_op::reciprocal:
+      return binary(binary_op::divide, float_like(a, 1.0f), a);
+    case scalar_op::sqrt:
+      return function(spirv::glsl::sqrt);
+    case scalar_op::rsqrt:
+      return function(spirv::glsl::inverse_sqrt);
+    case scalar_op::exp:
+      return function(spirv::glsl::exp);
+    case scalar_op::log:
+      return function(spirv::glsl::log);
+    case scalar_op::sin:
+    case scalar_op::cos:
+      if (a.type.components > 1) return emit_by_component(owner, node, a);
+      return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
+    case scalar_op::tanh:
+      return accurate_tanh(a);
+    case scalar_op::floor:
+      return function(spirv::glsl::floor);
+    case scalar_op::ceil:
+      return function(spirv::glsl::ceil);
+    case scalar_op::round:
+      return function(spirv::glsl::round_even);
+    case scalar_op::logical_not:
+      return logical_not(a);
+    case scalar_op::convert:
+      return converted(a, value_type(node.type));
+    default:
+      fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
+  }
+}
+
+[[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
+  using namespace spirv::detail;
+  switch (kind) {
+    case scalar_op::add:
+      return binary(binary_op::add, a, b);
+    case scalar_op::subtract:
+      return binary(binary_op::subtract, a, b);
+    case scalar_op::multiply:
+      return binary(binary_op::multiply, a, b);
+    case scalar_op::divide:
+      return binary(binary_op::divide, a, b);
+    case scalar_op::power:
+      return emit_power(a, b);
+    case scalar_op::minimum:
+      return emit_extremum(a, b, false);
+    case scalar_op::maximum:
+      return emit_extremum(a, b, true);
+    case scalar_op::less:
+      return compare(comparison::less, a, b);
+    case scalar_op::less_equal:
+      return compare(comparison::less_equal, a, b);
+    case scalar_op::equal:
+      return compare(comparison::equal, a, b);
+    case scalar_op::logical_and:
+      return logical(spirv::op::logical_and, a, b);
+    case scalar_op::logical_or:
+      return logical(spirv::op::logical_or, a, b);
+    default:
+      fail(error_category::internal, "scalar {} has no binary instruction", info(kind).name);
+  }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node,
+                                   std::span<const scalar_value> operands) {
+  int width = 1;
+  bool literals = true;
+  for (const scalar_value& each : operands) {
+    width = std::max(width, static_cast<int>(each.type.components));
+    literals = literals && each.is_literal();
+  }
+  double numbers[3]{};
+  scalar_value wide[3];
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    wide[i] = widened(operands[i], width);
+    if (literals) numbers[i] = *literal_value(operands[i]);
+  }
+  if (literals)
+    return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
+  if (node.op == scalar_op::select) return spirv::detail::select(wide[0], wide[1], wide[2]);
+  return operands.size() == 1 ? detail::emit_unary(owner, node, wide[0])
+                              : detail::emit_binary(node.op, wide[0], wide[1]);
+}
+
+MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,
+                                      const scalar_value& b) {
+  const scalar_op step = reduction == scalar_op::row_sum   ? scalar_op::add
+                         : reduction == scalar_op::row_max ? scalar_op::maximum
+                         : reduction == scalar_op::row_min ? scalar_op::minimum
+                                                           : scalar_op::multiply;
+  const scalar_value operands[] = {a, b};
+  const dtype type = a.type.is_float() ? dtype::f32 : a.type.kind == spirv::scalar_kind::u32 ? dtype::u32 : dtype::i32;
+  return emit(owner, {.op = step, .type = type}, operands);
+}
+
+MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
+  if (reduction == scalar_op::row_sum) return literal(type, 0);
+  if (reduction == scalar_op::row_product) return literal(type, 1);
+  const bool is_max = reduction == scalar_op::row_max;
+  if (is_float(type))
+    return literal(type, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  if (type == dtype::u32) return literal(type, is_max ? 0.0 : 4294967295.0);
+  return literal(type, is_max ? -2147483648.0 : 2147483647.0);
+}
+
+MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,
+                                   const std::function<scalar_value(int)>& argument) {
+  std::vector<scalar_value> values;
+  values.reserve(program.nodes.size());
+  for (const scalar_node& node : program.nodes) {
+    if (node.op == scalar_op::argument) {
+      values.push_back(argument(static_cast<int>(node.value)));
+    } else if (node.op == scalar_op::constant) {
+      values.push_back(literal(node.type, node.value));
+    } else {
+      scalar_value operands[3];
+      const int arity = info(node.op).arity;
+      for (int i = 0; i < arity; ++i) operands[i] = values[node.operands[i]];
+      values.push_back(emit(owner, node, {operands, static_cast<std::size_t>(arity)}));
+    }
+  }
+  return values.back();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/tensor_access.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name)
+    : owner_(&owner),
+      type_(type),
+      elements_(owner.declare_buffer(value_type(type, 1, true), name, spirv::access::read, {})) {}
+
+MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width)
+    : owner_(&owner),
+      type_(type),
+      elements_(owner.declare_buffer(value_type(type, width, true), name, spirv::access::write, {})) {}
+
+MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
+  if (width == 4 && !groups_) groups_ = owner_->declare_view(value_type(type_, 4, true), elements_);
+  const spirv::detail::memory_object& memory = width == 4 ? *groups_ : elements_;
+  return converted(spirv::detail::load(spirv::detail::locate(memory, index)), value_type(type_));
+}
+
+MEGANEURA_INLINE void bound_tensor::store(const spirv::u32& index, const scalar_value& value) const {
+  const scalar_value wide = widened(value, elements_.type.components);
+  spirv::detail::store(spirv::detail::locate(elements_, index), converted(wide, elements_.type));
+}
+
+MEGANEURA_INLINE std::int64_t loop_nest::count(int first, int last) const {
+  return std::accumulate(extents + first, extents + last, std::int64_t{1}, std::multiplies<>());
+}
+
+namespace detail {
+
+inline bool always_outside(const index_map& each, int axis) {
+  return (each.bounded >> axis & 1) != 0 && (each.low[axis] > 0 || each.high[axis] < 1);
+}
+
+// Axis `from` of one access becomes axis `to` of the other.
+inline void move_axis(const index_map& from, int source_axis, index_map& to, int axis) {
+  to.strides[axis] = from.strides[source_axis];
+  to.low[axis] = from.low[source_axis];
+  to.high[axis] = from.high[source_axis];
+  to.bounded |= (from.bounded >> source_axis & 1) << axis;
+}
+
+inline bool mergeable(const index_map& each, int inner, std::int64_t inner_extent) {
+  return (each.bounded >> inner & 1) == 0 && each.strides[inner - 1] == each.strides[inner] * inner_extent;
+}
+
+inline void merge_axis(index_map& each, int inner, std::int64_t inner_extent, int rank) {
+  index_map merged = each;
+  merged.bounded = each.bounded & ((1u << inner) - 1);
+  merged.strides[inner - 1] = each.strides[inner];
+  merged.low[inner - 1] *= inner_extent;
+  merged.high[inner - 1] *= inner_extent;
+  for (int axis = inner + 1; axis < rank; ++axis) move_axis(each, axis, merged, axis - 1);
+  each = merged;
+}
+
+inline void merge_axes(loop_nest& nest) {
+  for (int inner = nest.rank - 1; inner > 0; --inner) {
+    if (inner == nest.outer_axes()) continue;  // outer and row axes stay apart
+    const std::int64_t extent = nest.extents[inner];
+    const auto fits = [&](const index_map& each) { return mergeable(each, inner, extent); };
+    if (!fits(nest.output) || !std::all_of(nest.accesses.begin(), nest.accesses.end(), fits)) continue;
+    merge_axis(nest.output, inner, extent, nest.rank);
+    for (index_map& each : nest.accesses) merge_axis(each, inner, extent, nest.rank);
+    nest.extents[inner - 1] *= extent;
+    std::copy(nest.extents + inner + 1, nest.extents + nest.rank, nest.extents + inner);
+    if (inner > nest.outer_axes()) --nest.row_axes;
+    --nest.rank;
+  }
+}
+
+inline index_map permuted(const index_map& from, std::span<const int> axes) {
+  index_map result;
+  result.source = from.source;
+  result.offset = from.offset;
+  result.fill = from.fill;
+  for (std::size_t i = 0; i < axes.size(); ++i) move_axis(from, axes[i], result, static_cast<int>(i));
+  return result;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
+                                          const index_map& output, int guide) {
+  const int outer = space.rank - row_axes;
+  const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
+  std::vector<int> axes;
+  for (int axis = 0; axis < space.rank; ++axis) {
+    const bool kept = std::any_of(accesses.begin(), accesses.end(),
+                                  [&](const index_map& a) { return detail::always_outside(a, axis); });
+    if (space[axis] != 1 || kept) axes.push_back(axis);
+  }
+  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
+    if ((a < outer) != (b < outer)) return a < outer;
+    return std::abs(leader.strides[a]) > std::abs(leader.strides[b]);
+  });
+  loop_nest nest;
+  nest.rank = static_cast<int>(axes.size());
+  nest.row_axes = static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](int axis) { return axis >= outer; }));
+  for (std::size_t i = 0; i < axes.size(); ++i) nest.extents[i] = space[axes[i]];
+  for (const index_map& each : accesses) nest.accesses.push_back(detail::permuted(each, axes));
+  nest.output = detail::permuted(output, axes);
+  detail::merge_axes(nest);
+  return nest;
+}
+
+MEGANEURA_INLINE bool is_uniform(const index_map& each, int axis) {
+  return each.strides[axis] == 0 && (each.bounded >> axis & 1) == 0;
+}
+
+MEGANEURA_INLINE bool vectorises(const loop_nest& nest, const index_map& each, int axis) {
+  if (is_uniform(each, axis)) return true;
+  if (each.strides[axis] != 1 || nest.extents[axis] % 4 != 0 || each.offset % 4 != 0) return false;
+  if ((each.bounded >> axis & 1) != 0) {
+    const bool low_fits = each.low[axis] <= 0 || each.low[axis] % 4 == 0;
+    const bool high_fits = each.high[axis] >= nest.extents[axis] || each.high[axis] % 4 == 0;
+    if (!low_fits || !high_fits) return false;
+  }
+  for (int i = 0; i < nest.rank; ++i) {
+    if (i != axis && each.strides[i] % 4 != 0) return false;
+  }
+  return true;
+}
+
+MEGANEURA_INLINE void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at) {
+  spirv::u32 rest = position;
+  for (int axis = last - 1; axis > first; --axis) {
+    const auto extent = static_cast<std::uint32_t>(nest.extents[axis]);
+    at[static_cast<std::size_t>(axis)] = rest % extent;
+    rest = rest / extent;
+  }
+  if (last > first) at[static_cast<std::size_t>(first)] = rest;
+}
+
+namespace detail {
+
+// Modulo 2^32 throughout: negative strides wrap and the sum comes out right.
+inline spirv::u32 flat_address(const loop_nest& nest, const index_map& each, const coordinates& at) {
+  spirv::u32 address(static_cast<std::uint32_t>(each.offset));
+  for (int axis = 0; axis < nest.rank; ++axis) {
+    if (each.strides[axis] == 0) continue;
+    address = address + at[static_cast<std::size_t>(axis)] * spirv::u32(static_cast<std::uint32_t>(each.strides[axis]));
+  }
+  return address;
+}
+
+inline spirv::boolean inside(const loop_nest& nest, const index_map& each, const coordinates& at) {
+  spirv::boolean valid(true);
+  for (int axis = 0; axis < nest.rank; ++axis) {
+    if ((each.bounded >> axis & 1) == 0) continue;
+    const spirv::u32& index = at[static_cast<std::size_t>(axis)];
+    const std::int64_t low = std::max<std::int64_t>(each.low[axis], 0);
+    if (low >= nest.extents[axis] || each.high[axis] <= low) return spirv::boolean(false);
+    if (low > 0) valid = valid && index >= spirv::u32(low);
+    if (each.high[axis] < nest.extents[axis]) valid = valid && index < spirv::u32(each.high[axis]);
+  }
+  return valid;
+}
+
+inline coordinates shifted(const coordinates& at, int axis, std::uint32_t by) {
+  coordinates result = at;
+  result[static_cast<std::size_t>(axis)] = at[static_cast<std::size_t>(axis)] + by;
+  return result;
+}
+
+inline scalar_value load_one(const loop_nest& nest, const index_map& each, std::span<const bound_tensor> operands,
+                             const coordinates& at, int width) {
+  const spirv::boolean valid = inside(nest, each, at);
+  const bool is_index = each.source == index_map::index_source;
+  const dtype type = is_index ? dtype::i32 : operands[static_cast<std::size_t>(each.source)].type();
+  const scalar_value fill = widened(literal(type, each.fill), width);
+  if (literal_value(valid) == 0.0) return fill;
+  spirv::u32 address = flat_address(nest, each, at);
+  if (is_index) return spirv::detail::select(valid, spirv::bitcast<spirv::i32>(address), fill);
+  address = select(valid, address, spirv::u32(0));  // any element that is there
+  if (width == 4) address = address / 4u;
+  const scalar_value loaded = operands[static_cast<std::size_t>(each.source)].load(address, width);
+  return spirv::detail::select(widened(valid, width), loaded, fill);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
+                                   std::span<const bound_tensor> operands, const coordinates& at, int vector_axis) {
+  if (vector_axis < 0 || is_uniform(each, vector_axis)) return detail::load_one(nest, each, operands, at, 1);
+  if (each.source != index_map::index_source && vectorises(nest, each, vector_axis)) {
+    return detail::load_one(nest, each, operands, at, 4);
+  }
+  std::array<scalar_value, 4> parts;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    parts[i] = detail::load_one(nest, each, operands, detail::shifted(at, vector_axis, i), 1);
+  }
+  return grouped(owner, parts);
+}
+
+MEGANEURA_INLINE void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value,
+                            const coordinates& at, int vector_axis) {
+  const spirv::u32 address = detail::flat_address(nest, nest.output, at);
+  if (vector_axis < 0 || is_uniform(nest.output, vector_axis)) return result.store(address, component(value, 0));
+  if (result.width() == 4) return result.store(address / 4u, value);
+  const scalar_value wide = widened(value, 4);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    result.store(detail::flat_address(nest, nest.output, detail::shifted(at, vector_axis, i)),
+                 component(wide, static_cast<int>(i)));
+  }
+}
+
+MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
+  spirv::u32 position = owner.workgroup_id(0);
+  if (groups[1] > 1) position = position + owner.workgroup_id(1) * groups[0];
+  if (groups[2] > 1) position = position + owner.workgroup_id(2) * (groups[0] * groups[1]);
+  return position;
+}
+
+MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, const target& on) {
+  flat_grid grid;
+  std::int64_t left = std::max<std::int64_t>(count, 1);
+  for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {
+    // Spread evenly over the rows that are needed, so that few workgroups have nothing to do.
+    const std::int64_t limit = on.max_groups[axis];
+    const std::int64_t rows = (left + limit - 1) / limit;
+    grid.groups[axis] = static_cast<std::uint32_t>((left + rows - 1) / rows);
+    left = rows;
+  }
+  return grid;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/convolution.hpp: the index arithmetic of the three forms, and two ways to run the product.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// All three forms are result(m, n) = sum over k of a(m, k) * b(n, k), one product a group:
+///   output  m = output channel, n = (image, output position), k = (tap, input channel),   a = w, b = x
+///   input   m = input channel,  n = (image, input position),  k = (tap, output channel),  a = w, b = y
+///   filter  m = output channel, n = (input channel, tap),     k = (image, output position), a = y, b = x
+/// The address in `a` is a sum of a part of m and a part of k. The position in `b` is, axis by axis, the sum of a part
+/// of n and a part of k, and has to lie inside the image (and, for the input form, on the grid of the stride).
+struct convolution_product {
+  convolution_attribute geometry;
+  std::uint32_t batch = 1, in_channels = 1, out_channels = 1;  // channels of one group
+  std::uint32_t groups = 1, taps = 1, in_size = 1, out_size = 1;
+  std::array<std::uint32_t, max_spatial> in{1, 1, 1}, kernel{1, 1, 1}, out{1, 1, 1};
+  std::int64_t m = 1, n = 1, k = 1;
+
+  using form_kind = convolution_attribute::form_kind;
+  [[nodiscard]] bool is(form_kind form) const { return geometry.form == form; }
+  [[nodiscard]] std::uint32_t inner() const {  // the fast part of k
+    return is(convolution_attribute::filter)   ? out_size
+           : is(convolution_attribute::output) ? in_channels
+                                               : out_channels;
+  }
+  [[nodiscard]] std::uint32_t a_group() const {
+    return is(convolution_attribute::filter) ? out_channels * out_size : out_channels * in_channels * taps;
+  }
+  [[nodiscard]] std::uint32_t b_group() const {
+    return is(convolution_attribute::input) ? out_channels * out_size : in_channels * in_size;
+  }
+};
+
+[[nodiscard]] inline convolution_product make_product(const convolution_attribute& c, const shape& x, const shape& w,
+                                                      const shape& y) {
+  const auto narrow = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+  convolution_product p;
+  p.geometry = c;
+  p.batch = narrow(x[0]);
+  p.groups = narrow(c.groups);
+  p.in_channels = narrow(w[1]);
+  p.out_channels = narrow(w[0] / c.groups);
+  for (int i = 0; i < c.spatial; ++i) {
+    const auto axis = static_cast<std::size_t>(i);
+    p.in[axis] = narrow(x[i + 2]);
+    p.kernel[axis] = narrow(w[i + 2]);
+    p.out[axis] = narrow(y[i + 2]);
+    p.in_size *= p.in[axis];
+    p.taps *= p.kernel[axis];
+    p.out_size *= p.out[axis];
+  }
+  const std::int64_t outputs = std::int64_t{p.batch} * p.out_size, inputs = std::int64_t{p.batch} * p.in_size;
+  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
+  p.m = by_input ? p.in_channels : p.out_channels;
+  p.n = by_filter ? std::int64_t{p.in_channels} * p.taps : by_input ? inputs : outputs;
+  p.k = by_filter ? outputs : std::int64_t{p.taps} * (by_input ? p.out_channels : p.in_channels);
+  return p;
+}
+
+using spatial_index = std::array<spirv::u32, max_spatial>;
+
+[[nodiscard]] inline spatial_index split(spirv::u32 position, const std::array<std::uint32_t, max_spatial>& extents) {
+  spatial_index at;
+  for (std::size_t i = max_spatial; i-- > 0;) {
+    at[i] = i == 0 ? position : position % extents[i];
+    position = position / extents[i];
+  }
+  return at;
+}
+
+struct k_part {
+  spirv::u32 a, b;  // what k adds to the addresses
+  spatial_index at;
+};
+struct n_part {
+  spirv::u32 b;
+  spatial_index at;
+};
+struct element {
+  spirv::u32 address;
+  spirv::boolean exists;
+};
+
+[[nodiscard]] inline spirv::u32 wrapped(std::int64_t value) { return spirv::u32(static_cast<std::uint32_t>(value)); }
+
+// Of k = slow * inner + fast.
+[[nodiscard]] inline k_part part_of_k(const convolution_product& p, const spirv::u32& slow, const spirv::u32& fast) {
+  const auto& c = p.geometry;
+  k_part part;
+  if (p.is(convolution_attribute::filter)) {
+    part.a = slow * (p.groups * p.out_channels * p.out_size) + fast;
+    part.b = slow * (p.groups * p.in_channels * p.in_size);
+    part.at = split(fast, p.out);
+    for (std::size_t i = 0; i < max_spatial; ++i) part.at[i] = part.at[i] * wrapped(c.stride[i]);
+    return part;
+  }
+  const bool by_input = p.is(convolution_attribute::input);
+  part.a = by_input ? fast * (p.in_channels * p.taps) + slow : fast * p.taps + slow;
+  part.b = fast * (by_input ? p.out_size : p.in_size);
+  part.at = split(slow, p.kernel);
+  for (std::size_t i = 0; i < max_spatial; ++i)
+    part.at[i] = part.at[i] * wrapped(by_input ? -c.dilation[i] : c.dilation[i]);
+  return part;
+}
+
+[[nodiscard]] inline spirv::u32 part_of_m(const convolution_product& p, const spirv::u32& m) {
+  if (p.is(convolution_attribute::filter)) return m * p.out_size;
+  return m * (p.is(convolution_attribute::input) ? p.taps : p.in_channels * p.taps);
+}
+
+[[nodiscard]] inline n_part part_of_n(const convolution_product& p, const spirv::u32& n) {
+  const auto& c = p.geometry;
+  n_part part;
+  if (p.is(convolution_attribute::filter)) {
+    part.b = n / p.taps * p.in_size;
+    part.at = split(n % p.taps, p.kernel);
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      part.at[i] = part.at[i] * wrapped(c.dilation[i]) + wrapped(-c.pad_low[i]);
+    return part;
+  }
+  const bool by_input = p.is(convolution_attribute::input);
+  const std::uint32_t size = by_input ? p.in_size : p.out_size;
+  part.b = n / size * (p.groups * (by_input ? p.out_channels * p.out_size : p.in_channels * p.in_size));
+  part.at = split(n % size, by_input ? p.in : p.out);
+  for (std::size_t i = 0; i < max_spatial; ++i) {
+    part.at[i] =
+        by_input ? part.at[i] + wrapped(c.pad_low[i]) : part.at[i] * wrapped(c.stride[i]) + wrapped(-c.pad_low[i]);
+  }
+  return part;
+}
+
+// Positions are modulo 2^32: one unsigned comparison checks both ends.
+[[nodiscard]] inline element element_of_b(const convolution_product& p, const n_part& n, const k_part& k) {
+  const bool by_input = p.is(convolution_attribute::input);
+  const auto& extents = by_input ? p.out : p.in;
+  element found{n.b + k.b, spirv::boolean(true)};
+  std::uint32_t pitch = 1;
+  for (std::size_t i = max_spatial; i-- > 0;) {
+    if (static_cast<int>(i) >= p.geometry.spatial) continue;
+    spirv::u32 position = n.at[i] + k.at[i];
+    if (by_input && p.geometry.stride[i] > 1) {
+      const spirv::u32 stride = wrapped(p.geometry.stride[i]);
+      const spirv::u32 scaled = position / stride;
+      found.exists = found.exists && position == scaled * stride;
+      position = scaled;
+    }
+    const bool never_outside = !by_input && p.geometry.pad_low[i] == 0;  // the window fits; nothing to check
+    if (!never_outside || p.geometry.pad_high[i] != 0) found.exists = found.exists && position < spirv::u32(extents[i]);
+    found.address = found.address + position * pitch;
+    pitch *= extents[i];
+  }
+  return found;
+}
+
+/// Loads, the epilogue and the store, common to both kernels.
+class convolution_memory {
+ public:
+  convolution_memory(spirv::kernel& owner, const convolution_product& p, const convolve_attribute& node,
+                     std::span<const dtype> types, const shape& result_extents, dtype result)
+      : owner_(owner), p_(p), node_(node) {
+    nest_.rank = result_extents.rank;
+    for (int i = 0; i < nest_.rank; ++i) nest_.extents[i] = result_extents[i];
+    for (int i = 0; i < nest_.rank; ++i) nest_.output.strides[i] = result_extents.stride(i);
+    operands_.reserve(types.size());
+    for (std::size_t i = 0; i < types.size(); ++i) operands_.emplace_back(owner, types[i], fmt::format("operand{}", i));
+    // Four consecutive n are four consecutive elements when the last axis is a multiple of four.
+    const bool groups_of_four = nest_.extents[nest_.rank - 1] % 4 == 0;
+    result_.emplace(owner, result, "result", groups_of_four ? 4 : 1);
+  }
+
+  [[nodiscard]] int width() const { return result_->width(); }
+  // In every form the second operand is read without padding.
+  [[nodiscard]] spirv::f32 a(const spirv::u32& address) const { return spirv::f32(operands_[1].load(address)); }
+  [[nodiscard]] spirv::f32 b(const spirv::u32& address) const { return spirv::f32(operands_[0].load(address)); }
+  [[nodiscard]] spirv::f32 b(const element& at) const {
+    if (at.exists.is_literal()) return b(at.address);
+    return select(at.exists, b(select(at.exists, at.address, spirv::u32(0))), spirv::f32(0.0f));
+  }
+
+  /// Finishes results (m, n) to (m, n + 3); those past the end are left out.
+  void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums) {
+    owner_.if_(m < spirv::u32(p_.m), [&] {
+      if (width() == 4) {
+        owner_.if_(n < spirv::u32(p_.n), [&] { store_at(group, m, n, sums, nest_.rank - 1); });
+        return;
+      }
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        owner_.if_(n + i < spirv::u32(p_.n), [&] { store_at(group, m, n + i, sums[i], -1); });
+      }
+    });
+  }
+
+ private:
+  [[nodiscard]] coordinates place(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n) const {
+    coordinates at;
+    const bool by_filter = p_.is(convolution_attribute::filter), by_input = p_.is(convolution_attribute::input);
+    const std::uint32_t size = by_filter ? p_.taps : by_input ? p_.in_size : p_.out_size;
+    const spirv::u32 channel = group * spirv::u32(p_.m) + m;
+    at[0] = by_filter ? channel : n / size;
+    at[1] = by_filter ? n / size : channel;
+    spirv::u32 rest = n % size;
+    for (int axis = nest_.rank - 1; axis > 2; --axis) {
+      const auto extent = static_cast<std::uint32_t>(nest_.extents[axis]);
+      at[static_cast<std::size_t>(axis)] = rest % extent;
+      rest = rest / extent;
+    }
+    at[2] = rest;
+    return at;
+  }
+
+  void store_at(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const scalar_value& sum,
+                int vector_axis) {
+    const coordinates at = place(group, m, n);
+    const scalar_value value = emit(owner_, node_.finish.program, [&](int argument) {
+      if (argument == 0) return sum;
+      return load(owner_, nest_, node_.finish.accesses[static_cast<std::size_t>(argument - 1)], operands_, at,
+                  vector_axis);
+    });
+    store(nest_, *result_, value, at, vector_axis);
+  }
+
+  spirv::kernel& owner_;
+  const convolution_product& p_;
+  const convolve_attribute& node_;
+  loop_nest nest_;
+  std::vector<bound_tensor> operands_;
+  std::optional<bound_tensor> result_;
+};
+
+// ---- straight from storage buffers
+// -----------------------------------------------------------------------------------
+
+/// Each invocation owns up to 4 m by 4 n. `lanes` neighbours share one such tile and take every lanes-th k.
+struct direct_plan {
+  std::uint32_t rows = 4, lanes = 1, size = 64;
+};
+
+[[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
+                                                 std::span<const dtype> types, const shape& result_extents,
+                                                 dtype result, const direct_plan& plan, const target& on) {
+  const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
+  const std::int64_t tiles = m_tiles * n_tiles * p.groups;
+  const std::uint32_t per_group = plan.size / plan.lanes;
+  const flat_grid grid = make_flat_grid((tiles + per_group - 1) / per_group, on);
+  spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
+  if (plan.lanes > 1) owner.require_subgroup_size(on.subgroup_size);
+  convolution_memory memory(owner, p, node, types, result_extents, result);
+  const spirv::u32 index =
+      plan.lanes > 1 ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
+  const spirv::u32 lane = index % plan.lanes;
+  const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
+  const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
+  const spirv::u32 n_first = tile % spirv::u32(n_tiles) * 4u;
+  const spirv::u32 m_first = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
+  const spirv::u32 group = tile / spirv::u32(n_tiles * m_tiles);
+
+  std::vector<spirv::u32> a_rows;
+  std::vector<n_part> b_columns;
+  for (std::uint32_t i = 0; i < plan.rows; ++i) {
+    a_rows.push_back(part_of_m(p, min(m_first + i, spirv::u32(p.m - 1))) + group * p.a_group());
+  }
+  for (std::uint32_t j = 0; j < 4; ++j) {
+    n_part part = part_of_n(p, min(n_first + j, spirv::u32(p.n - 1)));
+    part.b = part.b + group * p.b_group();
+    b_columns.push_back(part);
+  }
+  std::vector<spirv::var<spirv::f32x4>> sums;
+  for (std::uint32_t i = 0; i < plan.rows; ++i) sums.push_back(owner.variable<spirv::f32x4>(0.0f));
+  const auto step = [&](const k_part& k, const std::array<element, 4>& at) {
+    const spirv::f32x4 b = vector(memory.b(at[0]), memory.b(at[1]), memory.b(at[2]), memory.b(at[3]));
+    for (std::size_t i = 0; i < plan.rows; ++i) {
+      sums[i] = fma(spirv::f32x4(memory.a(a_rows[i] + k.a)), b, sums[i].load());
+    }
+  };
+  const auto elements = [&](const k_part& k) {
+    std::array<element, 4> at;
+    for (std::size_t j = 0; j < 4; ++j) at[j] = element_of_b(p, b_columns[j], k);
+    return at;
+  };
+  const bool by_filter = p.is(convolution_attribute::filter);
+  const std::uint32_t inner = p.inner();
+  owner.for_(spirv::u32(p.k / inner), [&](const spirv::u32& slow) {
+    // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
+    const k_part first = part_of_k(p, slow, spirv::u32(0));
+    const std::array<element, 4> origin = by_filter ? std::array<element, 4>{} : elements(first);
+    owner.for_(lane, spirv::u32(inner), spirv::u32(plan.lanes), [&](const spirv::u32& fast) {
+      if (by_filter) return step(part_of_k(p, slow, fast), elements(part_of_k(p, slow, fast)));
+      const k_part k = part_of_k(p, slow, fast);
+      std::array<element, 4> at = origin;
+      for (element& each : at) each.address = each.address + k.b;
+      step(k, at);
+    });
+  });
+  for (std::uint32_t i = 0; i < plan.rows; ++i) {
+    spirv::f32x4 sum = sums[i];
+    for (std::uint32_t mask = plan.lanes / 2; mask > 0; mask /= 2) {
+      const auto moved = [&](std::uint32_t c) { return owner.subgroup_shuffle_xor(sum[c], spirv::u32(mask)); };
+      sum = sum + vector(moved(0), moved(1), moved(2), moved(3));
+    }
+    const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
+    const spirv::boolean mine = (exact ? spirv::boolean(true) : wanted < spirv::u32(tiles)) &&
+                                (plan.lanes == 1 ? spirv::boolean(true) : lane == 0u);
+    owner.if_(mine, [&] { memory.finish(group, m_first + i, n_first, sum); });
+  }
+  return {owner.finish(), grid.groups};
+}
+
+// ---- tiles in shared memory
+// ------------------------------------------------------------------------------------------
+
+/// A workgroup computes bm by bn results; `slices` parts of it take every slices-th step of k and add up at the end.
+struct tile_plan {
+  std::uint32_t bm, bn;
+  std::uint32_t am, an;  // groups of four m and of four n an invocation owns
+  double efficiency;     // of the multiply-add units, when enough invocations are there
+  std::uint32_t slices = 1;
+  [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
+  [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
+};
+
+inline constexpr std::uint32_t conv_tile_k = 16;
+
+[[nodiscard]] inline std::uint32_t shared_words(const tile_plan& plan) {  // of four floats
+  const std::uint32_t tiles = plan.slices * conv_tile_k * (plan.bm / 4 + 1 + plan.bn / 4 + 1);
+  return plan.slices > 1 ? std::max(tiles, plan.slices * plan.bm * plan.bn / 4) : tiles;
+}
+
+/// The quickest of a few tile sizes by an estimate of multiply-add time, with too few invocations counted as waiting.
+[[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const target& on) {
+  // Measured on an H200, with all multiprocessors busy.
+  constexpr tile_plan sizes[] = {{128, 128, 2, 2, 0.42}, {128, 64, 2, 1, 0.39}, {64, 64, 1, 1, 0.37},
+                                 {32, 64, 1, 1, 0.36},   {32, 32, 1, 1, 0.28},  {16, 16, 1, 1, 0.2}};
+  tile_plan best{16, 16, 1, 1, 0.2};
+  double least = 1e300;
+  for (tile_plan plan : sizes) {
+    for (plan.slices = 1; plan.slices <= 16; plan.slices *= 2) {
+      const bool fits =
+          plan.threads() <= std::min(1024u, on.max_invocations) && shared_words(plan) * 16 <= on.max_shared_bytes;
+      if (!fits || plan.threads() < std::min(32u, on.max_invocations)) continue;
+      const double tiles = static_cast<double>(p.groups) * std::ceil(static_cast<double>(p.m) / plan.bm) *
+                           std::ceil(static_cast<double>(p.n) / plan.bn);
+      const double rounds = std::ceil(tiles / on.compute_units);
+      const double resident = plan.threads() * std::min(rounds, std::floor(1536.0 / plan.threads()));
+      const double steps =
+          std::ceil(static_cast<double>(p.k) / (conv_tile_k * plan.slices)) * conv_tile_k * plan.slices;
+      const double time =
+          rounds * plan.bm * plan.bn * (steps + 4.0 * plan.slices) / (plan.efficiency * std::min(1.0, resident / 384));
+      if (time < least) least = time, best = plan;
+    }
+  }
+  return best;
+}
+
+class tiled_convolution {
+ public:
+  tiled_convolution(spirv::kernel& owner, const convolution_product& p, const tile_plan& plan,
+                    convolution_memory& memory, const flat_grid& grid)
+      : owner_(owner),
+        p_(p),
+        plan_(plan),
+        memory_(memory),
+        shared_(owner.shared<spirv::f32x4>(shared_words(plan))),
+        a_pitch_(plan.bm / 4 + 1),
+        b_pitch_(plan.bn / 4 + 1) {
+    const auto n_tiles = spirv::u32((p.n + plan.bn - 1) / plan.bn), m_tiles = spirv::u32((p.m + plan.bm - 1) / plan.bm);
+    const spirv::u32 tile = grid.position(owner);
+    // Neighbouring workgroups share their columns of b, the larger operand.
+    m_first_ = tile % m_tiles * plan.bm;
+    n_first_ = tile / m_tiles % n_tiles * plan.bn;
+    group_ = tile / (m_tiles * n_tiles);
+    thread_ = owner.local_id(0) % plan.slice_threads();
+    slice_ = owner.local_id(0) / plan.slice_threads();
+  }
+
+  void run() {
+    prepare();
+    for (std::uint32_t i = 0; i < 4 * plan_.am * plan_.an; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
+    const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
+    owner_.for_(spirv::u32((p_.k + step - 1) / step), [&](const spirv::u32& round) {
+      const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
+      std::vector<spirv::f32> a, b;  // all loads are under way before the first is waited for
+      for (const part& each : a_parts_) a.push_back(load_a(each, first));
+      for (const part& each : b_parts_) b.push_back(load_b(each, first));
+      owner_.barrier();
+      for (std::size_t i = 0; i < a.size(); ++i) put(a_base(), a_pitch_, a_parts_[i], a[i]);
+      for (std::size_t i = 0; i < b.size(); ++i) put(b_base(), b_pitch_, b_parts_[i], b[i]);
+      owner_.barrier();
+      multiply();
+    });
+    if (plan_.slices > 1) add_slices();
+    owner_.if_(slice_ == 0u, [&] { store_all(); });
+  }
+
+ private:
+  /// One element of a tile that this invocation loads in each round: row (of m or n) and k inside the tile.
+  struct part {
+    spirv::u32 row, k;
+    spirv::u32 a;  // address part of m
+    n_part n;
+    spirv::boolean exists{true};
+  };
+
+  [[nodiscard]] std::vector<part> parts(std::uint32_t rows, bool k_fast) const {
+    const std::uint32_t threads = plan_.slice_threads(), fast = k_fast ? conv_tile_k : rows;
+    std::vector<part> list;
+    for (std::uint32_t first = 0; first < rows * conv_tile_k; first += threads) {
+      const bool regular = threads % fast == 0;
+      const spirv::u32 at = thread_ + first;
+      const spirv::u32 low = regular ? thread_ % fast : at % fast;
+      const spirv::u32 high = regular ? thread_ / fast + first / fast : at / fast;
+      part each;
+      each.row = k_fast ? high : low;
+      each.k = k_fast ? low : high;
+      list.push_back(each);
+    }
+    return list;
+  }
+
+  void prepare() {
+    // Along whichever index memory is consecutive, so that neighbours read neighbours.
+    a_parts_ = parts(plan_.bm, !p_.is(convolution_attribute::input));
+    b_parts_ = parts(plan_.bn, p_.is(convolution_attribute::filter));
+    for (part& each : a_parts_) {
+      const spirv::u32 m = m_first_ + each.row;
+      if (p_.m % plan_.bm != 0) each.exists = m < spirv::u32(p_.m);
+      each.a = part_of_m(p_, m) + group_ * p_.a_group();
+    }
+    for (part& each : b_parts_) {
+      const spirv::u32 n = n_first_ + each.row;
+      if (p_.n % plan_.bn != 0) each.exists = n < spirv::u32(p_.n);
+      each.n = part_of_n(p_, n);
+      each.n.b = each.n.b + group_ * p_.b_group();
+    }
+  }
+
+  [[nodiscard]] k_part k_at(const spirv::u32& first, const spirv::u32& offset) const {
+    const std::uint32_t inner = p_.inner();
+    // A tile that never crosses a tap (or an image) divides once for all its elements.
+    if (inner % conv_tile_k == 0) return part_of_k(p_, first / inner, first % inner + offset);
+    const spirv::u32 k = first + offset;
+    return part_of_k(p_, k / inner, k % inner);
+  }
+
+  [[nodiscard]] spirv::boolean in_range(const part& each, const spirv::u32& first) const {
+    const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
+    return p_.k % step == 0 ? each.exists : (each.exists && first + each.k < spirv::u32(p_.k));
+  }
+
+  [[nodiscard]] spirv::f32 load_a(const part& each, const spirv::u32& first) const {
+    const spirv::boolean exists = in_range(each, first);
+    const spirv::u32 address = each.a + k_at(first, each.k).a;
+    if (exists.is_literal()) return memory_.a(address);
+    return select(exists, memory_.a(select(exists, address, spirv::u32(0))), spirv::f32(0.0f));
+  }
+  [[nodiscard]] spirv::f32 load_b(const part& each, const spirv::u32& first) const {
+    element found = element_of_b(p_, each.n, k_at(first, each.k));
+    found.exists = in_range(each, first) && found.exists;
+    return memory_.b(found);
+  }
+
+  [[nodiscard]] spirv::u32 a_base() const { return slice_ * (conv_tile_k * a_pitch_); }
+  [[nodiscard]] spirv::u32 b_base() const {
+    return slice_ * (conv_tile_k * b_pitch_) + plan_.slices * conv_tile_k * a_pitch_;
+  }
+
+  void put(const spirv::u32& base, std::uint32_t pitch, const part& each, const spirv::f32& value) {
+    shared_.component(base + each.k * pitch + each.row / 4u, each.row % 4u) = value;
+  }
+
+  [[nodiscard]] spirv::u32 m_thread() const { return thread_ / (plan_.bn / (4 * plan_.an)); }
+  [[nodiscard]] spirv::u32 n_thread() const { return thread_ % (plan_.bn / (4 * plan_.an)); }
+  // Groups of four are a whole part of the tile apart: neighbours read neighbouring words.
+  [[nodiscard]] spirv::u32 m_group(std::uint32_t i) const { return m_thread() + i * (plan_.bm / (4 * plan_.am)); }
+  [[nodiscard]] spirv::u32 n_group(std::uint32_t j) const { return n_thread() + j * (plan_.bn / (4 * plan_.an)); }
+
+  [[nodiscard]] std::size_t sum_index(std::uint32_t i, std::uint32_t row, std::uint32_t j) const {
+    return (i * 4 + row) * plan_.an + j;
+  }
+
+  void multiply() {
+    for (std::uint32_t k = 0; k < conv_tile_k; ++k) {
+      std::vector<spirv::f32x4> a, b;
+      for (std::uint32_t i = 0; i < plan_.am; ++i) a.push_back(shared_[a_base() + k * a_pitch_ + m_group(i)]);
+      for (std::uint32_t j = 0; j < plan_.an; ++j) b.push_back(shared_[b_base() + k * b_pitch_ + n_group(j)]);
+      for (std::uint32_t i = 0; i < plan_.am; ++i) {
+        for (std::uint32_t row = 0; row < 4; ++row) {
+          for (std::uint32_t j = 0; j < plan_.an; ++j) {
+            const auto& sum = sums_[sum_index(i, row, j)];
+            sum = fma(spirv::f32x4(a[i][row]), b[j], sum.load());
+          }
+        }
+      }
+    }
+  }
+
+  // Slice s lies at s * (bm * bn / 4): the tiles are no longer needed.
+  void add_slices() {
+    const std::uint32_t words = plan_.bm * plan_.bn / 4;
+    const auto own = [&](std::size_t i) { return thread_ + static_cast<std::uint32_t>(i) * plan_.slice_threads(); };
+    for (std::uint32_t half = plan_.slices / 2; half > 0; half /= 2) {
+      owner_.barrier();
+      owner_.if_(slice_ >= half && slice_ < 2 * half, [&] {
+        for (std::size_t i = 0; i < sums_.size(); ++i) shared_[(slice_ - half) * words + own(i)] = sums_[i].load();
+      });
+      owner_.barrier();
+      owner_.if_(slice_ < half, [&] {
+        for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += shared_[slice_ * words + own(i)].load();
+      });
+    }
+  }
+
+  void store_all() {
+    for (std::uint32_t i = 0; i < plan_.am; ++i) {
+      for (std::uint32_t row = 0; row < 4; ++row) {
+        for (std::uint32_t j = 0; j < plan_.an; ++j) {
+          memory_.finish(group_, m_first_ + m_group(i) * 4u + row, n_first_ + n_group(j) * 4u,
+                         sums_[sum_index(i, row, j)]);
+        }
+      }
+    }
+  }
+
+  spirv::kernel& owner_;
+  const convolution_product& p_;
+  const tile_plan& plan_;
+  convolution_memory& memory_;
+  spirv::memory<spirv::f32x4> shared_;
+  std::uint32_t a_pitch_, b_pitch_;  // one word more than a row: writes along k meet different banks
+  spirv::u32 m_first_, n_first_, group_, thread_, slice_;
+  std::vector<part> a_parts_, b_parts_;
+  std::vector<spirv::var<spirv::f32x4>> sums_;
+};
+
+[[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
+                                                std::span<const dtype> types, const shape& result_extents, dtype result,
+                                                const target& on) {
+  const tile_plan plan = choose_tiles(p, on);
+  const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
+  flat_grid grid = make_flat_grid(tiles, on);
+  spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
+                      {plan.threads(), 1, 1});
+  convolution_memory memory(owner, p, node, types, result_extents, result);
+  const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2];
+  const auto body = [&] { tiled_convolution(owner, p, plan, memory, grid).run(); };
+  launched == tiles ? body() : owner.if_(grid.position(owner) < spirv::u32(tiles), body);
+  return {owner.finish(), grid.groups};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
+                                               std::span<const dtype> types, const shape& result_extents, dtype result,
+                                               const target& on) {
+  const convolution_attribute& c = node.convolution;
+  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
+  const shape& x = by_input ? result_extents : extents[0];
+  const shape& w = by_filter ? result_extents : extents[1];
+  const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
+  const detail::convolution_product p = detail::make_product(c, x, w, y);
+  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter))
+    return detail::make_tiled(p, node, types, result_extents, result, on);
+  detail::direct_plan plan;
+  plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
+  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
+  const bool few = by_filter && tiles < 64 && on.subgroup_arithmetic;
+  if (few) plan.lanes = plan.size = on.subgroup_size;
+  return detail::make_direct(p, node, types, result_extents, result, plan, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions of matmul.hpp shared by its tiers: planning of operands, the simple tier and the choice of a schedule.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -18329,20 +18886,20 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
 
 namespace detail {
 
-// What a schedule wastes and costs on a GPU, in arbitrary units of time: waves of workgroups times the work of one.
-[[nodiscard]] inline double estimated_cost(const matmul_schedule& s, const target& device, double batch, double m,
-                                           double n, double k) {
-  const double tiles = batch * std::ceil(m / s.tile_m) * std::ceil(n / s.tile_n);
-  const double resident =
-      std::max(1.0, std::floor(512.0 / s.invocations()));  // workgroups a multiprocessor works on at once
-  const double waves = std::ceil(tiles / (device.compute_units * resident));
-  const double steps = std::ceil(k / (s.tile_k * s.slices));
-  // Per step: multiply-adds of the resident invocations, loads from workgroup memory (fewer results an invocation, more
-  // loads each), and a fixed latency of a barrier and a trip to memory.
-  const double per_k = s.thread_m * s.thread_n + 3.0 * (s.thread_m + s.thread_n);
-  const double occupied = std::min(resident, std::max(1.0, tiles / device.compute_units));
-  const double arithmetic = steps * s.tile_k * per_k * s.invocations() * occupied / 128.0;
-  return waves * (arithmetic + steps * 700.0 + (s.slices > 1 ? 900.0 : 300.0));
+// Smaller tiles reread operands more often, so the largest that still occupies the device: measured on an H200, all of
+// its multiprocessors for a tile with 8x8 results an invocation, half of them for the small ones. A product with few
+// results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32 slices shorten it.
+[[nodiscard]] inline matmul_schedule preferred_tiles(const target& device, const matmul_problem& problem) {
+  const auto tiles = [&](std::uint32_t side) {
+    return extent_of(problem.batch) * divide_up(extent_of(problem.m), side) * divide_up(extent_of(problem.n), side);
+  };
+  constexpr auto tiled = matmul_tier::tiled;
+  if (tiles(128) >= device.compute_units) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
+  if (tiles(64) >= device.compute_units) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
+  if (2 * tiles(32) >= device.compute_units) return {tiled, 32, 32, 8, 4, 4, 4, 2, false};
+  const bool long_sum = extent_of(problem.k) > 128;
+  if (long_sum && 2 * tiles(16) < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
+  return {tiled, 16, 16, 8, 4, 4, 8, 2, false};
 }
 
 }  // namespace detail
@@ -18363,33 +18920,18 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
     const matmul_schedule candidate{matmul_tier::tiled, m, n, k, tm, tn, slices, buffers, false};
     if (detail::runs_here(candidate, device)) found.push_back(candidate);
   };
-  add(128, 128, 8, 8, 8, 1, 2);
   add(128, 128, 16, 8, 8, 1, 2);
+  add(128, 128, 8, 8, 8, 1, 2);
   add(64, 128, 16, 8, 8, 1, 2);
   add(64, 64, 16, 8, 8, 1, 2);
   add(64, 64, 16, 8, 8, 2, 2);
-  add(64, 64, 8, 8, 8, 4, 1);
-  add(64, 64, 16, 4, 4, 1, 2);
-  add(64, 64, 8, 4, 4, 2, 2);
-  add(64, 32, 8, 4, 4, 2, 2);
   add(32, 32, 8, 4, 4, 4, 2);
   add(32, 32, 16, 4, 4, 4, 1);
-  add(32, 32, 16, 4, 4, 8, 1);
-  add(16, 32, 16, 4, 4, 8, 1);
-  add(16, 16, 4, 4, 4, 8, 1);
   add(16, 16, 8, 4, 4, 8, 2);
-  add(16, 16, 8, 4, 4, 16, 1);
-  add(16, 16, 16, 4, 4, 16, 1);
-  add(8, 8, 4, 4, 4, 8, 1);
-  add(8, 8, 4, 4, 4, 32, 1);
   add(8, 8, 8, 4, 4, 32, 1);
-  const double batch = static_cast<double>(extent_of(problem.batch));
-  const double m = static_cast<double>(extent_of(problem.m));
-  const double n = static_cast<double>(extent_of(problem.n));
-  const double k = static_cast<double>(extent_of(problem.k));
-  std::stable_sort(found.begin(), found.end(), [&](const matmul_schedule& x, const matmul_schedule& y) {
-    return detail::estimated_cost(x, device, batch, m, n, k) < detail::estimated_cost(y, device, batch, m, n, k);
-  });
+  if (found.empty()) add(64, 64, 8, 8, 8, 1, 1);  // within the least that Vulkan guarantees
+  const std::string preferred = detail::preferred_tiles(device, problem).label();
+  std::stable_partition(found.begin(), found.end(), [&](const auto& s) { return s.label() == preferred; });
   if (found.empty()) found.push_back({});
   return found;
 }
@@ -18585,8 +19127,8 @@ class tile_loader {
     const spirv::u32 base = offset_of(plan_.batch, batch) + plan_.offset;
     for (std::uint32_t done = 0; done < pieces; done += threads) {
       const spirv::u32 index = k_.local_index() + done;
-      // Along k a row's loads come in runs of 32 bytes, a cache sector, and neighbouring runs from different rows: longer
-      // runs would store to workgroup memory on two banks only.
+      // Along k a row's loads come in runs of 32 bytes, a cache sector, and neighbouring runs from different rows:
+      // longer runs would store to workgroup memory on two banks only.
       const std::uint32_t run = plan_.along_k ? (tile_k_ % 8 == 0 ? 8 : 4) : tile_rows_;
       const std::uint32_t fast = run / plan_.width;
       const spirv::u32 inner = index % fast * plan_.width;
@@ -19010,8 +19552,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   store(nest, result, value, at, vector_axis);
 }
 
-/// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is cut
-/// into whole groups and up to three single elements, which one more invocation does.
+/// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
+/// cut into whole groups and up to three single elements, which one more invocation does.
 [[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
                                                     dtype result_type, const target& on) {
   const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
@@ -19054,7 +19596,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   return {owner.finish(), grid.groups};
 }
 
-// ---- rows ------------------------------------------------------------------------------------------------------------
+// ---- rows
+// ------------------------------------------------------------------------------------------------------------
 
 /// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
 struct row_mapping {
@@ -19098,9 +19641,9 @@ inline void map_columns(row_mapping& map, std::int64_t length, const target& on)
   const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
   std::uint32_t threads = software ? on.subgroup_size : std::min(256u, on.max_invocations);
   map.rows = software ? threads : 32 / width;
-  // Too few workgroups: narrow them to one memory sector and put more invocations on each column.
+  // Too few workgroups: narrow them to a memory sector or half of one and put more invocations on each column.
   if (!software && ceil_div(map.outer_items, map.rows) < on.compute_units) {
-    map.rows = 8 / width;
+    map.rows = (map.outer_items * width < 4 * std::int64_t{on.compute_units} ? 4 : 8) / width;
     threads = std::min(std::bit_floor(on.max_invocations), 1024u);
   }
   map.rows = std::min(map.rows, ceil_power(map.outer_items));
@@ -19132,7 +19675,8 @@ inline void map_rows(row_mapping& map, const target& on) {
   const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
   const int last_outer = nest.outer_axes() - 1;
   const bool along = last_row >= 0 && leader.strides[last_row] == 1;
-  const bool across = last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
+  const bool across =
+      last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
   const int candidate = along ? last_row : across ? last_outer : -1;
   if (candidate >= 0 && vectorises(nest, leader, candidate)) map.vector_axis = candidate;
   const std::int64_t length = nest.count(nest.outer_axes(), nest.rank);
@@ -19146,9 +19690,9 @@ inline void map_rows(row_mapping& map, const target& on) {
   return map;
 }
 
-/// Writes the body of a rows kernel. Reductions that do not depend on each other share a pass; a value that is the same all
-/// along the row is computed once, between passes. A short row is written out without a loop: the kernel language reuses
-/// equal computations, so its elements stay in registers from pass to pass.
+/// Writes the body of a rows kernel. Reductions that do not depend on each other share a pass; a value that is the same
+/// all along the row is computed once, between passes. A short row is written out without a loop: the kernel language
+/// reuses equal computations, so its elements stay in registers from pass to pass.
 class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
@@ -19204,13 +19748,15 @@ class row_emitter {
       row = grid.position(owner_) * map_.rows + column_;
     } else {
       const bool alone = map_.lanes == 1;
-      const spirv::u32 index = alone ? owner_.local_id(0) : owner_.subgroup_id() * on_.subgroup_size + owner_.subgroup_lane();
+      const spirv::u32 index =
+          alone ? owner_.local_id(0) : owner_.subgroup_id() * on_.subgroup_size + owner_.subgroup_lane();
       lane_ = index % map_.lanes;
       row = grid.position(owner_) * map_.rows + index / map_.lanes;
     }
     const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * map_.rows;
     row_exists_ = launched == map_.outer_items ? spirv::boolean(true) : row < spirv::u32(map_.outer_items);
-    if (launched != map_.outer_items) row = min(row, spirv::u32(map_.outer_items - 1));  // all stay for the subgroup's sake
+    if (launched != map_.outer_items)
+      row = min(row, spirv::u32(map_.outer_items - 1));  // all stay for the subgroup's sake
     loop_nest outer = nest_;
     const int last = nest_.outer_axes() - 1;
     const bool grouped_rows = map_.vector_axis >= 0 && map_.vector_axis == last;
@@ -19237,7 +19783,8 @@ class row_emitter {
     const scalar_node& node = program_.nodes[ref];
     scalar_value value;
     if (node.op == scalar_op::argument) {
-      value = load(owner_, nest_, nest_.accesses[static_cast<std::size_t>(node.value)], operands_, at, map_.vector_axis);
+      value =
+          load(owner_, nest_, nest_.accesses[static_cast<std::size_t>(node.value)], operands_, at, map_.vector_axis);
     } else if (node.op == scalar_op::constant) {
       value = literal(node.type, node.value);
     } else {
@@ -19331,7 +19878,8 @@ class row_emitter {
   void share(std::vector<accumulator>& sums) {
     if (map_.lanes == 1) return;
     const std::uint32_t threads = map_.lanes * map_.rows;
-    if (map_.style == row_mapping::cluster || (map_.style == row_mapping::columns && threads == on_.subgroup_size && on_.subgroup_arithmetic)) {
+    if (map_.style == row_mapping::cluster ||
+        (map_.style == row_mapping::columns && threads == on_.subgroup_size && on_.subgroup_arithmetic)) {
       for (accumulator& sum : sums) *sum.value = shuffled(program_.nodes[sum.ref].op, *sum.value);
     } else if (map_.style == row_mapping::workgroup && on_.subgroup_arithmetic) {
       share_between_subgroups(sums);
@@ -19347,7 +19895,8 @@ class row_emitter {
     for (std::uint32_t mask = map_.lanes / 2; mask > 0; mask /= 2) {
       std::array<scalar_value, 4> parts;
       for (int i = 0; i < value.type.components; ++i) {
-        parts[static_cast<std::size_t>(i)] = owner_.subgroup_move(spirv::op::group_non_uniform_shuffle_xor, component(value, i), spirv::u32(mask * step));
+        parts[static_cast<std::size_t>(i)] = owner_.subgroup_move(spirv::op::group_non_uniform_shuffle_xor,
+                                                                  component(value, i), spirv::u32(mask * step));
       }
       value = combine(owner_, how, value, value.type.components == 1 ? parts[0] : grouped(owner_, parts));
     }
@@ -19452,8 +20001,9 @@ class row_emitter {
   const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
   const row_mapping map = make_row_mapping(nest, guide, on);
   const flat_grid grid = make_flat_grid(ceil_div(map.outer_items, map.rows), on);
-  spirv::kernel owner(fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
-                      {map.lanes * map.rows, 1, 1});
+  spirv::kernel owner(
+      fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
+      {map.lanes * map.rows, 1, 1});
   if (map.lanes > 1 && on.subgroup_arithmetic) owner.require_subgroup_size(on.subgroup_size);
   const std::vector<bound_tensor> operands = bind_operands(owner, types);
   const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis));
@@ -19463,8 +20013,8 @@ class row_emitter {
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
-                                             const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
+                                             dtype result, const target& on) {
   const bool rows = region.per_row || region.program.has_rows();
   return rows ? detail::make_rows(region, operands, result, on) : detail::make_pointwise(region, operands, result, on);
 }
@@ -19479,11 +20029,15 @@ namespace detail {
 /// One invocation an element of the result; the loop over a window is written out when the window is small.
 class window_kernel {
  public:
-  window_kernel(const char* name, const window_attribute& window, const shape& x, const shape& y, dtype type, bool scatters,
-                const target& on)
-      : window_(window), on_(on), count_(scatters ? x.elements() : y.elements()),
+  window_kernel(const char* name, const window_attribute& window, const shape& x, const shape& y, dtype type,
+                bool scatters, const target& on)
+      : window_(window),
+        on_(on),
+        count_(scatters ? x.elements() : y.elements()),
         grid_(make_flat_grid((count_ + group_size(on) - 1) / group_size(on), on)),
-        owner_(fmt::format("{} {}", name, count_), {group_size(on), 1, 1}), type_(type), scatters_(scatters) {
+        owner_(fmt::format("{} {}", name, count_), {group_size(on), 1, 1}),
+        type_(type),
+        scatters_(scatters) {
     const int first = x.rank - window.spatial;
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const int axis = first + static_cast<int>(i);
@@ -19542,8 +20096,10 @@ class window_kernel {
   [[nodiscard]] static spirv::boolean inside(const index& at, const extents& limits) {
     spirv::boolean result(true);
     for (std::size_t i = 0; i < max_spatial; ++i) {
-      if (limits[i] > 1) result = result && at[i] < spirv::u32(limits[i]);  // below 0 wraps to far beyond
-      else result = result && at[i] == 0u;
+      if (limits[i] > 1)
+        result = result && at[i] < spirv::u32(limits[i]);  // below 0 wraps to far beyond
+      else
+        result = result && at[i] == 0u;
     }
     return result;
   }
@@ -19555,8 +20111,9 @@ class window_kernel {
   }
 
   // The value at `at`, or `otherwise` outside the tensor.
-  [[nodiscard]] scalar_value value_of(const bound_tensor& from, const spirv::u32& outer, const index& at, const extents& limits,
-                                      const spirv::boolean& exists, const scalar_value& otherwise) const {
+  [[nodiscard]] scalar_value value_of(const bound_tensor& from, const spirv::u32& outer, const index& at,
+                                      const extents& limits, const spirv::boolean& exists,
+                                      const scalar_value& otherwise) const {
     const scalar_value loaded = from.load(select(exists, flat(outer, at, limits), spirv::u32(0)));
     return spirv::detail::select(exists, loaded, otherwise);
   }
@@ -19568,7 +20125,8 @@ class window_kernel {
     spirv::detail::store(total, start);
     for_taps(tap_count_ <= 32, [&](const spirv::u32& tap) {
       index from = tap_at(tap);
-      for (std::size_t i = 0; i < max_spatial; ++i) from[i] = at[i] * word(window_.stride[i]) + from[i] + word(-window_.pad_low[i]);
+      for (std::size_t i = 0; i < max_spatial; ++i)
+        from[i] = at[i] * word(window_.stride[i]) + from[i] + word(-window_.pad_low[i]);
       const scalar_value value = value_of(*x_, outer, from, in_, inside(from, in_), start);
       spirv::detail::store(total, combine(owner_, how, spirv::detail::load(total), value));
     });
@@ -19637,472 +20195,14 @@ class window_kernel {
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y, dtype type,
-                                                    const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
+                                                    dtype type, const target& on) {
   return detail::window_kernel("window_reduce", window, x, y, type, false, on).make();
 }
 
 MEGANEURA_INLINE kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
                                                      dtype type, const target& on) {
   return detail::window_kernel("window_scatter", window, x, y, type, true, on).make();
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/scalar_emit.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components, bool stored) {
-  constexpr spirv::scalar_kind kinds[] = {spirv::scalar_kind::f32, spirv::scalar_kind::f16, spirv::scalar_kind::i32,
-                                          spirv::scalar_kind::u32, spirv::scalar_kind::boolean};
-  const dtype kept = stored ? type : compute_type(type);
-  return {kinds[static_cast<int>(kept)], static_cast<std::uint8_t>(components)};
-}
-
-MEGANEURA_INLINE scalar_value literal(dtype type, double value) {
-  scalar_value result;
-  result.type = value_type(type);
-  switch (compute_type(type)) {
-    case dtype::boolean: result.bits = value != 0 ? 1u : 0u; break;
-    case dtype::i32:
-    case dtype::u32:
-      // Beyond the type's range: the nearest number it has for i32, modulo 2^32 for u32, as C++ converts an int64.
-      result.bits = type == dtype::u32 ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
-                                       : static_cast<std::uint32_t>(static_cast<std::int32_t>(
-                                             std::clamp(value, -2147483648.0, 2147483647.0)));
-      break;
-    default: result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  }
-  return result;
-}
-
-MEGANEURA_INLINE std::optional<double> literal_value(const scalar_value& value) {
-  if (!value.is_literal()) return {};
-  if (value.type.is_float()) return static_cast<double>(std::bit_cast<float>(value.bits));
-  if (value.type.kind == spirv::scalar_kind::i32) return static_cast<double>(static_cast<std::int32_t>(value.bits));
-  return static_cast<double>(value.bits);
-}
-
-MEGANEURA_INLINE scalar_value widened(const scalar_value& value, int components) {
-  if (value.type.components == components) return value;
-  return spirv::detail::splat({value.type.kind, static_cast<std::uint8_t>(components)}, value);
-}
-
-MEGANEURA_INLINE scalar_value component(const scalar_value& value, int index) {
-  return value.type.components == 1 ? value : spirv::detail::extract(value, static_cast<std::uint32_t>(index));
-}
-
-MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts) {
-  const spirv::data_type type{parts[0].type.kind, 4};
-  spirv::words ids;
-  bool repeated = true;
-  for (const scalar_value& part : parts) {
-    repeated = repeated && part.is_literal() && part.bits == parts[0].bits;
-    ids.push_back(owner.use(part));
-  }
-  if (repeated) return widened(parts[0], 4);
-  return owner.wrap(type, owner.builder().emit_pure(spirv::op::composite_construct, owner.builder().type(type), ids));
-}
-
-MEGANEURA_INLINE scalar_value converted(const scalar_value& value, spirv::data_type to) {
-  to.components = value.type.components;
-  return spirv::detail::convert(to, value);
-}
-
-namespace detail {
-
-using spirv::detail::binary_op;
-using spirv::detail::comparison;
-
-[[nodiscard]] inline scalar_value float_like(const scalar_value& value, float number) {
-  scalar_value result;
-  result.type = value.type;
-  result.bits = std::bit_cast<std::uint32_t>(number);
-  return result;
-}
-
-// a^n by squaring: exact where the products are, and right for negative a.
-[[nodiscard]] inline scalar_value emit_integer_power(const scalar_value& a, int exponent) {
-  int left = std::abs(exponent);
-  scalar_value square = a, result = float_like(a, 1.0f);
-  for (; left != 0; left >>= 1) {
-    if (left & 1) result = spirv::detail::binary(binary_op::multiply, result, square);
-    if (left > 1) square = spirv::detail::binary(binary_op::multiply, square, square);
-  }
-  return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
-}
-
-// GLSL leaves 0^0 and 0^negative open, and a < 0; scalar.hpp does not.
-[[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
-  const std::optional<double> exponent = literal_value(b);
-  if (exponent && *exponent == std::trunc(*exponent) && std::fabs(*exponent) <= 64) {
-    return emit_integer_power(a, static_cast<int>(*exponent));
-  }
-  if (exponent && *exponent == 0.5) return math(spirv::glsl::sqrt, a.type, {a});
-  if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
-  const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
-  const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
-  const scalar_value at_zero = spirv::detail::select(compare(comparison::less, b, zero), infinity, zero);
-  scalar_value result = math(spirv::glsl::pow, a.type, {a, b});
-  result = spirv::detail::select(compare(comparison::equal, a, zero), at_zero, result);
-  result = spirv::detail::select(compare(comparison::equal, b, zero), one, result);
-  const bool odd_constant = exponent && *exponent == std::trunc(*exponent);  // beyond 64 in magnitude
-  if (odd_constant) {
-    const scalar_value magnitude = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
-    const bool odd = std::fmod(std::fabs(*exponent), 2.0) == 1.0;
-    const scalar_value mirrored = odd ? spirv::detail::negate(magnitude) : magnitude;
-    return spirv::detail::select(compare(comparison::less, a, zero), mirrored, result);
-  }
-  const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
-  return spirv::detail::select(compare(comparison::less, a, zero), nan, result);
-}
-
-[[nodiscard]] inline scalar_value emit_extremum(const scalar_value& a, const scalar_value& b, bool maximum) {
-  if (a.type.is_float()) return spirv::detail::math(maximum ? spirv::glsl::n_max : spirv::glsl::n_min, a.type, {a, b});
-  return spirv::detail::binary(maximum ? binary_op::maximum : binary_op::minimum, a, b);
-}
-
-[[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node, const scalar_value& a) {
-  std::array<scalar_value, 4> parts;
-  for (int i = 0; i < 4; ++i) {
-    const scalar_value part = component(a, i);
-    parts[static_cast<std::size_t>(i)] = emit(owner, node, {&part, 1});
-  }
-  return grouped(owner, parts);
-}
-
-[[nodiscard]] inline scalar_value emit_unary(spirv::kernel& owner, const scalar_node& node, const scalar_value& a) {
-  using namespace spirv::detail;
-  const bool real = a.type.is_float();
-  const auto function = [&](spirv::glsl code) { return math(code, a.type, {a}); };
-  switch (node.op) {
-    case scalar_op::negate: return negate(a);
-    case scalar_op::abs: return a.type.kind == spirv::scalar_kind::u32 ? a : function(real ? spirv::glsl::f_abs : spirv::glsl::s_abs);
-    case scalar_op::sign:
-      if (a.type.kind == spirv::scalar_kind::u32) {
-        return spirv::detail::convert(a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
-      }
-      return function(real ? spirv::glsl::f_sign : spirv::glsl::s_sign);
-    case scalar_op::reciprocal: return binary(binary_op::divide, float_like(a, 1.0f), a);
-    case scalar_op::sqrt: return function(spirv::glsl::sqrt);
-    case scalar_op::rsqrt: return function(spirv::glsl::inverse_sqrt);
-    case scalar_op::exp: return function(spirv::glsl::exp);
-    case scalar_op::log: return function(spirv::glsl::log);
-    case scalar_op::sin:
-    case scalar_op::cos:
-      if (a.type.components > 1) return emit_by_component(owner, node, a);
-      return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
-    case scalar_op::tanh: return accurate_tanh(a);
-    case scalar_op::floor: return function(spirv::glsl::floor);
-    case scalar_op::ceil: return function(spirv::glsl::ceil);
-    case scalar_op::round: return function(spirv::glsl::round_even);
-    case scalar_op::logical_not: return logical_not(a);
-    case scalar_op::convert: return converted(a, value_type(node.type));
-    default: fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
-  }
-}
-
-[[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
-  switch (kind) {
-    case scalar_op::add: return binary(binary_op::add, a, b);
-    case scalar_op::subtract: return binary(binary_op::subtract, a, b);
-    case scalar_op::multiply: return binary(binary_op::multiply, a, b);
-    case scalar_op::divide: return binary(binary_op::divide, a, b);
-    case scalar_op::power: return emit_power(a, b);
-    case scalar_op::minimum: return emit_extremum(a, b, false);
-    case scalar_op::maximum: return emit_extremum(a, b, true);
-    case scalar_op::less: return compare(comparison::less, a, b);
-    case scalar_op::less_equal: return compare(comparison::less_equal, a, b);
-    case scalar_op::equal: return compare(comparison::equal, a, b);
-    case scalar_op::logical_and: return logical(spirv::op::logical_and, a, b);
-    case scalar_op::logical_or: return logical(spirv::op::logical_or, a, b);
-    default: fail(error_category::internal, "scalar {} has no binary instruction", info(kind).name);
-  }
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node, std::span<const scalar_value> operands) {
-  int width = 1;
-  bool literals = true;
-  for (const scalar_value& each : operands) {
-    width = std::max(width, static_cast<int>(each.type.components));
-    literals = literals && each.is_literal();
-  }
-  double numbers[3]{};
-  scalar_value wide[3];
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    wide[i] = widened(operands[i], width);
-    if (literals) numbers[i] = *literal_value(operands[i]);
-  }
-  if (literals) return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
-  if (node.op == scalar_op::select) return spirv::detail::select(wide[0], wide[1], wide[2]);
-  return operands.size() == 1 ? detail::emit_unary(owner, node, wide[0]) : detail::emit_binary(node.op, wide[0], wide[1]);
-}
-
-MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a, const scalar_value& b) {
-  const scalar_op step = reduction == scalar_op::row_sum   ? scalar_op::add
-                         : reduction == scalar_op::row_max ? scalar_op::maximum
-                         : reduction == scalar_op::row_min ? scalar_op::minimum
-                                                           : scalar_op::multiply;
-  const scalar_value operands[] = {a, b};
-  const dtype type = a.type.is_float() ? dtype::f32 : a.type.kind == spirv::scalar_kind::u32 ? dtype::u32 : dtype::i32;
-  return emit(owner, {.op = step, .type = type}, operands);
-}
-
-MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
-  if (reduction == scalar_op::row_sum) return literal(type, 0);
-  if (reduction == scalar_op::row_product) return literal(type, 1);
-  const bool is_max = reduction == scalar_op::row_max;
-  if (is_float(type)) return literal(type, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
-  if (type == dtype::u32) return literal(type, is_max ? 0.0 : 4294967295.0);
-  return literal(type, is_max ? -2147483648.0 : 2147483647.0);
-}
-
-MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,
-                                   const std::function<scalar_value(int)>& argument) {
-  std::vector<scalar_value> values;
-  values.reserve(program.nodes.size());
-  for (const scalar_node& node : program.nodes) {
-    if (node.op == scalar_op::argument) {
-      values.push_back(argument(static_cast<int>(node.value)));
-    } else if (node.op == scalar_op::constant) {
-      values.push_back(literal(node.type, node.value));
-    } else {
-      scalar_value operands[3];
-      const int arity = info(node.op).arity;
-      for (int i = 0; i < arity; ++i) operands[i] = values[node.operands[i]];
-      values.push_back(emit(owner, node, {operands, static_cast<std::size_t>(arity)}));
-    }
-  }
-  return values.back();
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/tensor_access.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name)
-    : owner_(&owner), type_(type),
-      elements_(owner.declare_buffer(value_type(type, 1, true), name, spirv::access::read, {})) {}
-
-MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width)
-    : owner_(&owner), type_(type),
-      elements_(owner.declare_buffer(value_type(type, width, true), name, spirv::access::write, {})) {}
-
-MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
-  if (width == 4 && !groups_) groups_ = owner_->declare_view(value_type(type_, 4, true), elements_);
-  const spirv::detail::memory_object& memory = width == 4 ? *groups_ : elements_;
-  return converted(spirv::detail::load(spirv::detail::locate(memory, index)), value_type(type_));
-}
-
-MEGANEURA_INLINE void bound_tensor::store(const spirv::u32& index, const scalar_value& value) const {
-  const scalar_value wide = widened(value, elements_.type.components);
-  spirv::detail::store(spirv::detail::locate(elements_, index), converted(wide, elements_.type));
-}
-
-MEGANEURA_INLINE std::int64_t loop_nest::count(int first, int last) const {
-  return std::accumulate(extents + first, extents + last, std::int64_t{1}, std::multiplies<>());
-}
-
-namespace detail {
-
-inline bool always_outside(const index_map& each, int axis) {
-  return (each.bounded >> axis & 1) != 0 && (each.low[axis] > 0 || each.high[axis] < 1);
-}
-
-// Axis `from` of one access becomes axis `to` of the other.
-inline void move_axis(const index_map& from, int source_axis, index_map& to, int axis) {
-  to.strides[axis] = from.strides[source_axis];
-  to.low[axis] = from.low[source_axis];
-  to.high[axis] = from.high[source_axis];
-  to.bounded |= (from.bounded >> source_axis & 1) << axis;
-}
-
-inline bool mergeable(const index_map& each, int inner, std::int64_t inner_extent) {
-  return (each.bounded >> inner & 1) == 0 && each.strides[inner - 1] == each.strides[inner] * inner_extent;
-}
-
-inline void merge_axis(index_map& each, int inner, std::int64_t inner_extent, int rank) {
-  index_map merged = each;
-  merged.bounded = each.bounded & ((1u << inner) - 1);
-  merged.strides[inner - 1] = each.strides[inner];
-  merged.low[inner - 1] *= inner_extent;
-  merged.high[inner - 1] *= inner_extent;
-  for (int axis = inner + 1; axis < rank; ++axis) move_axis(each, axis, merged, axis - 1);
-  each = merged;
-}
-
-inline void merge_axes(loop_nest& nest) {
-  for (int inner = nest.rank - 1; inner > 0; --inner) {
-    if (inner == nest.outer_axes()) continue;  // outer and row axes stay apart
-    const std::int64_t extent = nest.extents[inner];
-    const auto fits = [&](const index_map& each) { return mergeable(each, inner, extent); };
-    if (!fits(nest.output) || !std::all_of(nest.accesses.begin(), nest.accesses.end(), fits)) continue;
-    merge_axis(nest.output, inner, extent, nest.rank);
-    for (index_map& each : nest.accesses) merge_axis(each, inner, extent, nest.rank);
-    nest.extents[inner - 1] *= extent;
-    std::copy(nest.extents + inner + 1, nest.extents + nest.rank, nest.extents + inner);
-    if (inner > nest.outer_axes()) --nest.row_axes;
-    --nest.rank;
-  }
-}
-
-inline index_map permuted(const index_map& from, std::span<const int> axes) {
-  index_map result;
-  result.source = from.source;
-  result.offset = from.offset;
-  result.fill = from.fill;
-  for (std::size_t i = 0; i < axes.size(); ++i) move_axis(from, axes[i], result, static_cast<int>(i));
-  return result;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
-                                          const index_map& output, int guide) {
-  const int outer = space.rank - row_axes;
-  const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
-  std::vector<int> axes;
-  for (int axis = 0; axis < space.rank; ++axis) {
-    const bool kept = std::any_of(accesses.begin(), accesses.end(), [&](const index_map& a) { return detail::always_outside(a, axis); });
-    if (space[axis] != 1 || kept) axes.push_back(axis);
-  }
-  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
-    if ((a < outer) != (b < outer)) return a < outer;
-    return std::abs(leader.strides[a]) > std::abs(leader.strides[b]);
-  });
-  loop_nest nest;
-  nest.rank = static_cast<int>(axes.size());
-  nest.row_axes = static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](int axis) { return axis >= outer; }));
-  for (std::size_t i = 0; i < axes.size(); ++i) nest.extents[i] = space[axes[i]];
-  for (const index_map& each : accesses) nest.accesses.push_back(detail::permuted(each, axes));
-  nest.output = detail::permuted(output, axes);
-  detail::merge_axes(nest);
-  return nest;
-}
-
-MEGANEURA_INLINE bool is_uniform(const index_map& each, int axis) {
-  return each.strides[axis] == 0 && (each.bounded >> axis & 1) == 0;
-}
-
-MEGANEURA_INLINE bool vectorises(const loop_nest& nest, const index_map& each, int axis) {
-  if (is_uniform(each, axis)) return true;
-  if (each.strides[axis] != 1 || nest.extents[axis] % 4 != 0 || each.offset % 4 != 0) return false;
-  if ((each.bounded >> axis & 1) != 0) {
-    const bool low_fits = each.low[axis] <= 0 || each.low[axis] % 4 == 0;
-    const bool high_fits = each.high[axis] >= nest.extents[axis] || each.high[axis] % 4 == 0;
-    if (!low_fits || !high_fits) return false;
-  }
-  for (int i = 0; i < nest.rank; ++i) {
-    if (i != axis && each.strides[i] % 4 != 0) return false;
-  }
-  return true;
-}
-
-MEGANEURA_INLINE void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at) {
-  spirv::u32 rest = position;
-  for (int axis = last - 1; axis > first; --axis) {
-    const auto extent = static_cast<std::uint32_t>(nest.extents[axis]);
-    at[static_cast<std::size_t>(axis)] = rest % extent;
-    rest = rest / extent;
-  }
-  if (last > first) at[static_cast<std::size_t>(first)] = rest;
-}
-
-namespace detail {
-
-// Modulo 2^32 throughout: negative strides wrap and the sum comes out right.
-inline spirv::u32 flat_address(const loop_nest& nest, const index_map& each, const coordinates& at) {
-  spirv::u32 address(static_cast<std::uint32_t>(each.offset));
-  for (int axis = 0; axis < nest.rank; ++axis) {
-    if (each.strides[axis] == 0) continue;
-    address = address + at[static_cast<std::size_t>(axis)] * spirv::u32(static_cast<std::uint32_t>(each.strides[axis]));
-  }
-  return address;
-}
-
-inline spirv::boolean inside(const loop_nest& nest, const index_map& each, const coordinates& at) {
-  spirv::boolean valid(true);
-  for (int axis = 0; axis < nest.rank; ++axis) {
-    if ((each.bounded >> axis & 1) == 0) continue;
-    const spirv::u32& index = at[static_cast<std::size_t>(axis)];
-    const std::int64_t low = std::max<std::int64_t>(each.low[axis], 0);
-    if (low >= nest.extents[axis] || each.high[axis] <= low) return spirv::boolean(false);
-    if (low > 0) valid = valid && index >= spirv::u32(low);
-    if (each.high[axis] < nest.extents[axis]) valid = valid && index < spirv::u32(each.high[axis]);
-  }
-  return valid;
-}
-
-inline coordinates shifted(const coordinates& at, int axis, std::uint32_t by) {
-  coordinates result = at;
-  result[static_cast<std::size_t>(axis)] = at[static_cast<std::size_t>(axis)] + by;
-  return result;
-}
-
-inline scalar_value load_one(const loop_nest& nest, const index_map& each, std::span<const bound_tensor> operands,
-                             const coordinates& at, int width) {
-  const spirv::boolean valid = inside(nest, each, at);
-  const bool is_index = each.source == index_map::index_source;
-  const dtype type = is_index ? dtype::i32 : operands[static_cast<std::size_t>(each.source)].type();
-  const scalar_value fill = widened(literal(type, each.fill), width);
-  if (literal_value(valid) == 0.0) return fill;
-  spirv::u32 address = flat_address(nest, each, at);
-  if (is_index) return spirv::detail::select(valid, spirv::bitcast<spirv::i32>(address), fill);
-  address = select(valid, address, spirv::u32(0));  // any element that is there
-  if (width == 4) address = address / 4u;
-  const scalar_value loaded = operands[static_cast<std::size_t>(each.source)].load(address, width);
-  return spirv::detail::select(widened(valid, width), loaded, fill);
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
-                                   std::span<const bound_tensor> operands, const coordinates& at, int vector_axis) {
-  if (vector_axis < 0 || is_uniform(each, vector_axis)) return detail::load_one(nest, each, operands, at, 1);
-  if (each.source != index_map::index_source && vectorises(nest, each, vector_axis)) {
-    return detail::load_one(nest, each, operands, at, 4);
-  }
-  std::array<scalar_value, 4> parts;
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    parts[i] = detail::load_one(nest, each, operands, detail::shifted(at, vector_axis, i), 1);
-  }
-  return grouped(owner, parts);
-}
-
-MEGANEURA_INLINE void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value,
-                            const coordinates& at, int vector_axis) {
-  const spirv::u32 address = detail::flat_address(nest, nest.output, at);
-  if (vector_axis < 0 || is_uniform(nest.output, vector_axis)) return result.store(address, component(value, 0));
-  if (result.width() == 4) return result.store(address / 4u, value);
-  const scalar_value wide = widened(value, 4);
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    result.store(detail::flat_address(nest, nest.output, detail::shifted(at, vector_axis, i)), component(wide, static_cast<int>(i)));
-  }
-}
-
-MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
-  spirv::u32 position = owner.workgroup_id(0);
-  if (groups[1] > 1) position = position + owner.workgroup_id(1) * groups[0];
-  if (groups[2] > 1) position = position + owner.workgroup_id(2) * (groups[0] * groups[1]);
-  return position;
-}
-
-MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, const target& on) {
-  flat_grid grid;
-  std::int64_t left = std::max<std::int64_t>(count, 1);
-  for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {
-    // Spread evenly over the rows that are needed, so that few workgroups have nothing to do.
-    const std::int64_t limit = on.max_groups[axis];
-    const std::int64_t rows = (left + limit - 1) / limit;
-    grid.groups[axis] = static_cast<std::uint32_t>((left + rows - 1) / rows);
-    left = rows;
-  }
-  return grid;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -4,12 +4,14 @@
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/step_values.hpp>
+#include <meganeura/spirv/kernel.hpp>
 #include <meganeura/vulkan/device.hpp>
 
 #include <gtest/gtest.h>
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
 
+#include <unistd.h>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +20,6 @@
 #include <fstream>
 #include <set>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
@@ -44,8 +45,8 @@ inline kernels::target device_target() {
   return on;
 }
 
-/// The device's own target, the one of a graphics processor of its subgroup size, and one without subgroup operations: a
-/// software device runs all three.
+/// The device's own target, the one of a graphics processor of its subgroup size, and one without subgroup operations:
+/// a software device runs all three.
 inline std::vector<kernels::target> all_targets() {
   std::vector<kernels::target> targets{device_target()};
   kernels::target hardware = targets[0];
@@ -79,10 +80,17 @@ inline std::vector<std::byte> stored_bytes(const oracle::tensor<double>& values)
     const double value = values.values[i];
     const auto put = [&](auto word) { std::memcpy(bytes.data() + i * sizeof word, &word, sizeof word); };
     switch (values.type) {
-      case dtype::f32: put(static_cast<float>(value)); break;
-      case dtype::f16: put(spirv::detail::half_bits(static_cast<float>(value))); break;
-      case dtype::i32: put(static_cast<std::int32_t>(value)); break;
-      default: put(static_cast<std::uint32_t>(value));
+      case dtype::f32:
+        put(static_cast<float>(value));
+        break;
+      case dtype::f16:
+        put(spirv::detail::half_bits(static_cast<float>(value)));
+        break;
+      case dtype::i32:
+        put(static_cast<std::int32_t>(value));
+        break;
+      default:
+        put(static_cast<std::uint32_t>(value));
     }
   }
   return bytes;
@@ -99,7 +107,8 @@ inline oracle::tensor<double> loaded(std::span<const std::byte> bytes, dtype typ
   oracle::tensor<double> result(extents, type);
   for (std::size_t i = 0; i < result.values.size(); ++i) {
     std::uint32_t word = 0;
-    std::memcpy(&word, bytes.data() + i * static_cast<std::size_t>(size_of(type)), static_cast<std::size_t>(size_of(type)));
+    std::memcpy(&word, bytes.data() + i * static_cast<std::size_t>(size_of(type)),
+                static_cast<std::size_t>(size_of(type)));
     result.values[i] = type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
                        : type == dtype::f16 ? half_value(static_cast<std::uint16_t>(word))
                        : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
@@ -160,9 +169,10 @@ class device_graph {
   vulkan::buffer step_;
 };
 
-/// All outputs of `g`, on every target, against the oracle in f64. `reduction_length`: of the longest sum, for the tolerance.
-inline void expect_matches_oracle(const graph& g, const oracle::tensors<double>& leaves, std::int64_t reduction_length = 1,
-                                  const kernels::step_values& step = {}) {
+/// All outputs of `g`, on every target, against the oracle in f64. `reduction_length`: of the longest sum, for the
+/// tolerance.
+inline void expect_matches_oracle(const graph& g, const oracle::tensors<double>& leaves,
+                                  std::int64_t reduction_length = 1, const kernels::step_values& step = {}) {
   oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, step).run();
   int number = 0;
   for (const kernels::target& on : all_targets()) {

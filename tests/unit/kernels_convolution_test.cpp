@@ -44,20 +44,29 @@ void expect_form(const geometry_case& each, convolution_attribute::form_kind for
   g.add_output("result", g.add_node(op::convolve, type, result, attribute, operands));
   const std::int64_t taps = each.w.elements() / each.w[0];
   const std::int64_t length = by_filter ? y.elements() / y[1] : by_input ? taps * each.w[0] : taps;
-  support::expect_matches_oracle(g, {{"a", oracle::random_tensor<double>(first, 3, -1, 1, type)}, {"b", oracle::random_tensor<double>(second, 4, -1, 1, type)}}, length);
+  support::expect_matches_oracle(g,
+                                 {{"a", oracle::random_tensor<double>(first, 3, -1, 1, type)},
+                                  {"b", oracle::random_tensor<double>(second, 4, -1, 1, type)}},
+                                 length);
 }
 
 const geometry_case cases[] = {
     {"lenet", {2, 1, 12, 12}, {6, 1, 5, 5}, {}},
     {"padded", {2, 3, 8, 8}, {8, 3, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}}},
     {"strided", {1, 5, 11, 9}, {7, 5, 3, 3}, {.stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1}}},
-    {"uneven", {3, 4, 10, 7}, {9, 4, 3, 2}, {.stride = {3, 1}, .pad_low = {0, 1}, .pad_high = {2, 0}, .dilation = {2, 1}}},
+    {"uneven",
+     {3, 4, 10, 7},
+     {9, 4, 3, 2},
+     {.stride = {3, 1}, .pad_low = {0, 1}, .pad_high = {2, 0}, .dilation = {2, 1}}},
     {"pointwise", {2, 16, 6, 6}, {32, 16, 1, 1}, {}},
     {"wide", {1, 32, 12, 12}, {70, 32, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}}},
     {"grouped", {2, 8, 6, 5}, {12, 4, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}, .groups = 2}},
     {"depthwise", {1, 6, 8, 8}, {6, 1, 3, 3}, {.stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1}, .groups = 6}},
     {"line", {2, 3, 50}, {4, 3, 5}, {.spatial = 1, .stride = {2}, .pad_low = {2}, .pad_high = {2}}},
-    {"volume", {1, 2, 5, 6, 4}, {3, 2, 2, 3, 2}, {.spatial = 3, .stride = {1, 2, 1}, .pad_low = {1, 0, 1}, .pad_high = {0, 1, 1}}},
+    {"volume",
+     {1, 2, 5, 6, 4},
+     {3, 2, 2, 3, 2},
+     {.spatial = 3, .stride = {1, 2, 1}, .pad_low = {1, 0, 1}, .pad_high = {0, 1, 1}}},
     {"one", {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
     {"patches", {2, 3, 16, 16}, {20, 3, 8, 8}, {.stride = {8, 8}}},
 };
@@ -76,7 +85,8 @@ TEST(kernels_convolution, gradients_of_the_filter) {
 
 TEST(kernels_convolution, half_precision_operands_and_results) {
   if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
-  for (int form = 0; form < 3; ++form) expect_form(cases[1], static_cast<convolution_attribute::form_kind>(form), dtype::f16);
+  for (int form = 0; form < 3; ++form)
+    expect_form(cases[1], static_cast<convolution_attribute::form_kind>(form), dtype::f16);
 }
 
 TEST(kernels_convolution, epilogues_add_bias_residual_and_activation) {
@@ -90,11 +100,18 @@ TEST(kernels_convolution, epilogues_add_bias_residual_and_activation) {
     bias.source = 2, bias.strides[1] = 1;
     residual.source = 3;
     for (int i = 0; i < y.rank; ++i) residual.strides[i] = y.stride(i);
-    convolve_attribute attribute{each.geometry, {b.finish(b.binary(scalar_op::maximum, sum, b.constant(0))), {bias, residual}}};
+    convolve_attribute attribute{each.geometry,
+                                 {b.finish(b.binary(scalar_op::maximum, sum, b.constant(0))), {bias, residual}}};
     graph g;
-    const node_id operands[] = {g.input("x", dtype::f32, each.x), g.parameter("w", dtype::f32, each.w), g.parameter("bias", dtype::f32, {each.w[0]}), g.input("residual", dtype::f32, y)};
+    const node_id operands[] = {g.input("x", dtype::f32, each.x), g.parameter("w", dtype::f32, each.w),
+                                g.parameter("bias", dtype::f32, {each.w[0]}), g.input("residual", dtype::f32, y)};
     g.add_output("result", g.add_node(op::convolve, dtype::f32, y, attribute, operands));
-    support::expect_matches_oracle(g, {{"x", oracle::random_tensor(each.x, 1)}, {"w", oracle::random_tensor(each.w, 2)}, {"bias", oracle::random_tensor({each.w[0]}, 3)}, {"residual", oracle::random_tensor(y, 4)}}, each.w.elements() / each.w[0]);
+    support::expect_matches_oracle(g,
+                                   {{"x", oracle::random_tensor(each.x, 1)},
+                                    {"w", oracle::random_tensor(each.w, 2)},
+                                    {"bias", oracle::random_tensor({each.w[0]}, 3)},
+                                    {"residual", oracle::random_tensor(y, 4)}},
+                                   each.w.elements() / each.w[0]);
   }
 }
 
@@ -104,8 +121,10 @@ TEST(kernels_convolution, every_tile_size_is_right) {
   const shape y = output_shape(each);
   graph g;
   const node_id operands[] = {g.input("x", dtype::f32, each.x), g.input("w", dtype::f32, each.w)};
-  g.add_output("result", g.add_node(op::convolve, dtype::f32, y, convolve_attribute{each.geometry, {identity_program(), {}}}, operands));
-  const oracle::tensors<double> leaves{{"x", oracle::random_tensor(each.x, 1)}, {"w", oracle::random_tensor(each.w, 2)}};
+  g.add_output("result", g.add_node(op::convolve, dtype::f32, y,
+                                    convolve_attribute{each.geometry, {identity_program(), {}}}, operands));
+  const oracle::tensors<double> leaves{{"x", oracle::random_tensor(each.x, 1)},
+                                       {"w", oracle::random_tensor(each.w, 2)}};
   const auto expected = oracle::interpreter<double>(g, leaves).run().at("result");
   std::set<std::string> names;
   for (std::uint32_t units : {1u, 16u, 132u}) {

@@ -17,7 +17,8 @@ struct gather_case {
 };
 
 const gather_case cases[] = {
-    {{10, 8}, 0, {5}}, {{7, 3}, 0, {2, 4}}, {{4, 6, 5}, 1, {9}}, {{3, 5}, 1, {}}, {{50, 12}, 0, {700}}, {{1, 1}, 0, {1}}, {{2, 300, 2}, 1, {17}},
+    {{10, 8}, 0, {5}},    {{7, 3}, 0, {2, 4}}, {{4, 6, 5}, 1, {9}},    {{3, 5}, 1, {}},
+    {{50, 12}, 0, {700}}, {{1, 1}, 0, {1}},    {{2, 300, 2}, 1, {17}},
 };
 
 void expect_gather(const gather_case& each, dtype type) {
@@ -28,9 +29,10 @@ void expect_gather(const gather_case& each, dtype type) {
   const node_id updates = g.input("updates", type, g[rows].extents);
   g.add_output("sums", g.scatter_add(indices, updates, each.axis, each.data));
   const double last = static_cast<double>(each.data[each.axis]);
-  support::expect_matches_oracle(g, {{"data", oracle::random_tensor<double>(each.data, 1, -9, 9, type)},
-                                     {"indices", oracle::random_tensor<double>(each.indices, 2, 0, last, dtype::i32)},
-                                     {"updates", oracle::random_tensor<double>(g[rows].extents, 3, -9, 9, type)}},
+  support::expect_matches_oracle(g,
+                                 {{"data", oracle::random_tensor<double>(each.data, 1, -9, 9, type)},
+                                  {"indices", oracle::random_tensor<double>(each.indices, 2, 0, last, dtype::i32)},
+                                  {"updates", oracle::random_tensor<double>(g[rows].extents, 3, -9, 9, type)}},
                                  each.indices.elements());
 }
 
@@ -48,7 +50,8 @@ TEST(kernels_gather, scatter_add_repeats_bit_for_bit) {
   graph g;
   const node_id indices = g.input("indices", dtype::i32, {1000}), updates = g.input("updates", dtype::f32, {1000, 4});
   g.add_output("sums", g.scatter_add(indices, updates, 0, {3, 4}));
-  const oracle::tensors<double> leaves{{"indices", oracle::random_tensor<double>({1000}, 2, 0, 3, dtype::i32)}, {"updates", oracle::random_tensor({1000, 4}, 3)}};
+  const oracle::tensors<double> leaves{{"indices", oracle::random_tensor<double>({1000}, 2, 0, 3, dtype::i32)},
+                                       {"updates", oracle::random_tensor({1000, 4}, 3)}};
   support::device_graph device(g, support::device_target());
   EXPECT_EQ(device.run(leaves).at("sums").values, device.run(leaves).at("sums").values);
 }

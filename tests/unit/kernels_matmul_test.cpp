@@ -182,6 +182,7 @@ TEST(kernels_matmul, large_tiles_match_the_reference) {
   const matmul_problem p = plain(140, 132, 44, false, true);
   for (const matmul_schedule& s : {matmul_schedule{matmul_tier::tiled, 128, 128, 8, 8, 8, 1, 2, false},
                                    matmul_schedule{matmul_tier::tiled, 64, 64, 8, 8, 8, 4, 1, false},
+                                   matmul_schedule{matmul_tier::tiled, 8, 8, 8, 4, 4, 32, 1, false},
                                    matmul_schedule{matmul_tier::registers, 0, 0, 4, 16, 8, 1, 1, true}}) {
     const outcome found = check(p, s);
     EXPECT_LE(found.worst, 1.0) << s.label();
@@ -208,6 +209,36 @@ TEST(kernels_matmul, candidates_respect_the_limits_of_the_device) {
     EXPECT_LE(kernels::make_matmul(plain(512, 512, 512), s, device).module.shared_bytes, 16384u);
     EXPECT_LE(s.invocations(), 128u);
   }
+}
+
+TEST(kernels_matmul, a_device_of_the_least_limits_still_gets_tiles) {
+  kernels::target device;
+  device.max_shared_bytes = 16384;
+  device.max_invocations = 128;
+  EXPECT_EQ(choose_matmul(device, plain(512, 512, 512)).tier, matmul_tier::tiled);
+}
+
+TEST(kernels_matmul, the_choice_shrinks_tiles_until_the_device_is_occupied) {
+  const kernels::target device{.max_shared_bytes = 49152, .max_invocations = 1024, .compute_units = 132};
+  const auto side = [&](std::uint32_t m, std::uint32_t n, std::uint32_t k) {
+    return choose_matmul(device, plain(m, n, k, false, true)).tile_m;
+  };
+  EXPECT_EQ(side(4096, 4096, 4096), 128u);
+  EXPECT_EQ(side(1024, 1024, 1024), 64u);
+  EXPECT_EQ(side(128, 576, 576), 32u);
+  EXPECT_EQ(side(256, 256, 256), 16u);
+  EXPECT_EQ(side(64, 128, 784), 8u);
+  EXPECT_EQ(side(32, 10, 128), 16u);  // too short a sum for 32 slices
+}
+
+// The gradient of a linear layer's weight: dY [batch, m] and X [batch, n], the sum runs over the batch.
+TEST(kernels_matmul, a_weight_gradient_loads_both_operands_in_fours_along_their_rows) {
+  const matmul_problem p = plain(128, 784, 32, true, false);
+  for (const bool is_a : {true, false}) {
+    EXPECT_EQ(kernels::detail::plan_operand(p, is_a).width, 4u);
+    EXPECT_FALSE(kernels::detail::plan_operand(p, is_a).along_k);
+  }
+  expect_right(plain(36, 52, 8, true, false));
 }
 
 TEST(kernels_matmul, long_sums_match_the_reference) { expect_right(plain(20, 24, 784, false, true)); }

@@ -15,7 +15,8 @@ namespace {
 kernels::step_values values_of(std::uint32_t step) {
   kernels::step_values now;
   now.step = step;
-  now.learning_rate = 0.05f, now.momentum = 0.9f, now.beta1 = 0.9f, now.beta2 = 0.99f, now.epsilon = 1e-6f, now.weight_decay = 0.02f;
+  now.learning_rate = 0.05f, now.momentum = 0.9f, now.beta1 = 0.9f, now.beta2 = 0.99f, now.epsilon = 1e-6f,
+  now.weight_decay = 0.02f;
   now.bias_correction1 = static_cast<float>(1 - std::pow(0.9, step));
   now.bias_correction2 = static_cast<float>(1 - std::pow(0.99, step));
   return now;
@@ -33,12 +34,15 @@ void expect_steps(const optimizer_attribute& kind, std::int64_t count) {
   EXPECT_EQ(support::validation_of(made.module), "");
   const auto bytes = static_cast<std::uint64_t>(count) * 4;
   std::vector<vulkan::buffer> buffers;
-  for (std::size_t i = 0; i < made.module.bindings.size(); ++i) buffers.push_back(device.allocate(std::max<std::uint64_t>(bytes, 64)));
+  for (std::size_t i = 0; i < made.module.bindings.size(); ++i)
+    buffers.push_back(device.allocate(std::max<std::uint64_t>(bytes, 64)));
   device.upload(buffers[0], 0, std::span<const std::byte>(support::stored_bytes(truth.leaves.at("p"))));
-  for (std::size_t i = 2; i + 1 < buffers.size(); ++i) device.upload(buffers[i], 0, std::vector<float>(static_cast<std::size_t>(count), 0.0f));
+  for (std::size_t i = 2; i + 1 < buffers.size(); ++i)
+    device.upload(buffers[i], 0, std::vector<float>(static_cast<std::size_t>(count), 0.0f));
   vulkan::recorder recorder(device);
   std::vector<vulkan::buffer_range> ranges;
-  for (std::size_t i = 0; i < buffers.size(); ++i) ranges.push_back({buffers[i], 0, i + 1 < buffers.size() ? bytes : 64});
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    ranges.push_back({buffers[i], 0, i + 1 < buffers.size() ? bytes : 64});
   recorder.dispatch(device.create_pipeline(made.module), ranges, made.groups);
   const vulkan::recording step = recorder.finish();
 

@@ -41,8 +41,8 @@ struct operand_case {
   double low = -2, high = 2;
 };
 
-void expect_region(const region_attribute& region, dtype type, const shape& result, std::initializer_list<operand_case> operands,
-                   std::int64_t reduction_length = 1) {
+void expect_region(const region_attribute& region, dtype type, const shape& result,
+                   std::initializer_list<operand_case> operands, std::int64_t reduction_length = 1) {
   graph g;
   std::vector<node_id> ids;
   oracle::tensors<double> leaves;
@@ -83,7 +83,8 @@ scalar_program layer_norm_program(double length) {
   const scalar_ref variance = b.binary(scalar_op::multiply, squares, inverse);
   const scalar_ref scale = b.unary(scalar_op::rsqrt, b.binary(scalar_op::add, variance, b.constant(1e-5)));
   const scalar_ref normal = b.binary(scalar_op::multiply, centred, scale);
-  return b.finish(b.binary(scalar_op::add, b.binary(scalar_op::multiply, normal, b.argument(1, dtype::f32)), b.argument(2, dtype::f32)));
+  return b.finish(b.binary(scalar_op::add, b.binary(scalar_op::multiply, normal, b.argument(1, dtype::f32)),
+                           b.argument(2, dtype::f32)));
 }
 
 scalar_program reduction_program(scalar_op kind, dtype type = dtype::f32) {
@@ -92,10 +93,13 @@ scalar_program reduction_program(scalar_op kind, dtype type = dtype::f32) {
 }
 
 TEST(kernels_region, pointwise_broadcasts_over_any_rank_and_size) {
-  for (const shape& space : {shape{}, shape{1}, shape{7}, shape{4}, shape{1021}, shape{4099}, shape{4096}, shape{3, 5}, shape{6, 8},
-                             shape{2, 3, 1, 12}, shape{3, 1, 5, 2, 4}}) {
+  for (const shape& space : {shape{}, shape{1}, shape{7}, shape{4}, shape{1021}, shape{4099}, shape{4096}, shape{3, 5},
+                             shape{6, 8}, shape{2, 3, 1, 12}, shape{3, 1, 5, 2, 4}}) {
     for (std::uint32_t axes : {~0u, 1u, 2u, 5u, 0u}) {
-      region_attribute region{.space = space, .program = sum_program({dtype::f32, dtype::f32}), .accesses = {dense(space, 0), dense(space, 1, axes)}, .output = dense(space, 0)};
+      region_attribute region{.space = space,
+                              .program = sum_program({dtype::f32, dtype::f32}),
+                              .accesses = {dense(space, 0), dense(space, 1, axes)},
+                              .output = dense(space, 0)};
       expect_region(region, dtype::f32, space, {{space}, {kept_axes(space, axes)}});
     }
   }
@@ -106,7 +110,10 @@ TEST(kernels_region, pointwise_transposes_flips_and_permutes_results) {
   index_map column = dense(space, 0), flipped = dense(space, 1);
   column.strides[0] = 1, column.strides[1] = 12;
   flipped.offset = 239, flipped.strides[0] = -20, flipped.strides[1] = -1;
-  region_attribute region{.space = space, .program = sum_program({dtype::f32, dtype::f32}), .accesses = {column, flipped}, .output = dense(space, 0)};
+  region_attribute region{.space = space,
+                          .program = sum_program({dtype::f32, dtype::f32}),
+                          .accesses = {column, flipped},
+                          .output = dense(space, 0)};
   expect_region(region, dtype::f32, space, {{transposed}, {space}});
   region.output = column;
   expect_region(region, dtype::f32, transposed, {{transposed}, {space}});
@@ -128,7 +135,10 @@ TEST(kernels_region, bounded_accesses_fill_outside_their_box) {
     index.strides[0] = 100, index.strides[1] = -2;
     scalar_builder b;
     const scalar_ref i = b.convert(b.argument(1, dtype::i32), dtype::f32);
-    region_attribute region{.space = space, .program = b.finish(b.binary(scalar_op::add, b.argument(0, dtype::f32), i)), .accesses = {padded, index}, .output = dense(space, 0)};
+    region_attribute region{.space = space,
+                            .program = b.finish(b.binary(scalar_op::add, b.argument(0, dtype::f32), i)),
+                            .accesses = {padded, index},
+                            .output = dense(space, 0)};
     expect_region(region, dtype::f32, space, {{inner}});
   }
 }
@@ -136,7 +146,10 @@ TEST(kernels_region, bounded_accesses_fill_outside_their_box) {
 TEST(kernels_region, half_integers_and_mixed_types_convert) {
   if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
   for (const shape& space : {shape{64, 12}, shape{5, 7}}) {
-    region_attribute region{.space = space, .program = sum_program({dtype::f16, dtype::f32}), .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
+    region_attribute region{.space = space,
+                            .program = sum_program({dtype::f16, dtype::f32}),
+                            .accesses = {dense(space, 0), dense(space, 1)},
+                            .output = dense(space, 0)};
     expect_region(region, dtype::f16, space, {{space, dtype::f16}, {space}});
     expect_region(region, dtype::f32, space, {{space, dtype::f16}, {space}});
     region.program = sum_program({dtype::i32, dtype::i32});
@@ -148,8 +161,14 @@ TEST(kernels_region, half_integers_and_mixed_types_convert) {
 
 TEST(kernels_region, every_reduction_along_contiguous_rows) {
   for (scalar_op kind : {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product}) {
-    for (const shape& space : {shape{1, 1}, shape{3, 2}, shape{5, 31}, shape{40, 64}, shape{3, 1021}, shape{2, 4096}, shape{1, 70001}}) {
-      region_attribute region{.space = space, .row_axes = 1, .per_row = true, .program = reduction_program(kind), .accesses = {dense(space, 0)}, .output = dense(space, 0, 1)};
+    for (const shape& space :
+         {shape{1, 1}, shape{3, 2}, shape{5, 31}, shape{40, 64}, shape{3, 1021}, shape{2, 4096}, shape{1, 70001}}) {
+      region_attribute region{.space = space,
+                              .row_axes = 1,
+                              .per_row = true,
+                              .program = reduction_program(kind),
+                              .accesses = {dense(space, 0)},
+                              .output = dense(space, 0, 1)};
       const bool product = kind == scalar_op::row_product;
       const double low = product ? 0.999 : -2, high = product ? 1.001 : 2;
       expect_region(region, dtype::f32, {space[0]}, {{space, dtype::f32, low, high}}, space[1]);
@@ -162,11 +181,17 @@ TEST(kernels_region, every_reduction_along_contiguous_rows) {
 }
 
 TEST(kernels_region, columns_are_reduced_across_rows) {
-  for (const shape& space : {shape{5, 3}, shape{12, 70}, shape{64, 33}, shape{768, 129}, shape{8, 4001}, shape{1000, 2}}) {
+  for (const shape& space :
+       {shape{5, 3}, shape{12, 70}, shape{64, 33}, shape{768, 129}, shape{8, 4001}, shape{1000, 2}}) {
     index_map across;  // row axis is the slow one of the operand
     across.strides[0] = 1, across.strides[1] = space[0];
     if (space[0] == 1) across.strides[0] = 0;
-    region_attribute region{.space = space, .row_axes = 1, .per_row = true, .program = reduction_program(scalar_op::row_sum), .accesses = {across}, .output = dense(space, 0, 1)};
+    region_attribute region{.space = space,
+                            .row_axes = 1,
+                            .per_row = true,
+                            .program = reduction_program(scalar_op::row_sum),
+                            .accesses = {across},
+                            .output = dense(space, 0, 1)};
     expect_region(region, dtype::f32, {space[0]}, {{{space[1], space[0]}}}, space[1]);
     region.per_row = false;
     region.program = softmax_program();
@@ -176,28 +201,42 @@ TEST(kernels_region, columns_are_reduced_across_rows) {
 }
 
 TEST(kernels_region, dependent_reductions_of_every_row_length) {
-  for (const shape& space : {shape{1, 1}, shape{7, 3}, shape{33, 10}, shape{20, 64}, shape{9, 128}, shape{3, 197}, shape{4, 1000}, shape{2, 1023}, shape{2, 5000}, shape{3, 2, 24}}) {
+  for (const shape& space : {shape{1, 1}, shape{7, 3}, shape{33, 10}, shape{20, 64}, shape{9, 128}, shape{3, 197},
+                             shape{4, 1000}, shape{2, 1023}, shape{2, 5000}, shape{3, 2, 24}}) {
     const int last = space.rank - 1;
-    region_attribute region{.space = space, .row_axes = 1, .program = softmax_program(), .accesses = {dense(space, 0)}, .output = dense(space, 0)};
+    region_attribute region{.space = space,
+                            .row_axes = 1,
+                            .program = softmax_program(),
+                            .accesses = {dense(space, 0)},
+                            .output = dense(space, 0)};
     expect_region(region, dtype::f32, space, {{space, dtype::f32, -10, 10}}, space[last]);
     region.program = layer_norm_program(static_cast<double>(space[last]));
     region.accesses = {dense(space, 0), dense(space, 1, 1u << last), dense(space, 2, 1u << last)};
-    if (space[last] > 1) expect_region(region, dtype::f32, space, {{space}, {{space[last]}}, {{space[last]}}}, space[last]);
+    if (space[last] > 1)
+      expect_region(region, dtype::f32, space, {{space}, {{space[last]}}, {{space[last]}}}, space[last]);
   }
 }
 
 TEST(kernels_region, several_reductions_of_one_pass_and_a_value_per_row) {
   scalar_builder b;
   const scalar_ref x = b.argument(0, dtype::f32), y = b.argument(1, dtype::f32);
-  const scalar_ref top = b.unary(scalar_op::row_max, x), low = b.unary(scalar_op::row_min, b.binary(scalar_op::multiply, x, y));
+  const scalar_ref top = b.unary(scalar_op::row_max, x),
+                   low = b.unary(scalar_op::row_min, b.binary(scalar_op::multiply, x, y));
   const scalar_ref sum = b.unary(scalar_op::row_sum, b.unary(scalar_op::exp, b.binary(scalar_op::subtract, x, top)));
   const scalar_ref log_sum = b.binary(scalar_op::add, b.unary(scalar_op::log, sum), top);
-  const scalar_program program = b.finish(b.binary(scalar_op::subtract, log_sum, b.binary(scalar_op::multiply, low, b.argument(2, dtype::f32))));
+  const scalar_program program =
+      b.finish(b.binary(scalar_op::subtract, log_sum, b.binary(scalar_op::multiply, low, b.argument(2, dtype::f32))));
   for (const shape& space : {shape{6, 24}, shape{5, 301}, shape{2, 3, 2048}}) {
     const int last = space.rank - 1;
     const std::uint32_t rows = (1u << last) - 1;
-    region_attribute region{.space = space, .row_axes = 1, .per_row = true, .program = program, .accesses = {dense(space, 0), dense(space, 1, 1u << last), dense(space, 2, rows)}, .output = dense(space, 0, rows)};
-    expect_region(region, dtype::f32, kept_axes(space, rows), {{space}, {{space[last]}}, {kept_axes(space, rows)}}, space[last]);
+    region_attribute region{.space = space,
+                            .row_axes = 1,
+                            .per_row = true,
+                            .program = program,
+                            .accesses = {dense(space, 0), dense(space, 1, 1u << last), dense(space, 2, rows)},
+                            .output = dense(space, 0, rows)};
+    expect_region(region, dtype::f32, kept_axes(space, rows), {{space}, {{space[last]}}, {kept_axes(space, rows)}},
+                  space[last]);
   }
 }
 
@@ -208,7 +247,12 @@ TEST(kernels_region, rows_of_two_separate_axes) {
     const shape space{c, n, s};
     index_map x;
     x.strides[0] = s, x.strides[1] = c * s, x.strides[2] = 1;
-    region_attribute region{.space = space, .row_axes = 2, .per_row = true, .program = reduction_program(scalar_op::row_sum), .accesses = {x}, .output = dense(space, 0, 1)};
+    region_attribute region{.space = space,
+                            .row_axes = 2,
+                            .per_row = true,
+                            .program = reduction_program(scalar_op::row_sum),
+                            .accesses = {x},
+                            .output = dense(space, 0, 1)};
     expect_region(region, dtype::f32, {c}, {{{n, c, s}}}, n * s);
   }
 }
@@ -220,15 +264,20 @@ struct unary_case {
 
 TEST(kernels_region, unary_functions_are_accurate_element_by_element) {
   const unary_case cases[] = {
-      {scalar_op::negate, -9, 9},   {scalar_op::abs, -9, 9},         {scalar_op::sign, -1, 1},  {scalar_op::reciprocal, 0.01, 5},
-      {scalar_op::sqrt, 0, 50},     {scalar_op::rsqrt, 0.001, 50},   {scalar_op::exp, -20, 20}, {scalar_op::log, 1e-6, 2},
-      {scalar_op::log, 0.5, 1e6},   {scalar_op::sin, -1e4, 1e4},     {scalar_op::cos, -1e4, 1e4}, {scalar_op::tanh, -1e-3, 1e-3},
-      {scalar_op::tanh, -12, 12},   {scalar_op::floor, -9, 9},       {scalar_op::ceil, -9, 9},  {scalar_op::round, -9, 9}};
+      {scalar_op::negate, -9, 9},       {scalar_op::abs, -9, 9},     {scalar_op::sign, -1, 1},
+      {scalar_op::reciprocal, 0.01, 5}, {scalar_op::sqrt, 0, 50},    {scalar_op::rsqrt, 0.001, 50},
+      {scalar_op::exp, -20, 20},        {scalar_op::log, 1e-6, 2},   {scalar_op::log, 0.5, 1e6},
+      {scalar_op::sin, -1e4, 1e4},      {scalar_op::cos, -1e4, 1e4}, {scalar_op::tanh, -1e-3, 1e-3},
+      {scalar_op::tanh, -12, 12},       {scalar_op::floor, -9, 9},   {scalar_op::ceil, -9, 9},
+      {scalar_op::round, -9, 9}};
   for (const unary_case& each : cases) {
     SCOPED_TRACE(info(each.kind).name);
     const shape space{4096};
     const dtype types[] = {dtype::f32};
-    region_attribute region{.space = space, .program = single_op_program(each.kind, types), .accesses = {dense(space, 0)}, .output = dense(space, 0)};
+    region_attribute region{.space = space,
+                            .program = single_op_program(each.kind, types),
+                            .accesses = {dense(space, 0)},
+                            .output = dense(space, 0)};
     expect_region(region, dtype::f32, space, {{space, dtype::f32, each.low, each.high}});
   }
 }
@@ -236,23 +285,36 @@ TEST(kernels_region, unary_functions_are_accurate_element_by_element) {
 TEST(kernels_region, binary_comparison_and_select_operations) {
   const shape space{1000};
   const dtype types[] = {dtype::f32, dtype::f32};
-  for (scalar_op kind : {scalar_op::add, scalar_op::subtract, scalar_op::multiply, scalar_op::divide, scalar_op::power, scalar_op::minimum, scalar_op::maximum}) {
+  for (scalar_op kind : {scalar_op::add, scalar_op::subtract, scalar_op::multiply, scalar_op::divide, scalar_op::power,
+                         scalar_op::minimum, scalar_op::maximum}) {
     SCOPED_TRACE(info(kind).name);
-    region_attribute region{.space = space, .program = single_op_program(kind, types), .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
+    region_attribute region{.space = space,
+                            .program = single_op_program(kind, types),
+                            .accesses = {dense(space, 0), dense(space, 1)},
+                            .output = dense(space, 0)};
     expect_region(region, dtype::f32, space, {{space, dtype::f32, 0.1, 4}, {space, dtype::f32, 0.2, 3}});
   }
   for (scalar_op kind : {scalar_op::less, scalar_op::less_equal, scalar_op::equal}) {
     scalar_builder b;
-    const scalar_ref x = b.unary(scalar_op::round, b.argument(0, dtype::f32)), y = b.unary(scalar_op::round, b.argument(1, dtype::f32));
+    const scalar_ref x = b.unary(scalar_op::round, b.argument(0, dtype::f32)),
+                     y = b.unary(scalar_op::round, b.argument(1, dtype::f32));
     const scalar_ref test = b.binary(kind, x, y), other = b.binary(scalar_op::less, b.constant(0), x);
-    const scalar_ref both = b.binary(scalar_op::logical_and, b.unary(scalar_op::logical_not, test), b.binary(scalar_op::logical_or, other, test));
+    const scalar_ref both = b.binary(scalar_op::logical_and, b.unary(scalar_op::logical_not, test),
+                                     b.binary(scalar_op::logical_or, other, test));
     const scalar_ref number = b.convert(test, dtype::f32);
-    region_attribute region{.space = space, .program = b.finish(b.select(both, b.argument(0, dtype::f32), number)), .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
+    region_attribute region{.space = space,
+                            .program = b.finish(b.select(both, b.argument(0, dtype::f32), number)),
+                            .accesses = {dense(space, 0), dense(space, 1)},
+                            .output = dense(space, 0)};
     expect_region(region, dtype::f32, space, {{space}, {space}});
   }
   const dtype integers[] = {dtype::i32, dtype::i32};
-  for (scalar_op kind : {scalar_op::divide, scalar_op::minimum, scalar_op::maximum, scalar_op::multiply, scalar_op::subtract}) {
-    region_attribute region{.space = space, .program = single_op_program(kind, integers), .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
+  for (scalar_op kind :
+       {scalar_op::divide, scalar_op::minimum, scalar_op::maximum, scalar_op::multiply, scalar_op::subtract}) {
+    region_attribute region{.space = space,
+                            .program = single_op_program(kind, integers),
+                            .accesses = {dense(space, 0), dense(space, 1)},
+                            .output = dense(space, 0)};
     expect_region(region, dtype::i32, space, {{space, dtype::i32, -1000, 1000}, {space, dtype::i32, 1, 9}});
   }
 }
@@ -261,9 +323,12 @@ oracle::tensor<double> evaluate_on_device(const scalar_program& program, std::ve
   const shape space{static_cast<std::int64_t>(a.size())};
   graph g;
   const node_id operands[] = {g.input("a", dtype::f32, space), g.input("b", dtype::f32, space)};
-  region_attribute region{.space = space, .program = program, .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
+  region_attribute region{
+      .space = space, .program = program, .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
   g.add_output("y", g.add_node(op::region, dtype::f32, space, region, operands));
-  return support::device_graph(g, support::device_target()).run({{"a", {space, std::move(a)}}, {"b", {space, std::move(b)}}}).at("y");
+  return support::device_graph(g, support::device_target())
+      .run({{"a", {space, std::move(a)}}, {"b", {space, std::move(b)}}})
+      .at("y");
 }
 
 TEST(kernels_region, power_and_extrema_at_the_edges) {
@@ -275,10 +340,12 @@ TEST(kernels_region, power_and_extrema_at_the_edges) {
   EXPECT_TRUE(std::isnan(power[3]));
   EXPECT_EQ(power[4], 1);
   scalar_builder b;
-  const auto cubes = evaluate_on_device(b.finish(b.binary(scalar_op::power, b.argument(0, dtype::f32), b.constant(-3))), {-2, 2, 1, -1}, {0, 0, 0, 0});
+  const auto cubes = evaluate_on_device(b.finish(b.binary(scalar_op::power, b.argument(0, dtype::f32), b.constant(-3))),
+                                        {-2, 2, 1, -1}, {0, 0, 0, 0});
   EXPECT_EQ(cubes[0], -0.125);
   EXPECT_EQ(cubes[1], 0.125);
-  const auto largest = evaluate_on_device(single_op_program(scalar_op::maximum, types), {NAN, 1, NAN, -INFINITY}, {2, NAN, -5, 3});
+  const auto largest =
+      evaluate_on_device(single_op_program(scalar_op::maximum, types), {NAN, 1, NAN, -INFINITY}, {2, NAN, -5, 3});
   EXPECT_EQ(largest[0], 2);
   EXPECT_EQ(largest[1], 1);
   EXPECT_EQ(largest[2], -5);
@@ -289,7 +356,12 @@ TEST(kernels_region, row_maximum_of_minus_infinity_is_kept) {
   graph g;
   const shape space{2, 37};
   const node_id x = g.input("x", dtype::f32, space);
-  region_attribute region{.space = space, .row_axes = 1, .per_row = true, .program = reduction_program(scalar_op::row_max), .accesses = {dense(space, 0)}, .output = dense(space, 0, 1)};
+  region_attribute region{.space = space,
+                          .row_axes = 1,
+                          .per_row = true,
+                          .program = reduction_program(scalar_op::row_max),
+                          .accesses = {dense(space, 0)},
+                          .output = dense(space, 0, 1)};
   g.add_output("y", g.add_node(op::region, dtype::f32, {2}, region, std::span(&x, 1)));
   expect_matches_oracle(g, {{"x", oracle::tensor<double>(space, dtype::f32, -INFINITY)}});
 }

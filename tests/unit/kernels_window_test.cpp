@@ -20,7 +20,8 @@ const window_case cases[] = {
     {{1, 2, 7, 9}, {.window = {3, 3}, .stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1}}},
     {{2, 5, 6}, {.window = {3, 2}, .stride = {1, 1}, .pad_low = {1, 0}, .pad_high = {0, 1}}},
     {{3, 11}, {.spatial = 1, .window = {4}, .stride = {3}}},
-    {{2, 4, 5, 3}, {.spatial = 3, .window = {2, 3, 2}, .stride = {2, 1, 1}, .pad_low = {0, 1, 0}, .pad_high = {0, 1, 1}}},
+    {{2, 4, 5, 3},
+     {.spatial = 3, .window = {2, 3, 2}, .stride = {2, 1, 1}, .pad_low = {0, 1, 0}, .pad_high = {0, 1, 1}}},
     {{1, 2, 7, 7}, {.window = {7, 7}, .stride = {1, 1}}},
 };
 
@@ -42,9 +43,11 @@ void expect_window(const window_case& each, reduce_kind kind, dtype type) {
   const bool is_max = kind == reduce_kind::max;
   std::int64_t taps = 1;
   for (int i = 0; i < window.spatial; ++i) taps *= window.window[i];
-  g.add_output("scattered", g.window_scatter(is_max ? std::span<const node_id>(operands) : std::span<const node_id>(operands + 1, 1), window, each.x));
-  support::expect_matches_oracle(g, {{"x", with_ties(each.x, type)}, {"dy", oracle::random_tensor<double>(g[y].extents, 6, -1, 1, type)}},
-                                 taps);
+  g.add_output("scattered",
+               g.window_scatter(is_max ? std::span<const node_id>(operands) : std::span<const node_id>(operands + 1, 1),
+                                window, each.x));
+  support::expect_matches_oracle(
+      g, {{"x", with_ties(each.x, type)}, {"dy", oracle::random_tensor<double>(g[y].extents, 6, -1, 1, type)}}, taps);
 }
 
 TEST(kernels_window, maximum_goes_back_to_the_first_of_equals) {

@@ -2,6 +2,7 @@
 // Sessions and trainers on a device: training follows the oracle, a step replays, parameters are shared, saved and loaded.
 #include <meganeura/core/error.hpp>
 #include <meganeura/frontend.hpp>
+#include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
@@ -180,7 +181,7 @@ TEST(runtime_training, wrong_bindings_are_sentences) {
   EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(std::span(x).first(23)), bind<"label">(labels)); }).find("input \"x\" is f32[4, 23]"),
             std::string::npos);
   EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x)); }).find("input \"label\" was not bound"), std::string::npos);
-  EXPECT_NE(support::sentence_of([&] { (void)run.parameters().get("fc1.wait"); }).find("did you mean \"fc1.bias\""), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { (void)run.parameters().get("fc1.wait"); }).find("did you mean \"fc1.weight\""), std::string::npos);
   EXPECT_NE(support::sentence_of([&] { session<mlp> unbound(gpu, {}); }).find("batch"), std::string::npos);
 }
 

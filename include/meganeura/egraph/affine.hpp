@@ -14,13 +14,13 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 struct nest {
   shape space{};
   std::uint8_t group[max_rank]{};
-  std::vector<access> accesses{};
+  std::vector<index_map> accesses{};
 
   [[nodiscard]] int count(std::uint8_t wanted) const;
 };
 
 /// target index j = start[j] + sum over k of step[j][k] * reader index k.
-struct index_map {
+struct axis_map {
   std::int64_t start[max_rank]{};
   std::int64_t step[max_rank][max_rank]{};
 };
@@ -37,13 +37,13 @@ void normalise(nest& loops);
 /// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
 /// `target`. The reader's axes are split where the target's axes demand it (unless `may_split` is false). For a bounded
 /// access only indices inside its box count. False when the solution is not affine.
-[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const access& layout,
-                               bool may_split, index_map& result);
+[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
+                               bool may_split, axis_map& result);
 
 /// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds are
 /// not a box of the reader's axes.
-[[nodiscard]] bool compose_access(const access& inner, int target_rank, const index_map& map, const access& outer,
-                                  const shape& reader, access& result);
+[[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
+                                  const shape& reader, index_map& result);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 

@@ -32,8 +32,8 @@ inline void reorder(nest& loops, const int* order, int count) {
     loops.group[i] = from.group[order[i]];
   }
   for (std::size_t a = 0; a < loops.accesses.size(); ++a) {
-    access& to = loops.accesses[a];
-    const access& old = from.accesses[a];
+    index_map& to = loops.accesses[a];
+    const index_map& old = from.accesses[a];
     to.bounded = 0;
     for (int i = 0; i < max_rank; ++i) to.strides[i] = to.low[i] = to.high[i] = 0;
     for (int i = 0; i < count; ++i) {
@@ -48,7 +48,7 @@ inline void reorder(nest& loops, const int* order, int count) {
 
 inline bool mergeable(const nest& loops, int axis) {
   if (loops.group[axis] != loops.group[axis + 1]) return false;
-  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const access& a) {
+  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& a) {
     return !(a.bounded >> axis & 3) && a.strides[axis] == a.strides[axis + 1] * loops.space[axis + 1];
   });
 }
@@ -57,10 +57,10 @@ inline bool mergeable(const nest& loops, int axis) {
 
 MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
   if (loops.space.rank == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
-  for (const access& a : loops.accesses) {
+  for (const index_map& a : loops.accesses) {
     if (a.bounded >> axis & 1) return false;
   }
-  for (access& a : loops.accesses) {
+  for (index_map& a : loops.accesses) {
     const std::uint32_t below = a.bounded & ((1u << axis) - 1);
     a.bounded = below | (a.bounded & ~((1u << axis) - 1)) << 1;
     detail::insert_at(a.strides, axis, a.strides[axis] * inner);
@@ -88,7 +88,7 @@ MEGANEURA_INLINE void normalise(nest& loops) {
   }
   std::stable_sort(order, order + count, [&](int x, int y) {
     if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
-    for (const access& a : loops.accesses) {
+    for (const index_map& a : loops.accesses) {
       const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
       if (sx != sy) return sx > sy;
     }
@@ -97,7 +97,7 @@ MEGANEURA_INLINE void normalise(nest& loops) {
   detail::reorder(loops, order, count);
   for (int axis = loops.space.rank - 2; axis >= 0; --axis) {
     if (!detail::mergeable(loops, axis)) continue;
-    for (access& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
+    for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
     loops.space[axis + 1] *= loops.space[axis];
     count = 0;
     for (int i = 0; i < loops.space.rank; ++i) {
@@ -113,9 +113,9 @@ namespace detail {
 struct target_axes {
   int order[max_rank]{};
   int count = 0;
-  const access* layout = nullptr;
+  const index_map* layout = nullptr;
 
-  target_axes(const shape& target, int axes, const access& positions) : layout(&positions) {
+  target_axes(const shape& target, int axes, const index_map& positions) : layout(&positions) {
     for (int j = 0; j < axes; ++j) {
       if (target[j] > 1) order[count++] = j;
     }
@@ -135,11 +135,11 @@ struct target_axes {
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const access& layout,
-                                  bool may_split, index_map& result) {
+MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
+                                  bool may_split, axis_map& result) {
   const detail::target_axes digits(target, axes, layout);
   for (int attempts = 0; attempts <= max_rank; ++attempts) {
-    const access& from = reader.accesses[which];
+    const index_map& from = reader.accesses[which];
     result = {};
     std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
     for (int k = 0; k < reader.space.rank; ++k) {
@@ -188,7 +188,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
 namespace detail {
 
 // Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
-inline bool narrow(access& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t low,
+inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t low,
                    std::int64_t high) {
   std::int64_t first = 0, last = 0;  // first <= i < last
   if (step > 0) {
@@ -211,9 +211,9 @@ inline bool narrow(access& result, int k, std::int64_t extent, std::int64_t star
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool compose_access(const access& inner, int target_rank, const index_map& map, const access& outer,
-                                     const shape& reader, access& result) {
-  result = access{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
+MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
+                                     const shape& reader, index_map& result) {
+  result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
   std::copy(outer.low, outer.low + max_rank, result.low);
   std::copy(outer.high, outer.high + max_rank, result.high);
   if (inner.bounded) result.fill = inner.fill;

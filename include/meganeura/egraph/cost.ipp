@@ -22,8 +22,13 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const cost_m
 
 namespace detail {
 
+// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a little.
+inline double overlapped(double transfer, double arithmetic) {
+  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
+}
+
 // Elements an access touches over `space`, at most what its tensor holds.
-inline double touched(const access& read, const shape& space) {
+inline double touched(const index_map& read, const shape& space) {
   double elements = 1;
   for (int k = 0; k < space.rank; ++k) {
     if (read.strides[k] == 0) continue;
@@ -32,7 +37,7 @@ inline double touched(const access& read, const shape& space) {
   return elements;
 }
 
-inline bool has_unit_stride(const access& read, const shape& space) {
+inline bool has_unit_stride(const index_map& read, const shape& space) {
   bool any = false;
   for (int k = 0; k < space.rank; ++k) {
     if (std::abs(read.strides[k]) == 1) return true;
@@ -42,7 +47,7 @@ inline bool has_unit_stride(const access& read, const shape& space) {
 }
 
 // Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
-inline bool is_coalesced(const access& read, const shape& space) {
+inline bool is_coalesced(const index_map& read, const shape& space) {
   return space.rank == 0 || std::abs(read.strides[space.rank - 1]) <= 1;
 }
 
@@ -57,7 +62,7 @@ inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish
     kept.rank -= k_axes;
     return kept;
   }();
-  for (const access& read : finish.accesses) {
+  for (const index_map& read : finish.accesses) {
     if (read.source < 0) continue;
     const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
     const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
@@ -69,7 +74,7 @@ inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish
 inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& product, const cost_model& model) {
   double bytes = bytes_of(g, g.find(g.node(id).owner));
   int at = product.batch_axes;
-  for (const access* read : {&product.a, &product.b}) {
+  for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
     bytes += elements * size_of(g[source].type) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
@@ -81,7 +86,7 @@ inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& 
   const double waste = std::max(1.0, 16 / m) * std::max(1.0, 16 / n);
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, model, bytes);
   const double flops = 2 * static_cast<double>(product.space.elements()) * waste;
-  return std::max(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
+  return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
 }
 
 inline double convolve_cost(const engine& g, enode_id id, const convolve_attribute& c, const cost_model& model) {
@@ -93,7 +98,7 @@ inline double convolve_cost(const engine& g, enode_id id, const convolve_attribu
   double bytes = bytes_of(g, self) + bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
   const double extra = epilogue_cost(g, id, c.finish, own, 0, model, bytes);
   const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-  return std::max(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
+  return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
 }
 
 }  // namespace detail
@@ -101,7 +106,7 @@ inline double convolve_cost(const engine& g, enode_id id, const convolve_attribu
 MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
                                     std::int64_t result_bytes, const cost_model& model) {
   double bytes = static_cast<double>(result_bytes);
-  for (const access& read : region.accesses) {
+  for (const index_map& read : region.accesses) {
     if (read.source < 0) continue;
     const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
     const bool coalesced = detail::is_coalesced(read, region.space);
@@ -119,7 +124,8 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   }
   const double occupancy = std::min(1.0, parallel / model.full_occupancy);
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = std::max(bytes / model.bandwidth, elements * program_cost(region.program, model) / model.scalar_flops);
+  const double busy = detail::overlapped(bytes / model.bandwidth,
+                                         elements * program_cost(region.program, model) / model.scalar_flops);
   return busy / std::max(occupancy, 1.0 / 64) + model.launch;
 }
 

@@ -25,6 +25,9 @@ inline constexpr int structural_count = static_cast<int>(structural::relu_mask) 
 [[nodiscard]] const char* to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
 
+/// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
+inline constexpr std::size_t concat_pieces = 6;
+
 /// A fusion that was tried and refused.
 struct missed_fusion {
   class_id consumer = none, producer = none;
@@ -61,7 +64,7 @@ class lowering {
   void emit_matmul(class_id owner, nest loops, class_id a, class_id b, const scalar_program& finish,
                    std::span<const class_id> others, rule_mask reasons);
   [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
-  void add_operand(region_draft& draft, class_id operand, const access& how);
+  void add_operand(region_draft& draft, class_id operand, const index_map& how);
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
   /// Distinct consumers, seen through views.

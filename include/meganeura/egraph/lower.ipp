@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for egraph/lower.hpp: the rules as structs, and the driver that applies them.
 #pragma once
+#include <meganeura/egraph/cost.ipp>
 #include <meganeura/egraph/lower.hpp>
 
 #include <algorithm>
@@ -26,9 +27,9 @@ inline scalar_program identity_program(dtype type) {
   return builder.finish(builder.argument(0, type));
 }
 
-inline access dense_access(const shape& extents) {
+inline index_map dense_access(const shape& extents) {
   const view_attribute dense = dense_view(extents);
-  access result;
+  index_map result;
   std::copy(dense.strides, dense.strides + max_rank, result.strides);
   return result;
 }
@@ -47,7 +48,7 @@ struct map_to_region {
     const class_id owner = g.find(g.node(id).owner);
     region_draft draft = pass.draft();
     flat_loops(draft, g.extents(owner));
-    const access flat = draft.loops.accesses[0];
+    const index_map flat = draft.loops.accesses[0];
     for (std::size_t i = 0; i < g.node(id).operand_count; ++i) pass.add_operand(draft, g.operand(id, i), flat);
     const scalar_program program = g.get<map_attribute>(id).program;
     pass.emit_regions(owner, draft, program, rule);
@@ -65,7 +66,7 @@ struct view_to_region {
     region_draft draft = pass.draft();
     draft.loops.space = g.extents(owner);
     draft.loops.accesses = {dense_access(draft.loops.space)};
-    access how{.offset = view.offset};
+    index_map how{.offset = view.offset};
     std::copy(view.strides, view.strides + max_rank, how.strides);
     pass.add_operand(draft, g.operand(id, 0), how);
     pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
@@ -83,8 +84,8 @@ struct reduce_to_region {
     region_draft draft = pass.draft();
     draft.loops.space = g.extents(operand);
     draft.per_row = true;
-    const access result = dense_access(g.extents(owner));
-    access output;
+    const index_map result = dense_access(g.extents(owner));
+    index_map output;
     for (int i = 0, kept = 0; i < draft.loops.space.rank; ++i) {
       if (reduce.axes >> i & 1) {
         draft.loops.group[i] = region_draft::row;
@@ -112,7 +113,7 @@ struct pad_to_region {
     region_draft draft = pass.draft();
     draft.loops.space = g.extents(owner);
     draft.loops.accesses = {dense_access(draft.loops.space)};
-    access how = dense_access(g.extents(operand));
+    index_map how = dense_access(g.extents(operand));
     how.fill = pad.value;
     for (int i = 0; i < draft.loops.space.rank; ++i) {
       if (pad.low[i] == 0 && pad.high[i] == 0) continue;
@@ -131,19 +132,18 @@ struct concat_to_region {
   static constexpr structural rule = structural::concat_to_region;
   static constexpr op root = op::concat;
   static constexpr exactness exact = exactness::exact;
-  static constexpr std::size_t widest = 6;  // pieces of one region; more become a tree
   static void apply(lowering& pass, enode_id id) {
-    engine& g = pass.graph();
+    const engine& g = pass.graph();
     const class_id owner = g.find(g.node(id).owner);
     const int axis = g.get<axis_attribute>(id).axis;
     std::vector<class_id> pieces(g.operands(id).begin(), g.operands(id).end());
-    if (pieces.size() > widest) return;  // split when the graph was read in
+    if (pieces.size() > concat_pieces) return;
     const shape space = g.extents(owner);
     region_draft draft = pass.draft();
     draft.loops.space = space;
     draft.loops.accesses = {dense_access(space)};
     scalar_builder builder;
-    access coordinate;
+    index_map coordinate;
     coordinate.strides[axis] = space[axis] == 1 ? 0 : 1;
     draft.add_index(coordinate);
     const scalar_ref at = builder.argument(0, dtype::i32);
@@ -154,7 +154,7 @@ struct concat_to_region {
       const shape& extents = g.extents(piece);
       const std::int64_t end = start;
       start -= extents[axis];
-      access how = dense_access(extents);
+      index_map how = dense_access(extents);
       how.offset = -start * how.strides[axis];
       how.bounded = 1u << axis;
       how.low[axis] = start;
@@ -190,8 +190,8 @@ struct contract_loops {
   contract_loops(const engine& g, enode_id id) {
     const auto& labels = g.get<contract_attribute>(id);
     constexpr int max_labels = 2 * max_rank;
-    const access result = dense_access(g.extents(g.find(g.node(id).owner)));
-    access reads[2];
+    const index_map result = dense_access(g.extents(g.find(g.node(id).owner)));
+    index_map reads[2];
     std::int64_t extents[max_labels]{}, strides[2][max_labels]{};
     bool in[2][max_labels]{};
     for (std::size_t side = 0; side < 2; ++side) {
@@ -289,11 +289,11 @@ struct contract_to_matmul {
  private:
   static const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
     const auto& region = g.get<region_attribute>(copy);
-    const access& read = region.accesses[0];
+    const index_map& read = region.accesses[0];
     if (read.bounded || read.source < 0) return "the operand has a border";
     const nest before = loops;
-    index_map map;
-    access composed;
+    axis_map map;
+    index_map composed;
     if (!solve_index(loops, which, region.space, region.space.rank, region.output, true, map) ||
         !compose_access(read, region.space.rank, map, loops.accesses[which], loops.space, composed)) {
       loops = before;
@@ -367,7 +367,7 @@ struct product_epilogue {
   struct parts {
     epilogue finish;
     std::vector<class_id> others;
-    access output;
+    index_map output;
   };
 
   // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
@@ -380,15 +380,15 @@ struct product_epilogue {
       if (which >= 0) return "the product is read in two ways";
       which = static_cast<int>(k);
     }
-    const access& read = region.accesses[static_cast<std::size_t>(which)];
+    const index_map& read = region.accesses[static_cast<std::size_t>(which)];
     if (read.bounded) return "the product is read with a border";
     const class_id product = g.operand(region_id, operand);
     if (region.space.elements() != g.extents(product).elements()) return "elements of the product are left out or repeated";
-    index_map map;
+    axis_map map;
     if (!solve_index(loops, 0, region.space, region.space.rank, read, may_split, map)) {
       return "the product's order is not affine in the region's loops";
     }
-    const access own = loops.accesses[0];
+    const index_map own = loops.accesses[0];
     result.finish.accesses = {};
     result.others.assign(inner_others.begin(), inner_others.end());
     for (std::size_t k = 3; k < loops.accesses.size(); ++k) result.finish.accesses.push_back(loops.accesses[k]);
@@ -407,7 +407,7 @@ struct product_epilogue {
     for (const scalar_node& node : region.program.nodes) {
       if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
       const auto k = static_cast<std::size_t>(node.value);
-      access composed;
+      index_map composed;
       if (!compose_access(region.accesses[k], region.space.rank, map, own, loops.space, composed)) {
         return "a border is not a box in the product's loops";
       }
@@ -446,7 +446,7 @@ struct product_epilogue {
     if (std::find(made.others.begin(), made.others.end(), owner) != made.others.end()) return "it would read itself";
     loops.accesses[0] = made.output;
     loops.accesses.resize(3);
-    for (const access& read : made.finish.accesses) loops.accesses.push_back(read);
+    for (const index_map& read : made.finish.accesses) loops.accesses.push_back(read);
     pass.emit_matmul(owner, loops, g.operand(product, 0), g.operand(product, 1), made.finish.program, made.others,
                      g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue));
     return nullptr;
@@ -457,7 +457,7 @@ struct product_epilogue {
     const auto& inner = g.get<convolve_attribute>(product);
     const shape& extents = g.extents(g.find(g.node(product).owner));
     nest loops{.space = extents};
-    const access dense = dense_access(extents);
+    const index_map dense = dense_access(extents);
     loops.accesses = {dense, dense, dense};  // a and b are not read through these loops
     loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
     parts made;
@@ -484,15 +484,14 @@ struct relu_mask {
 
   static void apply(lowering& pass, enode_id id) {
     engine& g = pass.graph();
-    const scalar_program program = g.get<map_attribute>(id).program;
     for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-      if (!only_masks(program, static_cast<double>(i))) continue;
-      const class_id activation = relu_of(g, g.operand(id, i));
-      const class_id owner = g.find(g.node(id).owner);
+      if (!only_masks(g, id, static_cast<double>(i))) continue;
+      const class_id activation = relu_of(g, g.operand(id, i)), owner = g.find(g.node(id).owner);
       if (activation == none || activation == owner) continue;
+      const attribute program = g.attribute_of(id);
       std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
       operands[i] = activation;
-      g.add_to(owner, op::map, map_attribute{program}, operands, bit(rule));
+      g.add_to(owner, op::map, program, operands, bit(rule));
       g.retire(id);  // x would seem to have one more consumer
       pass.note_applied(rule);
       return;
@@ -500,34 +499,37 @@ struct relu_mask {
   }
 
  private:
-  static bool is_zero(const scalar_node& node) { return node.op == scalar_op::constant && node.value == 0; }
+  static bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
+    if (node.op == scalar_op::constant) return node.value == 0;
+    return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
+  }
 
   // Argument `index` appears, and only on the right of 0 < .
-  static bool only_masks(const scalar_program& program, double index) {
+  static bool only_masks(const engine& g, enode_id id, double index) {
+    const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
     bool any = false;
-    for (const scalar_node& node : program.nodes) {
+    for (const scalar_node& node : nodes) {
       for (int k = 0; k < info(node.op).arity; ++k) {
-        const scalar_node& operand = program.nodes[node.operands[k]];
+        const scalar_node& operand = nodes[node.operands[k]];
         if (operand.op != scalar_op::argument || operand.value != index) continue;
-        if (node.op != scalar_op::less || k != 1 || !is_zero(program.nodes[node.operands[0]])) return false;
+        if (node.op != scalar_op::less || k != 1 || !is_zero(g, id, nodes[node.operands[0]])) return false;
         any = true;
       }
     }
     return any;
   }
 
+  // maximum(x, 0), or 0 < x ? x : 0, of its first operand.
   static bool is_relu(const engine& g, enode_id id) {
     if (g.node(id).kind != op::map || g.node(id).dead) return false;
     const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-    if (g.node(id).operand_count == 2) {  // maximum(x, 0)
-      return g.node(id).symbol == symbol_of(scalar_op::maximum) && g[g.operand(id, 1)].constant == 0.0;
-    }
+    const auto is_x = [](const scalar_node& node) { return node.op == scalar_op::argument && node.value == 0; };
     const scalar_node& last = nodes.back();
-    if (last.op == scalar_op::maximum) return nodes[last.operands[0]].op == scalar_op::argument && is_zero(nodes[last.operands[1]]);
-    if (last.op != scalar_op::select) return false;  // 0 < x ? x : 0
-    const scalar_node &condition = nodes[last.operands[0]], &value = nodes[last.operands[1]];
-    return value.op == scalar_op::argument && is_zero(nodes[last.operands[2]]) && condition.op == scalar_op::less &&
-           is_zero(nodes[condition.operands[0]]) && condition.operands[1] == last.operands[1];
+    if (last.op == scalar_op::maximum) return is_x(nodes[last.operands[0]]) && is_zero(g, id, nodes[last.operands[1]]);
+    if (last.op != scalar_op::select) return false;
+    const scalar_node& condition = nodes[last.operands[0]];
+    return condition.op == scalar_op::less && is_zero(g, id, nodes[condition.operands[0]]) &&
+           is_x(nodes[condition.operands[1]]) && is_x(nodes[last.operands[1]]) && is_zero(g, id, nodes[last.operands[2]]);
   }
 
   static class_id relu_of(const engine& g, class_id x) {
@@ -727,7 +729,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
   return result;
 }
 
-MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const access& how) {
+MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const index_map& how) {
   operand = g_.find(operand);
   if (g_[operand].constant) {
     draft.add_constant(*g_[operand].constant, g_[operand].type);
@@ -774,7 +776,8 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
     note_applied(rule);
     inline_producers(owner, draft, producers, choices, reasons);
     region_form form;
-    const char* problem = draft.finish(root, form);
+    const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
+    const char* problem = draft.finish(root, form, fused);
     if (!problem) return emit_region(owner, form, reasons);
     // Too large: give up the last fusion that is more than a view, and try again.
     std::size_t last = choices.size();
@@ -832,7 +835,7 @@ MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_for
   owner = g_.find(owner);
   if (detail::is_copy(form.loops) && !form.operands.empty()) {
     const class_id source = g_.find(form.operands[0]);
-    const access& read = form.loops.accesses[0];
+    const index_map& read = form.loops.accesses[0];
     const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
                       g_[source].type == g_[owner].type &&
                       std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);

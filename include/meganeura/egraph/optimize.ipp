@@ -23,8 +23,8 @@ inline class_id add_concat(engine& e, dtype type, int axis, std::span<const clas
   for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
   std::vector<class_id> parts(pieces.begin(), pieces.end());
   if (parts.size() == 1) return parts[0];
-  if (parts.size() > concat_to_region::widest) {
-    const std::size_t each = (parts.size() + concat_to_region::widest - 1) / concat_to_region::widest;
+  if (parts.size() > concat_pieces) {
+    const std::size_t each = (parts.size() + concat_pieces - 1) / concat_pieces;
     parts.clear();
     for (std::size_t i = 0; i < pieces.size(); i += each) {
       parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i))));

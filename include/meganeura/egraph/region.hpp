@@ -44,9 +44,9 @@ class region_draft {
   explicit region_draft(const region_limits& limits) : limits_(&limits) {}
 
   /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
-  void add_read(class_id source, dtype type, const access& how);
+  void add_read(class_id source, dtype type, const index_map& how);
   void add_constant(double value, dtype type);
-  void add_index(const access& how);
+  void add_index(const index_map& how);
 
   [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
   /// The class argument `index` reads; none for constants and indices.
@@ -58,8 +58,9 @@ class region_draft {
   /// same (axes may have been split).
   [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
 
-  /// The finished, canonical region; null and `result`, or why it is not possible.
-  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result) const;
+  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason: the
+  /// root alone has to have a kernel.
+  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
 
  private:
   struct box {  // the value is valid where low <= coordinate < high
@@ -74,7 +75,7 @@ class region_draft {
     const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
     std::vector<box> boxes{};
   };
-  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, index_map& map);
+  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(const int* axes, int count);
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;

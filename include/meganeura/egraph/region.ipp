@@ -28,7 +28,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
 
 // ---- arguments -------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const access& how) {
+MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
   slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
   loops.accesses.push_back(how);
   sources_.push_back(source);
@@ -39,15 +39,15 @@ MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
   slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
 }
 
-MEGANEURA_INLINE void region_draft::add_index(const access& how) { add_read(none, dtype::i32, how); }
+MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(none, dtype::i32, how); }
 
 // ---- inlining --------------------------------------------------------------------------------------------------------
 
 namespace detail {
 
 // Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
-inline const char* matching_axes(const region_attribute& form, const index_map& map, const nest& reader,
-                                 const access& from, int (&axes)[max_rank]) {
+inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
+                                 const index_map& from, int (&axes)[max_rank]) {
   const int first = form.space.rank - form.row_axes;
   for (int j = first; j < form.space.rank; ++j) {
     int match = -1;
@@ -93,7 +93,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   std::vector<int> free;  // axes the read does not depend on
   std::int64_t free_elements = 1;
   for (int k = 0; k < loops.space.rank; ++k) {
-    const access& from = loops.accesses[which];
+    const index_map& from = loops.accesses[which];
     if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
     if (have_rows && loops.group[k] != row) continue;
     free.push_back(k);
@@ -135,7 +135,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   return "no axis of the row's length";
 }
 
-MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, index_map& map) {
+MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
   const region_attribute& inner = form.loops;
   if (loops.accesses[which].bounded) return "rows under a padded read";
   const nest before = loops;
@@ -176,18 +176,18 @@ MEGANEURA_INLINE std::size_t region_draft::buffers() const {
 MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
   const region_attribute& inner = form.loops;
   const std::size_t which = slots_[index].reads[0];
-  index_map map;
+  axis_map map;
   if (inner.row_axes > 0) {
     if (const char* problem = place_rows(form, which, map)) return problem;
   } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
     return "the read is not affine in the producer's loops";
   }
-  const access from = loops.accesses[which];  // after splitting
+  const index_map from = loops.accesses[which];  // after splitting
   slot filled{.kind = slot::inlined, .type = slots_[index].type, .value = from.fill, .program = &inner.program};
   const bool copy = inner.program.is_identity();
-  std::vector<access> reads;
-  for (const access& read : inner.accesses) {
-    access composed;
+  std::vector<index_map> reads;
+  for (const index_map& read : inner.accesses) {
+    index_map composed;
     if (copy && from.bounded && read.bounded && from.fill != read.fill) return "two borders with different values";
     if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) return "its border is not a box here";
     reads.push_back(composed);
@@ -195,7 +195,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   for (std::size_t i = 0; i < reads.size(); ++i) {
     filled.reads.push_back(loops.accesses.size());
     const int source = inner.accesses[i].source;
-    sources_.push_back(source == access::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
+    sources_.push_back(source == index_map::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
     types_.push_back(dtype::f32);  // set below from the program
     loops.accesses.push_back(reads[i]);
   }
@@ -206,7 +206,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   }
   for (int k = 0; from.bounded && !copy && k < loops.space.rank; ++k) {
     if (!(from.bounded >> k & 1)) continue;
-    access coordinate{.source = access::index_source};
+    index_map coordinate{.source = index_map::index_source};
     coordinate.strides[k] = 1;
     filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
     filled.reads.push_back(loops.accesses.size());
@@ -264,8 +264,9 @@ MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, co
   return value;
 }
 
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result) const {
-  if (buffers() > limits_->buffers) return "too many buffers";
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
+                                                  bool limited) const {
+  if (limited && buffers() > limits_->buffers) return "too many buffers";
   nest final_loops{.space = loops.space};
   std::copy(loops.group, loops.group + max_rank, final_loops.group);
   final_loops.accesses = {loops.accesses[0]};
@@ -273,8 +274,8 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   std::vector<int> argument(loops.accesses.size(), -1);
   for (const slot& s : slots_) {
     for (std::size_t position : s.reads) {
-      access read = loops.accesses[position];
-      read.source = sources_[position - 1] == none ? access::index_source : 0;
+      index_map read = loops.accesses[position];
+      read.source = sources_[position - 1] == none ? index_map::index_source : 0;
       for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
       while (same < sources.size() && !(sources[same] == sources_[position - 1] && final_loops.accesses[same + 1] == read)) {
@@ -290,7 +291,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   std::vector<scalar_ref> arguments;
   for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, argument));
   scalar_program program = builder.finish(builder.inlined(root, arguments));
-  if (program.nodes.size() > limits_->program_nodes) return "the program is too long";
+  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
   if (!program.has_rows() && final_loops.count(row) > 0) {
     if (per_row) return "the reduction folded away";
     std::fill(final_loops.group, final_loops.group + max_rank, outer);
@@ -307,13 +308,13 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
     }
     node.value = number[old];
   }
-  if (used.size() > limits_->accesses) return "too many accesses";
+  if (limited && used.size() > limits_->accesses) return "too many accesses";
   nest kept{.space = final_loops.space};
   std::copy(final_loops.group, final_loops.group + max_rank, kept.group);
   kept.accesses = {final_loops.accesses[0]};
   result.operands.clear();
   for (std::size_t old : used) {
-    access read = final_loops.accesses[old + 1];
+    index_map read = final_loops.accesses[old + 1];
     if (sources[old] != none) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());

@@ -3,6 +3,9 @@
 #pragma once
 #include <meganeura/egraph/pattern.hpp>
 
+#include <fmt/format.h>
+
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>

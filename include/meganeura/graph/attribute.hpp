@@ -186,10 +186,6 @@ using attribute =
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-using access = index_map;
-}
-
 #if MEGANEURA_HEADER_ONLY
 #include <meganeura/graph/attribute.ipp>
 #endif

@@ -11,7 +11,8 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Operands data, indices (i32). Indices out of range read the last element.
-[[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type, const target& on);
+[[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
+                                          const target& on);
 
 /// Operands indices (i32), updates. Deterministic: every element adds its updates in their order; no atomics.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
@@ -20,8 +21,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// Bindings: the result (f32), step_values.
 [[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
 
-/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat arrays of
-/// `count` f32.
+/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat
+/// arrays of `count` f32.
 [[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on);
 
 /// Binding: the result, `count` words.

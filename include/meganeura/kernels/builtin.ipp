@@ -33,11 +33,12 @@ struct axis_split {
 
 inline constexpr std::uint32_t index_chunk = 256;
 
-// Adds the updates of all indices equal to `row` to `total`. The list of indices passes through shared memory in chunks; a
-// chunk that no row of this workgroup occurs in is skipped.
-inline void add_matching(spirv::kernel& owner, const bound_tensor& indices, const bound_tensor& updates, std::uint32_t count,
-                         const axis_split& split, const spirv::u32& outer, const spirv::u32& row, const spirv::u32& column,
-                         const spirv::u32& lowest, const spirv::u32& highest, const spirv::detail::place_reference& total) {
+// Adds the updates of all indices equal to `row` to `total`. The list of indices passes through shared memory in
+// chunks; a chunk that no row of this workgroup occurs in is skipped.
+inline void add_matching(spirv::kernel& owner, const bound_tensor& indices, const bound_tensor& updates,
+                         std::uint32_t count, const axis_split& split, const spirv::u32& outer, const spirv::u32& row,
+                         const spirv::u32& column, const spirv::u32& lowest, const spirv::u32& highest,
+                         const spirv::detail::place_reference& total) {
   const auto list = owner.shared<spirv::u32>(index_chunk);
   const auto found = owner.shared<spirv::u32>(1);
   const spirv::u32 thread = owner.local_id(0);
@@ -64,8 +65,9 @@ inline void add_matching(spirv::kernel& owner, const bound_tensor& indices, cons
 }
 
 /// A kernel of shaders/ that handles four elements an invocation, 256 invocations a workgroup.
-[[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words, std::size_t bindings,
-                                               std::vector<std::uint32_t> specialization, std::int64_t count, const target& on) {
+[[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
+                                               std::size_t bindings, std::vector<std::uint32_t> specialization,
+                                               std::int64_t count, const target& on) {
   kernel_dispatch made;
   made.module.name = fmt::format("{} {}", name, count);
   made.module.words.assign(words.begin(), words.end());
@@ -73,13 +75,15 @@ inline void add_matching(spirv::kernel& owner, const bound_tensor& indices, cons
   made.module.local_size = {256, 1, 1};
   made.module.specialization = std::move(specialization);
   made.groups = make_flat_grid((count + 1023) / 1024, on).groups;
-  if (made.groups[2] != 1) fail(error_category::unsupported, "{} of {} elements: more than the device's grid holds", name, count);
+  if (made.groups[2] != 1)
+    fail(error_category::unsupported, "{} of {} elements: more than the device's grid holds", name, count);
   return made;
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type, const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
+                                             const target& on) {
   const detail::axis_split split = detail::split_at(data, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
@@ -99,8 +103,8 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
   return {owner.finish(), grid.groups};
 }
 
-MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis, dtype type,
-                                                  const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
+                                                  dtype type, const target& on) {
   const detail::axis_split split = detail::split_at(result_extents, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
@@ -114,7 +118,8 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   const spirv::u32 wanted = group_first + owner.local_id(0), position = min(wanted, last);
   const spirv::u32 line = position / split.inner, outer = line / split.extent, row = line % split.extent;
   // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
-  const spirv::u32 first_line = min(group_first, last) / split.inner, last_line = min(group_first + (size - 1), last) / split.inner;
+  const spirv::u32 first_line = min(group_first, last) / split.inner,
+                   last_line = min(group_first + (size - 1), last) / split.inner;
   const spirv::boolean wraps = first_line / split.extent != last_line / split.extent;
   const spirv::u32 lowest = select(wraps, spirv::u32(0), first_line % split.extent);
   const spirv::u32 highest = select(wraps, spirv::u32(split.extent - 1), last_line % split.extent);
@@ -126,15 +131,18 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
 }
 
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
-  return detail::make_flat("random", embedded::random, 2,
-                           {static_cast<std::uint32_t>(count), stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, count, on);
+  return detail::make_flat(
+      "random", embedded::random, 2,
+      {static_cast<std::uint32_t>(count), stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)},
+      count, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on) {
   const auto elements = static_cast<std::uint32_t>(count);
   if (kind.kind != optimizer_kind::sgd) {
     const bool decoupled = kind.kind == optimizer_kind::adamw;
-    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, {elements, decoupled ? 1u : 0u}, count, on);
+    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, {elements, decoupled ? 1u : 0u}, count,
+                             on);
   }
   if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, {elements}, count, on);
   return detail::make_flat("sgd", embedded::sgd, 3, {elements}, count, on);

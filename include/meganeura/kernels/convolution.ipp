@@ -20,8 +20,8 @@ namespace detail {
 ///   output  m = output channel, n = (image, output position), k = (tap, input channel),   a = w, b = x
 ///   input   m = input channel,  n = (image, input position),  k = (tap, output channel),  a = w, b = y
 ///   filter  m = output channel, n = (input channel, tap),     k = (image, output position), a = y, b = x
-/// The address in `a` is a sum of a part of m and a part of k. The position in `b` is, axis by axis, the sum of a part of n
-/// and a part of k, and has to lie inside the image (and, for the input form, on the grid of the stride).
+/// The address in `a` is a sum of a part of m and a part of k. The position in `b` is, axis by axis, the sum of a part
+/// of n and a part of k, and has to lie inside the image (and, for the input form, on the grid of the stride).
 struct convolution_product {
   convolution_attribute geometry;
   std::uint32_t batch = 1, in_channels = 1, out_channels = 1;  // channels of one group
@@ -32,7 +32,9 @@ struct convolution_product {
   using form_kind = convolution_attribute::form_kind;
   [[nodiscard]] bool is(form_kind form) const { return geometry.form == form; }
   [[nodiscard]] std::uint32_t inner() const {  // the fast part of k
-    return is(convolution_attribute::filter) ? out_size : is(convolution_attribute::output) ? in_channels : out_channels;
+    return is(convolution_attribute::filter)   ? out_size
+           : is(convolution_attribute::output) ? in_channels
+                                               : out_channels;
   }
   [[nodiscard]] std::uint32_t a_group() const {
     return is(convolution_attribute::filter) ? out_channels * out_size : out_channels * in_channels * taps;
@@ -42,7 +44,8 @@ struct convolution_product {
   }
 };
 
-[[nodiscard]] inline convolution_product make_product(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+[[nodiscard]] inline convolution_product make_product(const convolution_attribute& c, const shape& x, const shape& w,
+                                                      const shape& y) {
   const auto narrow = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
   convolution_product p;
   p.geometry = c;
@@ -108,7 +111,8 @@ struct element {
   part.a = by_input ? fast * (p.in_channels * p.taps) + slow : fast * p.taps + slow;
   part.b = fast * (by_input ? p.out_size : p.in_size);
   part.at = split(slow, p.kernel);
-  for (std::size_t i = 0; i < max_spatial; ++i) part.at[i] = part.at[i] * wrapped(by_input ? -c.dilation[i] : c.dilation[i]);
+  for (std::size_t i = 0; i < max_spatial; ++i)
+    part.at[i] = part.at[i] * wrapped(by_input ? -c.dilation[i] : c.dilation[i]);
   return part;
 }
 
@@ -123,7 +127,8 @@ struct element {
   if (p.is(convolution_attribute::filter)) {
     part.b = n / p.taps * p.in_size;
     part.at = split(n % p.taps, p.kernel);
-    for (std::size_t i = 0; i < max_spatial; ++i) part.at[i] = part.at[i] * wrapped(c.dilation[i]) + wrapped(-c.pad_low[i]);
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      part.at[i] = part.at[i] * wrapped(c.dilation[i]) + wrapped(-c.pad_low[i]);
     return part;
   }
   const bool by_input = p.is(convolution_attribute::input);
@@ -131,7 +136,8 @@ struct element {
   part.b = n / size * (p.groups * (by_input ? p.out_channels * p.out_size : p.in_channels * p.in_size));
   part.at = split(n % size, by_input ? p.in : p.out);
   for (std::size_t i = 0; i < max_spatial; ++i) {
-    part.at[i] = by_input ? part.at[i] + wrapped(c.pad_low[i]) : part.at[i] * wrapped(c.stride[i]) + wrapped(-c.pad_low[i]);
+    part.at[i] =
+        by_input ? part.at[i] + wrapped(c.pad_low[i]) : part.at[i] * wrapped(c.stride[i]) + wrapped(-c.pad_low[i]);
   }
   return part;
 }
@@ -215,11 +221,13 @@ class convolution_memory {
     return at;
   }
 
-  void store_at(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const scalar_value& sum, int vector_axis) {
+  void store_at(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const scalar_value& sum,
+                int vector_axis) {
     const coordinates at = place(group, m, n);
     const scalar_value value = emit(owner_, node_.finish.program, [&](int argument) {
       if (argument == 0) return sum;
-      return load(owner_, nest_, node_.finish.accesses[static_cast<std::size_t>(argument - 1)], operands_, at, vector_axis);
+      return load(owner_, nest_, node_.finish.accesses[static_cast<std::size_t>(argument - 1)], operands_, at,
+                  vector_axis);
     });
     store(nest_, *result_, value, at, vector_axis);
   }
@@ -232,7 +240,8 @@ class convolution_memory {
   std::optional<bound_tensor> result_;
 };
 
-// ---- straight from storage buffers -----------------------------------------------------------------------------------
+// ---- straight from storage buffers
+// -----------------------------------------------------------------------------------
 
 /// Each invocation owns up to 4 m by 4 n. `lanes` neighbours share one such tile and take every lanes-th k.
 struct direct_plan {
@@ -240,8 +249,8 @@ struct direct_plan {
 };
 
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
-                                                 std::span<const dtype> types, const shape& result_extents, dtype result,
-                                                 const direct_plan& plan, const target& on) {
+                                                 std::span<const dtype> types, const shape& result_extents,
+                                                 dtype result, const direct_plan& plan, const target& on) {
   const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
   const std::int64_t tiles = m_tiles * n_tiles * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
@@ -249,7 +258,8 @@ struct direct_plan {
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
   if (plan.lanes > 1) owner.require_subgroup_size(on.subgroup_size);
   convolution_memory memory(owner, p, node, types, result_extents, result);
-  const spirv::u32 index = plan.lanes > 1 ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
+  const spirv::u32 index =
+      plan.lanes > 1 ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
   const spirv::u32 lane = index % plan.lanes;
   const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
   const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
@@ -301,13 +311,15 @@ struct direct_plan {
       sum = sum + vector(moved(0), moved(1), moved(2), moved(3));
     }
     const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
-    const spirv::boolean mine = (exact ? spirv::boolean(true) : wanted < spirv::u32(tiles)) && (plan.lanes == 1 ? spirv::boolean(true) : lane == 0u);
+    const spirv::boolean mine = (exact ? spirv::boolean(true) : wanted < spirv::u32(tiles)) &&
+                                (plan.lanes == 1 ? spirv::boolean(true) : lane == 0u);
     owner.if_(mine, [&] { memory.finish(group, m_first + i, n_first, sum); });
   }
   return {owner.finish(), grid.groups};
 }
 
-// ---- tiles in shared memory ------------------------------------------------------------------------------------------
+// ---- tiles in shared memory
+// ------------------------------------------------------------------------------------------
 
 /// A workgroup computes bm by bn results; `slices` parts of it take every slices-th step of k and add up at the end.
 struct tile_plan {
@@ -328,20 +340,24 @@ inline constexpr std::uint32_t conv_tile_k = 16;
 
 /// The quickest of a few tile sizes by an estimate of multiply-add time, with too few invocations counted as waiting.
 [[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const target& on) {
-  constexpr tile_plan sizes[] = {{128, 128, 2, 2, 0.8}, {128, 64, 2, 1, 0.65}, {64, 64, 1, 1, 0.45}, {32, 64, 1, 1, 0.35},
-                                 {32, 32, 1, 1, 0.25},  {16, 16, 1, 1, 0.13}};
-  tile_plan best{16, 16, 1, 1, 0.13};
+  // Measured on an H200, with all multiprocessors busy.
+  constexpr tile_plan sizes[] = {{128, 128, 2, 2, 0.42}, {128, 64, 2, 1, 0.39}, {64, 64, 1, 1, 0.37},
+                                 {32, 64, 1, 1, 0.36},   {32, 32, 1, 1, 0.28},  {16, 16, 1, 1, 0.2}};
+  tile_plan best{16, 16, 1, 1, 0.2};
   double least = 1e300;
   for (tile_plan plan : sizes) {
     for (plan.slices = 1; plan.slices <= 16; plan.slices *= 2) {
-      const bool fits = plan.threads() <= std::min(1024u, on.max_invocations) && shared_words(plan) * 16 <= on.max_shared_bytes;
+      const bool fits =
+          plan.threads() <= std::min(1024u, on.max_invocations) && shared_words(plan) * 16 <= on.max_shared_bytes;
       if (!fits || plan.threads() < std::min(32u, on.max_invocations)) continue;
       const double tiles = static_cast<double>(p.groups) * std::ceil(static_cast<double>(p.m) / plan.bm) *
                            std::ceil(static_cast<double>(p.n) / plan.bn);
       const double rounds = std::ceil(tiles / on.compute_units);
       const double resident = plan.threads() * std::min(rounds, std::floor(1536.0 / plan.threads()));
-      const double steps = std::ceil(static_cast<double>(p.k) / (conv_tile_k * plan.slices)) * conv_tile_k * plan.slices;
-      const double time = rounds * plan.bm * plan.bn * (steps + 4.0 * plan.slices) / (plan.efficiency * std::min(1.0, resident / 384));
+      const double steps =
+          std::ceil(static_cast<double>(p.k) / (conv_tile_k * plan.slices)) * conv_tile_k * plan.slices;
+      const double time =
+          rounds * plan.bm * plan.bn * (steps + 4.0 * plan.slices) / (plan.efficiency * std::min(1.0, resident / 384));
       if (time < least) least = time, best = plan;
     }
   }
@@ -350,10 +366,15 @@ inline constexpr std::uint32_t conv_tile_k = 16;
 
 class tiled_convolution {
  public:
-  tiled_convolution(spirv::kernel& owner, const convolution_product& p, const tile_plan& plan, convolution_memory& memory,
-                    const flat_grid& grid)
-      : owner_(owner), p_(p), plan_(plan), memory_(memory), shared_(owner.shared<spirv::f32x4>(shared_words(plan))),
-        a_pitch_(plan.bm / 4 + 1), b_pitch_(plan.bn / 4 + 1) {
+  tiled_convolution(spirv::kernel& owner, const convolution_product& p, const tile_plan& plan,
+                    convolution_memory& memory, const flat_grid& grid)
+      : owner_(owner),
+        p_(p),
+        plan_(plan),
+        memory_(memory),
+        shared_(owner.shared<spirv::f32x4>(shared_words(plan))),
+        a_pitch_(plan.bm / 4 + 1),
+        b_pitch_(plan.bn / 4 + 1) {
     const auto n_tiles = spirv::u32((p.n + plan.bn - 1) / plan.bn), m_tiles = spirv::u32((p.m + plan.bm - 1) / plan.bm);
     const spirv::u32 tile = grid.position(owner);
     // Neighbouring workgroups share their columns of b, the larger operand.
@@ -451,7 +472,9 @@ class tiled_convolution {
   }
 
   [[nodiscard]] spirv::u32 a_base() const { return slice_ * (conv_tile_k * a_pitch_); }
-  [[nodiscard]] spirv::u32 b_base() const { return slice_ * (conv_tile_k * b_pitch_) + plan_.slices * conv_tile_k * a_pitch_; }
+  [[nodiscard]] spirv::u32 b_base() const {
+    return slice_ * (conv_tile_k * b_pitch_) + plan_.slices * conv_tile_k * a_pitch_;
+  }
 
   void put(const spirv::u32& base, std::uint32_t pitch, const part& each, const spirv::f32& value) {
     shared_.component(base + each.k * pitch + each.row / 4u, each.row % 4u) = value;
@@ -503,7 +526,8 @@ class tiled_convolution {
     for (std::uint32_t i = 0; i < plan_.am; ++i) {
       for (std::uint32_t row = 0; row < 4; ++row) {
         for (std::uint32_t j = 0; j < plan_.an; ++j) {
-          memory_.finish(group_, m_first_ + m_group(i) * 4u + row, n_first_ + n_group(j) * 4u, sums_[sum_index(i, row, j)]);
+          memory_.finish(group_, m_first_ + m_group(i) * 4u + row, n_first_ + n_group(j) * 4u,
+                         sums_[sum_index(i, row, j)]);
         }
       }
     }
@@ -526,7 +550,8 @@ class tiled_convolution {
   const tile_plan plan = choose_tiles(p, on);
   const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
   flat_grid grid = make_flat_grid(tiles, on);
-  spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices), {plan.threads(), 1, 1});
+  spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
+                      {plan.threads(), 1, 1});
   convolution_memory memory(owner, p, node, types, result_extents, result);
   const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2];
   const auto body = [&] { tiled_convolution(owner, p, plan, memory, grid).run(); };
@@ -545,7 +570,8 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   const shape& w = by_filter ? result_extents : extents[1];
   const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
   const detail::convolution_product p = detail::make_product(c, x, w, y);
-  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter)) return detail::make_tiled(p, node, types, result_extents, result, on);
+  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter))
+    return detail::make_tiled(p, node, types, result_extents, result, on);
   detail::direct_plan plan;
   plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
   const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;

@@ -22,15 +22,25 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
     extents.push_back(g[operand].extents);
   }
   switch (n.kind) {
-    case op::region: return make_region(g.get<region_attribute>(id), types, n.type, on);
-    case op::matmul: return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
-    case op::convolve: return make_convolve(g.get<convolve_attribute>(id), extents, types, n.extents, n.type, on);
-    case op::window_reduce: return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
-    case op::window_scatter: return make_window_scatter(g.get<window_attribute>(id), n.extents, extents.back(), n.type, on);
-    case op::gather: return make_gather(extents[0], extents[1], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::scatter_add: return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::random: return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
-    default: fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id, to_string(n.kind));
+    case op::region:
+      return make_region(g.get<region_attribute>(id), types, n.type, on);
+    case op::matmul:
+      return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
+    case op::convolve:
+      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.extents, n.type, on);
+    case op::window_reduce:
+      return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
+    case op::window_scatter:
+      return make_window_scatter(g.get<window_attribute>(id), n.extents, extents.back(), n.type, on);
+    case op::gather:
+      return make_gather(extents[0], extents[1], g.get<axis_attribute>(id).axis, n.type, on);
+    case op::scatter_add:
+      return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
+    case op::random:
+      return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
+    default:
+      fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
+           to_string(n.kind));
   }
 }
 

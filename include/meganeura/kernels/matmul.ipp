@@ -4,7 +4,6 @@
 #include <meganeura/kernels/matmul.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -200,20 +199,20 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
 
 namespace detail {
 
-// What a schedule wastes and costs on a GPU, in arbitrary units of time: waves of workgroups times the work of one.
-[[nodiscard]] inline double estimated_cost(const matmul_schedule& s, const target& device, double batch, double m,
-                                           double n, double k) {
-  const double tiles = batch * std::ceil(m / s.tile_m) * std::ceil(n / s.tile_n);
-  const double resident =
-      std::max(1.0, std::floor(512.0 / s.invocations()));  // workgroups a multiprocessor works on at once
-  const double waves = std::ceil(tiles / (device.compute_units * resident));
-  const double steps = std::ceil(k / (s.tile_k * s.slices));
-  // Per step: multiply-adds of the resident invocations, loads from workgroup memory (fewer results an invocation, more
-  // loads each), and a fixed latency of a barrier and a trip to memory.
-  const double per_k = s.thread_m * s.thread_n + 3.0 * (s.thread_m + s.thread_n);
-  const double occupied = std::min(resident, std::max(1.0, tiles / device.compute_units));
-  const double arithmetic = steps * s.tile_k * per_k * s.invocations() * occupied / 128.0;
-  return waves * (arithmetic + steps * 700.0 + (s.slices > 1 ? 900.0 : 300.0));
+// Smaller tiles reread operands more often, so the largest that still occupies the device: measured on an H200, all of
+// its multiprocessors for a tile with 8x8 results an invocation, half of them for the small ones. A product with few
+// results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32 slices shorten it.
+[[nodiscard]] inline matmul_schedule preferred_tiles(const target& device, const matmul_problem& problem) {
+  const auto tiles = [&](std::uint32_t side) {
+    return extent_of(problem.batch) * divide_up(extent_of(problem.m), side) * divide_up(extent_of(problem.n), side);
+  };
+  constexpr auto tiled = matmul_tier::tiled;
+  if (tiles(128) >= device.compute_units) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
+  if (tiles(64) >= device.compute_units) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
+  if (2 * tiles(32) >= device.compute_units) return {tiled, 32, 32, 8, 4, 4, 4, 2, false};
+  const bool long_sum = extent_of(problem.k) > 128;
+  if (long_sum && 2 * tiles(16) < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
+  return {tiled, 16, 16, 8, 4, 4, 8, 2, false};
 }
 
 }  // namespace detail
@@ -234,33 +233,18 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
     const matmul_schedule candidate{matmul_tier::tiled, m, n, k, tm, tn, slices, buffers, false};
     if (detail::runs_here(candidate, device)) found.push_back(candidate);
   };
-  add(128, 128, 8, 8, 8, 1, 2);
   add(128, 128, 16, 8, 8, 1, 2);
+  add(128, 128, 8, 8, 8, 1, 2);
   add(64, 128, 16, 8, 8, 1, 2);
   add(64, 64, 16, 8, 8, 1, 2);
   add(64, 64, 16, 8, 8, 2, 2);
-  add(64, 64, 8, 8, 8, 4, 1);
-  add(64, 64, 16, 4, 4, 1, 2);
-  add(64, 64, 8, 4, 4, 2, 2);
-  add(64, 32, 8, 4, 4, 2, 2);
   add(32, 32, 8, 4, 4, 4, 2);
   add(32, 32, 16, 4, 4, 4, 1);
-  add(32, 32, 16, 4, 4, 8, 1);
-  add(16, 32, 16, 4, 4, 8, 1);
-  add(16, 16, 4, 4, 4, 8, 1);
   add(16, 16, 8, 4, 4, 8, 2);
-  add(16, 16, 8, 4, 4, 16, 1);
-  add(16, 16, 16, 4, 4, 16, 1);
-  add(8, 8, 4, 4, 4, 8, 1);
-  add(8, 8, 4, 4, 4, 32, 1);
   add(8, 8, 8, 4, 4, 32, 1);
-  const double batch = static_cast<double>(extent_of(problem.batch));
-  const double m = static_cast<double>(extent_of(problem.m));
-  const double n = static_cast<double>(extent_of(problem.n));
-  const double k = static_cast<double>(extent_of(problem.k));
-  std::stable_sort(found.begin(), found.end(), [&](const matmul_schedule& x, const matmul_schedule& y) {
-    return detail::estimated_cost(x, device, batch, m, n, k) < detail::estimated_cost(y, device, batch, m, n, k);
-  });
+  if (found.empty()) add(64, 64, 8, 8, 8, 1, 1);  // within the least that Vulkan guarantees
+  const std::string preferred = detail::preferred_tiles(device, problem).label();
+  std::stable_partition(found.begin(), found.end(), [&](const auto& s) { return s.label() == preferred; });
   if (found.empty()) found.push_back({});
   return found;
 }

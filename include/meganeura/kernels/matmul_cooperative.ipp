@@ -403,8 +403,6 @@ MEGANEURA_INLINE std::vector<cooperative_schedule> cooperative_candidates(const 
   if (operands == cooperative_operands::split) {
     add(128, 128, 32, 64, 32);
     add(64, 64, 32, 32, 32);
-    add(64, 32, 32, 32, 16);
-    add(32, 32, 32, 16, 16);
     add(32, 32, 64, 16, 16);
   } else {
     add(128, 256, 32, 64, 64);
@@ -413,11 +411,11 @@ MEGANEURA_INLINE std::vector<cooperative_schedule> cooperative_candidates(const 
     add(64, 64, 32, 32, 32);
     add(32, 32, 64, 16, 16);
   }
-  // The largest tile that still gives every multiprocessor one, else the smallest.
+  // The largest tile that still gives three quarters of the multiprocessors one, else the smallest.
   const auto enough = [&](const cooperative_schedule& s) {
-    return extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), s.tile_m) *
-               detail::divide_up(extent_of(problem.n), s.tile_n) >=
-           device.compute_units;
+    const std::uint64_t tiles = extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), s.tile_m) *
+                                detail::divide_up(extent_of(problem.n), s.tile_n);
+    return 4 * tiles >= 3 * std::uint64_t{device.compute_units};
   };
   std::stable_partition(found.begin(), found.end(), enough);
   if (!found.empty() && !enough(found.front())) std::reverse(found.begin(), found.end());

@@ -29,8 +29,8 @@ class tile_loader {
     const spirv::u32 base = offset_of(plan_.batch, batch) + plan_.offset;
     for (std::uint32_t done = 0; done < pieces; done += threads) {
       const spirv::u32 index = k_.local_index() + done;
-      // Along k a row's loads come in runs of 32 bytes, a cache sector, and neighbouring runs from different rows: longer
-      // runs would store to workgroup memory on two banks only.
+      // Along k a row's loads come in runs of 32 bytes, a cache sector, and neighbouring runs from different rows:
+      // longer runs would store to workgroup memory on two banks only.
       const std::uint32_t run = plan_.along_k ? (tile_k_ % 8 == 0 ? 8 : 4) : tile_rows_;
       const std::uint32_t fast = run / plan_.width;
       const spirv::u32 inner = index % fast * plan_.width;

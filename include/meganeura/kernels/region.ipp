@@ -46,8 +46,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   store(nest, result, value, at, vector_axis);
 }
 
-/// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is cut
-/// into whole groups and up to three single elements, which one more invocation does.
+/// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
+/// cut into whole groups and up to three single elements, which one more invocation does.
 [[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
                                                     dtype result_type, const target& on) {
   const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
@@ -90,7 +90,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   return {owner.finish(), grid.groups};
 }
 
-// ---- rows ------------------------------------------------------------------------------------------------------------
+// ---- rows
+// ------------------------------------------------------------------------------------------------------------
 
 /// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
 struct row_mapping {
@@ -134,9 +135,9 @@ inline void map_columns(row_mapping& map, std::int64_t length, const target& on)
   const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
   std::uint32_t threads = software ? on.subgroup_size : std::min(256u, on.max_invocations);
   map.rows = software ? threads : 32 / width;
-  // Too few workgroups: narrow them to one memory sector and put more invocations on each column.
+  // Too few workgroups: narrow them to a memory sector or half of one and put more invocations on each column.
   if (!software && ceil_div(map.outer_items, map.rows) < on.compute_units) {
-    map.rows = 8 / width;
+    map.rows = (map.outer_items * width < 4 * std::int64_t{on.compute_units} ? 4 : 8) / width;
     threads = std::min(std::bit_floor(on.max_invocations), 1024u);
   }
   map.rows = std::min(map.rows, ceil_power(map.outer_items));
@@ -168,7 +169,8 @@ inline void map_rows(row_mapping& map, const target& on) {
   const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
   const int last_outer = nest.outer_axes() - 1;
   const bool along = last_row >= 0 && leader.strides[last_row] == 1;
-  const bool across = last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
+  const bool across =
+      last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
   const int candidate = along ? last_row : across ? last_outer : -1;
   if (candidate >= 0 && vectorises(nest, leader, candidate)) map.vector_axis = candidate;
   const std::int64_t length = nest.count(nest.outer_axes(), nest.rank);
@@ -182,9 +184,9 @@ inline void map_rows(row_mapping& map, const target& on) {
   return map;
 }
 
-/// Writes the body of a rows kernel. Reductions that do not depend on each other share a pass; a value that is the same all
-/// along the row is computed once, between passes. A short row is written out without a loop: the kernel language reuses
-/// equal computations, so its elements stay in registers from pass to pass.
+/// Writes the body of a rows kernel. Reductions that do not depend on each other share a pass; a value that is the same
+/// all along the row is computed once, between passes. A short row is written out without a loop: the kernel language
+/// reuses equal computations, so its elements stay in registers from pass to pass.
 class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
@@ -240,13 +242,15 @@ class row_emitter {
       row = grid.position(owner_) * map_.rows + column_;
     } else {
       const bool alone = map_.lanes == 1;
-      const spirv::u32 index = alone ? owner_.local_id(0) : owner_.subgroup_id() * on_.subgroup_size + owner_.subgroup_lane();
+      const spirv::u32 index =
+          alone ? owner_.local_id(0) : owner_.subgroup_id() * on_.subgroup_size + owner_.subgroup_lane();
       lane_ = index % map_.lanes;
       row = grid.position(owner_) * map_.rows + index / map_.lanes;
     }
     const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * map_.rows;
     row_exists_ = launched == map_.outer_items ? spirv::boolean(true) : row < spirv::u32(map_.outer_items);
-    if (launched != map_.outer_items) row = min(row, spirv::u32(map_.outer_items - 1));  // all stay for the subgroup's sake
+    if (launched != map_.outer_items)
+      row = min(row, spirv::u32(map_.outer_items - 1));  // all stay for the subgroup's sake
     loop_nest outer = nest_;
     const int last = nest_.outer_axes() - 1;
     const bool grouped_rows = map_.vector_axis >= 0 && map_.vector_axis == last;
@@ -273,7 +277,8 @@ class row_emitter {
     const scalar_node& node = program_.nodes[ref];
     scalar_value value;
     if (node.op == scalar_op::argument) {
-      value = load(owner_, nest_, nest_.accesses[static_cast<std::size_t>(node.value)], operands_, at, map_.vector_axis);
+      value =
+          load(owner_, nest_, nest_.accesses[static_cast<std::size_t>(node.value)], operands_, at, map_.vector_axis);
     } else if (node.op == scalar_op::constant) {
       value = literal(node.type, node.value);
     } else {
@@ -367,7 +372,8 @@ class row_emitter {
   void share(std::vector<accumulator>& sums) {
     if (map_.lanes == 1) return;
     const std::uint32_t threads = map_.lanes * map_.rows;
-    if (map_.style == row_mapping::cluster || (map_.style == row_mapping::columns && threads == on_.subgroup_size && on_.subgroup_arithmetic)) {
+    if (map_.style == row_mapping::cluster ||
+        (map_.style == row_mapping::columns && threads == on_.subgroup_size && on_.subgroup_arithmetic)) {
       for (accumulator& sum : sums) *sum.value = shuffled(program_.nodes[sum.ref].op, *sum.value);
     } else if (map_.style == row_mapping::workgroup && on_.subgroup_arithmetic) {
       share_between_subgroups(sums);
@@ -383,7 +389,8 @@ class row_emitter {
     for (std::uint32_t mask = map_.lanes / 2; mask > 0; mask /= 2) {
       std::array<scalar_value, 4> parts;
       for (int i = 0; i < value.type.components; ++i) {
-        parts[static_cast<std::size_t>(i)] = owner_.subgroup_move(spirv::op::group_non_uniform_shuffle_xor, component(value, i), spirv::u32(mask * step));
+        parts[static_cast<std::size_t>(i)] = owner_.subgroup_move(spirv::op::group_non_uniform_shuffle_xor,
+                                                                  component(value, i), spirv::u32(mask * step));
       }
       value = combine(owner_, how, value, value.type.components == 1 ? parts[0] : grouped(owner_, parts));
     }
@@ -488,8 +495,9 @@ class row_emitter {
   const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
   const row_mapping map = make_row_mapping(nest, guide, on);
   const flat_grid grid = make_flat_grid(ceil_div(map.outer_items, map.rows), on);
-  spirv::kernel owner(fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
-                      {map.lanes * map.rows, 1, 1});
+  spirv::kernel owner(
+      fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
+      {map.lanes * map.rows, 1, 1});
   if (map.lanes > 1 && on.subgroup_arithmetic) owner.require_subgroup_size(on.subgroup_size);
   const std::vector<bound_tensor> operands = bind_operands(owner, types);
   const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis));
@@ -499,8 +507,8 @@ class row_emitter {
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
-                                             const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
+                                             dtype result, const target& on) {
   const bool rows = region.per_row || region.program.has_rows();
   return rows ? detail::make_rows(region, operands, result, on) : detail::make_pointwise(region, operands, result, on);
 }

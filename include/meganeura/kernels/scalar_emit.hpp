@@ -31,7 +31,8 @@ using scalar_value = spirv::detail::operand;
 [[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_node& node, std::span<const scalar_value> operands);
 
 /// sum, max, min or product of two partial results, and what it starts from.
-[[nodiscard]] scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a, const scalar_value& b);
+[[nodiscard]] scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,
+                                   const scalar_value& b);
 [[nodiscard]] scalar_value identity(scalar_op reduction, dtype type);
 
 /// The whole program; `argument(k)` is asked once for each argument used. Programs with row reductions are refused.

@@ -23,15 +23,19 @@ MEGANEURA_INLINE scalar_value literal(dtype type, double value) {
   scalar_value result;
   result.type = value_type(type);
   switch (compute_type(type)) {
-    case dtype::boolean: result.bits = value != 0 ? 1u : 0u; break;
+    case dtype::boolean:
+      result.bits = value != 0 ? 1u : 0u;
+      break;
     case dtype::i32:
     case dtype::u32:
       // Beyond the type's range: the nearest number it has for i32, modulo 2^32 for u32, as C++ converts an int64.
-      result.bits = type == dtype::u32 ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
-                                       : static_cast<std::uint32_t>(static_cast<std::int32_t>(
-                                             std::clamp(value, -2147483648.0, 2147483647.0)));
+      result.bits =
+          type == dtype::u32
+              ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
+              : static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
       break;
-    default: result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    default:
+      result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   }
   return result;
 }
@@ -123,7 +127,8 @@ using spirv::detail::comparison;
   return spirv::detail::binary(maximum ? binary_op::maximum : binary_op::minimum, a, b);
 }
 
-[[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node, const scalar_value& a) {
+[[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
+                                                    const scalar_value& a) {
   std::array<scalar_value, 4> parts;
   for (int i = 0; i < 4; ++i) {
     const scalar_value part = component(a, i);
@@ -137,54 +142,83 @@ using spirv::detail::comparison;
   const bool real = a.type.is_float();
   const auto function = [&](spirv::glsl code) { return math(code, a.type, {a}); };
   switch (node.op) {
-    case scalar_op::negate: return negate(a);
-    case scalar_op::abs: return a.type.kind == spirv::scalar_kind::u32 ? a : function(real ? spirv::glsl::f_abs : spirv::glsl::s_abs);
+    case scalar_op::negate:
+      return negate(a);
+    case scalar_op::abs:
+      return a.type.kind == spirv::scalar_kind::u32 ? a : function(real ? spirv::glsl::f_abs : spirv::glsl::s_abs);
     case scalar_op::sign:
       if (a.type.kind == spirv::scalar_kind::u32) {
-        return spirv::detail::convert(a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
+        return spirv::detail::convert(
+            a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
       }
       return function(real ? spirv::glsl::f_sign : spirv::glsl::s_sign);
-    case scalar_op::reciprocal: return binary(binary_op::divide, float_like(a, 1.0f), a);
-    case scalar_op::sqrt: return function(spirv::glsl::sqrt);
-    case scalar_op::rsqrt: return function(spirv::glsl::inverse_sqrt);
-    case scalar_op::exp: return function(spirv::glsl::exp);
-    case scalar_op::log: return function(spirv::glsl::log);
+    case scalar_op::reciprocal:
+      return binary(binary_op::divide, float_like(a, 1.0f), a);
+    case scalar_op::sqrt:
+      return function(spirv::glsl::sqrt);
+    case scalar_op::rsqrt:
+      return function(spirv::glsl::inverse_sqrt);
+    case scalar_op::exp:
+      return function(spirv::glsl::exp);
+    case scalar_op::log:
+      return function(spirv::glsl::log);
     case scalar_op::sin:
     case scalar_op::cos:
       if (a.type.components > 1) return emit_by_component(owner, node, a);
       return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
-    case scalar_op::tanh: return accurate_tanh(a);
-    case scalar_op::floor: return function(spirv::glsl::floor);
-    case scalar_op::ceil: return function(spirv::glsl::ceil);
-    case scalar_op::round: return function(spirv::glsl::round_even);
-    case scalar_op::logical_not: return logical_not(a);
-    case scalar_op::convert: return converted(a, value_type(node.type));
-    default: fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
+    case scalar_op::tanh:
+      return accurate_tanh(a);
+    case scalar_op::floor:
+      return function(spirv::glsl::floor);
+    case scalar_op::ceil:
+      return function(spirv::glsl::ceil);
+    case scalar_op::round:
+      return function(spirv::glsl::round_even);
+    case scalar_op::logical_not:
+      return logical_not(a);
+    case scalar_op::convert:
+      return converted(a, value_type(node.type));
+    default:
+      fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
   }
 }
 
 [[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
   switch (kind) {
-    case scalar_op::add: return binary(binary_op::add, a, b);
-    case scalar_op::subtract: return binary(binary_op::subtract, a, b);
-    case scalar_op::multiply: return binary(binary_op::multiply, a, b);
-    case scalar_op::divide: return binary(binary_op::divide, a, b);
-    case scalar_op::power: return emit_power(a, b);
-    case scalar_op::minimum: return emit_extremum(a, b, false);
-    case scalar_op::maximum: return emit_extremum(a, b, true);
-    case scalar_op::less: return compare(comparison::less, a, b);
-    case scalar_op::less_equal: return compare(comparison::less_equal, a, b);
-    case scalar_op::equal: return compare(comparison::equal, a, b);
-    case scalar_op::logical_and: return logical(spirv::op::logical_and, a, b);
-    case scalar_op::logical_or: return logical(spirv::op::logical_or, a, b);
-    default: fail(error_category::internal, "scalar {} has no binary instruction", info(kind).name);
+    case scalar_op::add:
+      return binary(binary_op::add, a, b);
+    case scalar_op::subtract:
+      return binary(binary_op::subtract, a, b);
+    case scalar_op::multiply:
+      return binary(binary_op::multiply, a, b);
+    case scalar_op::divide:
+      return binary(binary_op::divide, a, b);
+    case scalar_op::power:
+      return emit_power(a, b);
+    case scalar_op::minimum:
+      return emit_extremum(a, b, false);
+    case scalar_op::maximum:
+      return emit_extremum(a, b, true);
+    case scalar_op::less:
+      return compare(comparison::less, a, b);
+    case scalar_op::less_equal:
+      return compare(comparison::less_equal, a, b);
+    case scalar_op::equal:
+      return compare(comparison::equal, a, b);
+    case scalar_op::logical_and:
+      return logical(spirv::op::logical_and, a, b);
+    case scalar_op::logical_or:
+      return logical(spirv::op::logical_or, a, b);
+    default:
+      fail(error_category::internal, "scalar {} has no binary instruction", info(kind).name);
   }
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node, std::span<const scalar_value> operands) {
+MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node,
+                                   std::span<const scalar_value> operands) {
   int width = 1;
   bool literals = true;
   for (const scalar_value& each : operands) {
@@ -197,12 +231,15 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     wide[i] = widened(operands[i], width);
     if (literals) numbers[i] = *literal_value(operands[i]);
   }
-  if (literals) return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
+  if (literals)
+    return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
   if (node.op == scalar_op::select) return spirv::detail::select(wide[0], wide[1], wide[2]);
-  return operands.size() == 1 ? detail::emit_unary(owner, node, wide[0]) : detail::emit_binary(node.op, wide[0], wide[1]);
+  return operands.size() == 1 ? detail::emit_unary(owner, node, wide[0])
+                              : detail::emit_binary(node.op, wide[0], wide[1]);
 }
 
-MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a, const scalar_value& b) {
+MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,
+                                      const scalar_value& b) {
   const scalar_op step = reduction == scalar_op::row_sum   ? scalar_op::add
                          : reduction == scalar_op::row_max ? scalar_op::maximum
                          : reduction == scalar_op::row_min ? scalar_op::minimum
@@ -216,7 +253,8 @@ MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
   if (reduction == scalar_op::row_sum) return literal(type, 0);
   if (reduction == scalar_op::row_product) return literal(type, 1);
   const bool is_max = reduction == scalar_op::row_max;
-  if (is_float(type)) return literal(type, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  if (is_float(type))
+    return literal(type, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
   if (type == dtype::u32) return literal(type, is_max ? 0.0 : 4294967295.0);
   return literal(type, is_max ? -2147483648.0 : 2147483647.0);
 }

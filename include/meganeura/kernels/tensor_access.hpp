@@ -13,11 +13,13 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// A tensor behind a storage buffer. Loads widen f16 to f32, stores round back; `width` 4 counts the index in groups of four.
+/// A tensor behind a storage buffer. Loads widen f16 to f32, stores round back; `width` 4 counts the index in groups of
+/// four.
 class bound_tensor {
  public:
   bound_tensor(spirv::kernel& owner, dtype type, std::string_view name);  // an operand
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width);  // the result, stored `width` at a time
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name,
+               int width);  // the result, stored `width` at a time
   [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
   void store(const spirv::u32& index, const scalar_value& value) const;
   [[nodiscard]] dtype type() const { return type_; }
@@ -33,7 +35,8 @@ class bound_tensor {
 /// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.
 using coordinates = std::array<spirv::u32, max_rank>;
 
-/// A loop nest in the form kernels are made from: no axes of extent 1, adjacent axes merged where every access allows it.
+/// A loop nest in the form kernels are made from: no axes of extent 1, adjacent axes merged where every access allows
+/// it.
 struct loop_nest {
   int rank = 0;
   int row_axes = 0;  // the last ones
@@ -49,7 +52,8 @@ struct loop_nest {
 [[nodiscard]] loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
                                        const index_map& output, int guide);
 
-/// Whether four consecutive positions along `axis` may be read (stored) at once: consecutive and aligned, or all the same.
+/// Whether four consecutive positions along `axis` may be read (stored) at once: consecutive and aligned, or all the
+/// same.
 [[nodiscard]] bool vectorises(const loop_nest& nest, const index_map& each, int axis);
 [[nodiscard]] bool is_uniform(const index_map& each, int axis);  // the same at every position along `axis`
 

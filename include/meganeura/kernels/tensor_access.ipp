@@ -9,11 +9,13 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name)
-    : owner_(&owner), type_(type),
+    : owner_(&owner),
+      type_(type),
       elements_(owner.declare_buffer(value_type(type, 1, true), name, spirv::access::read, {})) {}
 
 MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width)
-    : owner_(&owner), type_(type),
+    : owner_(&owner),
+      type_(type),
       elements_(owner.declare_buffer(value_type(type, width, true), name, spirv::access::write, {})) {}
 
 MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
@@ -91,7 +93,8 @@ MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std:
   const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
   std::vector<int> axes;
   for (int axis = 0; axis < space.rank; ++axis) {
-    const bool kept = std::any_of(accesses.begin(), accesses.end(), [&](const index_map& a) { return detail::always_outside(a, axis); });
+    const bool kept = std::any_of(accesses.begin(), accesses.end(),
+                                  [&](const index_map& a) { return detail::always_outside(a, axis); });
     if (space[axis] != 1 || kept) axes.push_back(axis);
   }
   std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
@@ -204,7 +207,8 @@ MEGANEURA_INLINE void store(const loop_nest& nest, const bound_tensor& result, c
   if (result.width() == 4) return result.store(address / 4u, value);
   const scalar_value wide = widened(value, 4);
   for (std::uint32_t i = 0; i < 4; ++i) {
-    result.store(detail::flat_address(nest, nest.output, detail::shifted(at, vector_axis, i)), component(wide, static_cast<int>(i)));
+    result.store(detail::flat_address(nest, nest.output, detail::shifted(at, vector_axis, i)),
+                 component(wide, static_cast<int>(i)));
   }
 }
 

@@ -17,11 +17,15 @@ namespace detail {
 /// One invocation an element of the result; the loop over a window is written out when the window is small.
 class window_kernel {
  public:
-  window_kernel(const char* name, const window_attribute& window, const shape& x, const shape& y, dtype type, bool scatters,
-                const target& on)
-      : window_(window), on_(on), count_(scatters ? x.elements() : y.elements()),
+  window_kernel(const char* name, const window_attribute& window, const shape& x, const shape& y, dtype type,
+                bool scatters, const target& on)
+      : window_(window),
+        on_(on),
+        count_(scatters ? x.elements() : y.elements()),
         grid_(make_flat_grid((count_ + group_size(on) - 1) / group_size(on), on)),
-        owner_(fmt::format("{} {}", name, count_), {group_size(on), 1, 1}), type_(type), scatters_(scatters) {
+        owner_(fmt::format("{} {}", name, count_), {group_size(on), 1, 1}),
+        type_(type),
+        scatters_(scatters) {
     const int first = x.rank - window.spatial;
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const int axis = first + static_cast<int>(i);
@@ -80,8 +84,10 @@ class window_kernel {
   [[nodiscard]] static spirv::boolean inside(const index& at, const extents& limits) {
     spirv::boolean result(true);
     for (std::size_t i = 0; i < max_spatial; ++i) {
-      if (limits[i] > 1) result = result && at[i] < spirv::u32(limits[i]);  // below 0 wraps to far beyond
-      else result = result && at[i] == 0u;
+      if (limits[i] > 1)
+        result = result && at[i] < spirv::u32(limits[i]);  // below 0 wraps to far beyond
+      else
+        result = result && at[i] == 0u;
     }
     return result;
   }
@@ -93,8 +99,9 @@ class window_kernel {
   }
 
   // The value at `at`, or `otherwise` outside the tensor.
-  [[nodiscard]] scalar_value value_of(const bound_tensor& from, const spirv::u32& outer, const index& at, const extents& limits,
-                                      const spirv::boolean& exists, const scalar_value& otherwise) const {
+  [[nodiscard]] scalar_value value_of(const bound_tensor& from, const spirv::u32& outer, const index& at,
+                                      const extents& limits, const spirv::boolean& exists,
+                                      const scalar_value& otherwise) const {
     const scalar_value loaded = from.load(select(exists, flat(outer, at, limits), spirv::u32(0)));
     return spirv::detail::select(exists, loaded, otherwise);
   }
@@ -106,7 +113,8 @@ class window_kernel {
     spirv::detail::store(total, start);
     for_taps(tap_count_ <= 32, [&](const spirv::u32& tap) {
       index from = tap_at(tap);
-      for (std::size_t i = 0; i < max_spatial; ++i) from[i] = at[i] * word(window_.stride[i]) + from[i] + word(-window_.pad_low[i]);
+      for (std::size_t i = 0; i < max_spatial; ++i)
+        from[i] = at[i] * word(window_.stride[i]) + from[i] + word(-window_.pad_low[i]);
       const scalar_value value = value_of(*x_, outer, from, in_, inside(from, in_), start);
       spirv::detail::store(total, combine(owner_, how, spirv::detail::load(total), value));
     });
@@ -175,8 +183,8 @@ class window_kernel {
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y, dtype type,
-                                                    const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
+                                                    dtype type, const target& on) {
   return detail::window_kernel("window_reduce", window, x, y, type, false, on).make();
 }
 

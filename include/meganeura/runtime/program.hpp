@@ -20,8 +20,9 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
-  egraph::optimize_options optimize;
-  plan::plan_options plan;
+  egraph::optimize_options optimize{};
+  plan::plan_options plan{};
+  bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;  // a timestamp around every dispatch: each then runs alone
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/hash.hpp>
+#include <meganeura/kernels/builtin.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/runtime/program.hpp>
 
@@ -48,7 +49,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
                                   const program_options& options)
     : device_(on) {
   detail::stopwatch watch;
-  graph implementation = egraph::optimize(g, options.optimize, &report_);
+  egraph::optimize_options optimization = options.optimize;
+  if (options.device_costs) optimization.model = make_cost_model(on.facts());
+  graph implementation = egraph::optimize(g, optimization, &report_);
   times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);

@@ -23,7 +23,7 @@ concept loss_function = requires(const T& loss, graph& g, node_id output) {
 };
 
 struct trainer_options {
-  program_options program;
+  program_options program{};
   std::uint64_t seed = 0;  // of random streams (dropout)
 };
 
