@@ -37,7 +37,7 @@ static_assert(classifier<mlp>::parameter_count == 784 * 128 + 128 + 128 * 10 + 1
 struct options {
   std::string model = "mlp", data, device, save;
   std::size_t epochs = 5, batch = 32;
-  float rate = 1e-3f;
+  float rate = 0;  // 0: what suits the model
   std::uint64_t seed = 1;
 };
 
@@ -64,7 +64,8 @@ void train(const options& o) {
   const auto digits = mn::data::load_mnist({.directory = o.data});
   mn::device gpu({.device = o.device});
   fmt::print("{}\ndevice: {}\n", digits.source, gpu.facts().name);
-  mn::trainer<Model> run(gpu, mn::cross_entropy{"label"}, mn::adam{.learning_rate = o.rate},
+  const float rate = o.rate > 0 ? o.rate : o.model == "cnn" ? 3e-3f : 1e-3f;
+  mn::trainer<Model> run(gpu, mn::cross_entropy{"label"}, mn::adam{.learning_rate = rate},
                          {{"batch", static_cast<std::int64_t>(o.batch)}});
   run.parameters().init({.seed = o.seed});
   fmt::print("{} parameters, {} kernels in {} groups, ready in {:.0f} ms\n", Model::parameter_count,

@@ -1605,12 +1605,17 @@ constexpr leaf_name conflicting_name(const Table& table) {
   return name;
 }
 
+// Declared only: a call stops constant evaluation, and the compiler's message spells this name. No `throw`, so that the
+// front end compiles with -fno-exceptions.
+void flops_needs_a_binding_for_each_symbol_of_the_model();
+
 constexpr std::int64_t bound_extent(const dim& extent, const binding* begin, const binding* end) {
   if (extent.is_static()) return extent.coefficient;
   for (; begin != end; ++begin) {
     if (texts_equal(begin->symbol, extent.name->text)) return extent.coefficient * begin->extent;
   }
-  throw "meganeura: flops: a symbol of the model has no binding";  // stops constant evaluation with this line
+  flops_needs_a_binding_for_each_symbol_of_the_model();
+  return 0;
 }
 
 struct flop_counter {
@@ -1692,8 +1697,9 @@ struct model {
     return total;
   }();
 
-  /// Floating-point operations of one forward pass: 2 a multiply-add, 1 an element of everything else.
-  [[nodiscard]] static constexpr double flops(std::initializer_list<binding> bindings = {}) {
+  /// Floating-point operations of one forward pass: 2 a multiply-add, 1 an element of everything else. While compiling
+  /// only; `lower<M>(bindings).flops()` is the same number at run time.
+  [[nodiscard]] static consteval double flops(std::initializer_list<binding> bindings = {}) {
     return detail::flop_counter{bindings.begin(), bindings.end()}.of(body);
   }
 
@@ -2999,21 +3005,6 @@ template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_o
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Dropout.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Zero with probability `Probability`, else x / (1 - Probability). It always drops: leave it out of the model that is
-/// evaluated. `Stream` names the random numbers, so that two dropouts of one body are independent.
-template <fixed_string Stream, detail::number Probability, auto A>
-[[nodiscard]] constexpr auto dropout(expr<A> x) {
-  static_assert(Probability.value >= 0 && Probability.value < 1,
-                "meganeura: dropout<stream, probability>(x): the probability must be in [0, 1)");
-  auto kept = less_equal(constant<Probability>, random<Stream, *A.root().shape>);
-  return select(kept, x * constant<1 / (1 - Probability.value)>, constant<0.0f>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Learned rows by token.
 // Rows by integer indices, and the adjoint.
 
@@ -3739,7 +3730,8 @@ struct device_facts {
   uuid device_uuid{}, driver_uuid{}, pipeline_cache_uuid{};
 
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
-  std::uint32_t max_shared_bytes = 0;  // workgroup memory
+  std::uint32_t max_workgroup_subgroups = 0;  // of one workgroup, when a kernel asks for a subgroup size
+  std::uint32_t max_shared_bytes = 0;         // workgroup memory
   std::uint32_t max_workgroup_invocations = 0;
   std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
   std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0;  // bindings of one kernel
@@ -4009,7 +4001,7 @@ using vulkan::enumerate_devices;
 [[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
   egraph::cost_model model;
   if (facts.type == vulkan::device_type::cpu) {
-    model = {.bandwidth = 4e9, .scalar_flops = 1e9, .matmul_flops = 15e9, .launch = 8e-6};
+    model = {.bandwidth = 4e9, .scalar_flops = 1e9, .matmul_flops = 15e9, .launch = 15e-6, .full_occupancy = 64};
     return model;
   }
   const double share = facts.compute_units ? facts.compute_units / 132.0 : 1;  // of the H200 the defaults come from
@@ -4276,7 +4268,7 @@ static_assert(static_cast<int>(distribution::normal) == static_cast<int>(random_
 
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
-// Structural rules: from primitives to regions, matmuls and convolves, with everything fused that can be.
+// The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
 // The promise a rewrite rule makes about rounding.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -4285,6 +4277,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 enum class exactness : std::uint8_t { exact, reassociates, approximate };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// The structural rules by name, and what their definitions share.
 // Fusion: a region being put together from a root operation and the regions its operands hold.
 // Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
 
@@ -4412,7 +4405,7 @@ class region_draft {
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-/// Rules of this header, by their bit in a rule_mask; pattern rules take the bits after them.
+/// Structural rules by their bit in a rule_mask; pattern rules take the bits after them.
 enum class structural : std::uint8_t {
   map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region, constant_to_region, iota_to_region,
   contract_to_region, contract_to_matmul, convolution_to_convolve,
@@ -4425,6 +4418,91 @@ enum class structural : std::uint8_t {
 inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
 [[nodiscard]] const char* to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
+
+class lowering;
+
+namespace detail {
+
+// A rule adds to the class of node `id`, whose op is `root`, through the pass; *_rules.ipp define them.
+template <structural Rule, op Root>
+struct structural_rule {
+  static constexpr structural rule = Rule;
+  static constexpr op root = Root;
+};
+
+struct map_to_region : structural_rule<structural::map_to_region, op::map> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct view_to_region : structural_rule<structural::view_to_region, op::view> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct reduce_to_region : structural_rule<structural::reduce_to_region, op::reduce> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct pad_to_region : structural_rule<structural::pad_to_region, op::pad> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct concat_to_region : structural_rule<structural::concat_to_region, op::concat> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct iota_to_region : structural_rule<structural::iota_to_region, op::iota> {
+  static void apply(lowering& pass, enode_id id);
+};
+// A product without a real second side is no product: dot products, matrix-vector, outer products become rows and maps.
+struct contract_to_region : structural_rule<structural::contract_to_region, op::contract> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct contract_to_matmul : structural_rule<structural::contract_to_matmul, op::contract> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct convolution_to_convolve : structural_rule<structural::convolution_to_convolve, op::convolution> {
+  static void apply(lowering& pass, enode_id id);
+};
+// A pointwise region over a product becomes what is done to the product before it is stored: two rules, by the product.
+struct product_epilogue {
+  static constexpr op root = op::region;
+  static void apply(lowering& pass, enode_id id);
+};
+// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead, and
+// x itself need not be kept.
+struct relu_mask : structural_rule<structural::relu_mask, op::map> {
+  static void apply(lowering& pass, enode_id id);
+};
+
+// ---- what the rules share --------------------------------------------------------------------------------------------
+
+inline bool is_copy(const region_attribute& region) {
+  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1;
+}
+
+inline scalar_program identity_program(dtype type) {
+  scalar_builder builder;
+  return builder.finish(builder.argument(0, type));
+}
+
+inline index_map dense_access(const shape& extents) {
+  const view_attribute dense = dense_view(extents);
+  index_map result;
+  std::copy(dense.strides, dense.strides + max_rank, result.strides);
+  return result;
+}
+
+// What matrix products and epilogues can read: their kernels count in unsigned strides and know no borders.
+inline bool is_forward(const index_map& access) {
+  return access.offset >= 0 && std::all_of(access.strides, access.strides + max_rank, [](std::int64_t s) { return s >= 0; });
+}
+inline bool is_plain(const index_map& access) { return access.bounded == 0 && is_forward(access); }
+
+inline void flat_loops(region_draft& draft, const shape& extents) {
+  draft.loops.space = {extents.elements()};
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
 inline constexpr std::size_t concat_pieces = 6;
@@ -4441,6 +4519,7 @@ struct lowering_options {
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
   cost_model model;
+  bool keep_rounding = false;  // values of f16 tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -4459,6 +4538,7 @@ class lowering {
 
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
+  [[nodiscard]] bool keeps_rounding() const { return options_.keep_rounding; }
   [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -4488,6 +4568,7 @@ class lowering {
   void lower(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
+  [[nodiscard]] bool rounds(class_id id) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;
@@ -4838,7 +4919,7 @@ concept loss_function = requires(const T& loss, graph& g, node_id output) {
 
 struct trainer_options {
   program_options program{};
-  std::uint64_t seed = 0;  // of random streams (dropout)
+  std::uint64_t seed = 0;  // of random streams
 };
 
 /// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update.
@@ -4943,6 +5024,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <bit>
+#include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -4981,8 +5063,16 @@ MEGANEURA_INLINE std::uint64_t scalar_program::hash() const {
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
-  const auto found = std::find(nodes_.begin(), nodes_.end(), node);
+  // Numbers are compared by their bits: 0 and -0 differ, a NaN is itself.
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const scalar_node& known) {
+    return known.op == node.op && known.type == node.type && std::ranges::equal(known.operands, node.operands) &&
+           std::bit_cast<std::uint64_t>(known.value) == std::bit_cast<std::uint64_t>(node.value);
+  });
   if (found != nodes_.end()) return static_cast<scalar_ref>(found - nodes_.begin());
+  if (nodes_.size() > std::numeric_limits<scalar_ref>::max()) {
+    fail(error_category::unsupported, "a scalar program of more than {} operations was asked for; split the map",
+         nodes_.size());
+  }
   nodes_.push_back(node);
   return static_cast<scalar_ref>(nodes_.size() - 1);
 }
@@ -5055,7 +5145,8 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
   }
   scalar_node node{.op = kind, .type = detail::scalar_result_type(kind, {values, operands.size()}, convert_to)};
   std::copy(operands.begin(), operands.end(), node.operands);
-  if (constant_operands) {
+  const bool undefined = kind == scalar_op::divide && !is_float(node.type) && values[1].value == 0;
+  if (constant_operands && !undefined) {
     return constant(evaluate(kind, values[0].value, values[1].value, values[2].value, node.type), node.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
@@ -5139,7 +5230,35 @@ MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<cons
   return builder.finish(builder.apply(kind, {operands, arguments.size()}, convert_to));
 }
 
+namespace detail {
+
+// Integers wrap modulo 2^32 as they do on a device; what has no integer value (a division by zero) gives 0.
+inline double wrapped(double value, dtype type) {
+  if (!std::isfinite(value)) return 0;
+  const double unit = std::fmod(value, 0x1p32);
+  const auto bits = static_cast<std::uint32_t>(static_cast<std::int64_t>(unit));
+  return type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(bits)) : static_cast<double>(bits);
+}
+
+inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
+  const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
+  switch (kind) {
+    case scalar_op::multiply:  // modulo 2^64 first, which 2^32 divides
+      return wrapped(static_cast<double>(static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) *
+                                                                    static_cast<std::uint64_t>(y))), type);
+    case scalar_op::divide: return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
+    case scalar_op::negate: return wrapped(-a, type);
+    case scalar_op::add: return wrapped(a + b, type);
+    default: return wrapped(a - b, type);
+  }
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type) {
+  const bool integer = type == dtype::i32 || type == dtype::u32;
+  const bool wraps = kind == scalar_op::negate || (kind >= scalar_op::add && kind <= scalar_op::divide);
+  if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
   switch (kind) {
     case scalar_op::negate: return -a;
     case scalar_op::abs: return std::fabs(a);
@@ -5156,11 +5275,11 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::ceil: return std::ceil(a);
     case scalar_op::round: return std::nearbyint(a);
     case scalar_op::logical_not: return a == 0;
-    case scalar_op::convert: return type == dtype::boolean ? a != 0 : is_float(type) ? a : std::trunc(a);
+    case scalar_op::convert: return type == dtype::boolean ? a != 0 : is_float(type) ? a : detail::wrapped(std::trunc(a), type);
     case scalar_op::add: return a + b;
     case scalar_op::subtract: return a - b;
     case scalar_op::multiply: return a * b;
-    case scalar_op::divide: return is_float(type) ? a / b : std::trunc(a / b);
+    case scalar_op::divide: return a / b;
     case scalar_op::power: return std::pow(a, b);
     case scalar_op::minimum: return std::fmin(a, b);
     case scalar_op::maximum: return std::fmax(a, b);
@@ -5174,22 +5293,66 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
   }
 }
 
-MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
-  std::vector<std::string> text;
-  for (const scalar_node& node : program.nodes) {
-    if (node.op == scalar_op::argument) {
-      text.push_back(fmt::format("a{}", static_cast<int>(node.value)));
-    } else if (node.op == scalar_op::constant) {
-      text.push_back(fmt::format("{}", node.value));
-    } else {
-      std::string call = node.op == scalar_op::convert ? to_string(node.type) : info(node.op).name;
-      call += '(';
-      for (int i = 0; i < info(node.op).arity; ++i) call += (i ? ", " : "") + text[node.operands[i]];
-      text.push_back(call + ')');
+namespace detail {
+
+// Nested calls while they are short; a larger program names each shared call once, so that its text grows with its nodes
+// and not with its paths.
+class program_printer {
+ public:
+  explicit program_printer(const scalar_program& program) : nodes_(program.nodes), names_(program.nodes.size(), -1) {
+    std::vector<double> expanded;
+    std::vector<int> uses(nodes_.size(), 0);
+    for (const scalar_node& node : nodes_) {
+      double size = 1;
+      for (int i = 0; i < info(node.op).arity; ++i) {
+        size += expanded[node.operands[i]];
+        ++uses[node.operands[i]];
+      }
+      expanded.push_back(size);
+    }
+    if (nodes_.empty() || expanded.back() <= longest) return;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (uses[i] < 2 || info(nodes_[i].op).arity == 0) continue;
+      text_ += fmt::format("t{} = ", shared_);
+      write(i);
+      text_ += "; ";
+      names_[i] = shared_++;
     }
   }
-  return program.nodes.empty() ? std::string() : text.back();
-}
+  [[nodiscard]] std::string text() {
+    if (!nodes_.empty()) write(nodes_.size() - 1);
+    return std::move(text_);
+  }
+
+ private:
+  void write(std::size_t at) {
+    const scalar_node& node = nodes_[at];
+    if (names_[at] >= 0) {
+      text_ += fmt::format("t{}", names_[at]);
+    } else if (node.op == scalar_op::argument) {
+      text_ += fmt::format("a{}", static_cast<int>(node.value));
+    } else if (node.op == scalar_op::constant) {
+      text_ += fmt::format("{}", node.value);
+    } else {
+      text_ += node.op == scalar_op::convert ? to_string(node.type) : info(node.op).name;
+      for (int i = 0; i < info(node.op).arity; ++i) {
+        text_ += i == 0 ? "(" : ", ";
+        write(node.operands[i]);
+      }
+      text_ += ')';
+    }
+  }
+
+  static constexpr double longest = 24;  // nodes that are still read at a glance
+  const std::vector<scalar_node>& nodes_;
+  std::vector<int> names_;  // of the nodes already written; -1: none
+  int shared_ = 0;
+  std::string text_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string to_string(const scalar_program& program) { return detail::program_printer(program).text(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Hashing and printing of attributes.
@@ -7230,7 +7393,8 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
     const auto kind = get<reduce_attribute>(id).kind;
     const shape &from = extents(operand(id, 0)), &to = shapes_[node.extents];
     const double value = *operand_constant(0);
-    if (kind == reduce_kind::sum) constant = value * static_cast<double>(from.elements() / to.elements());
+    const auto terms = static_cast<double>(from.elements() / to.elements());
+    if (kind == reduce_kind::sum) constant = meganeura::evaluate(scalar_op::multiply, value, terms, 0, node.type);
     if (kind == reduce_kind::max || kind == reduce_kind::min) constant = value;
   } else if (node.kind == op::map) {
     std::vector<double> values;
@@ -7276,8 +7440,6 @@ MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/cost.hpp.
-
-#include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -7411,12 +7573,11 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
     case op::parameter:
     case op::state: return 0;
     case op::region: {
-      std::int64_t sources[16]{};
-      for (std::size_t i = 0; i < node.operand_count && i < 16; ++i) {
-        sources[i] = static_cast<std::int64_t>(detail::bytes_of(g, g.operand(id, i)));
+      std::vector<std::int64_t> sources;
+      for (std::size_t i = 0; i < node.operand_count; ++i) {
+        sources.push_back(static_cast<std::int64_t>(detail::bytes_of(g, g.operand(id, i))));
       }
-      return region_cost(g.get<region_attribute>(id), {sources, node.operand_count},
-                         static_cast<std::int64_t>(detail::bytes_of(g, self)), model);
+      return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(detail::bytes_of(g, self)), model);
     }
     case op::matmul: return detail::matmul_cost(g, id, g.get<matmul_attribute>(id), model);
     case op::convolve: return detail::convolve_cost(g, id, g.get<convolve_attribute>(id), model);
@@ -9587,7 +9748,184 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/lower.hpp: the rules as structs, and the driver that applies them.
+// The rule that fuses a pointwise region into the matmul or convolution it reads.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
+inline constexpr std::size_t tried_products = 4;   // forms of one product that are tried
+
+// Products over few terms cost less again than they do in memory.
+inline bool is_short_product(const engine& g, enode_id id) {
+  if (g.node(id).kind != op::matmul) return false;
+  const auto& product = g.get<matmul_attribute>(id);
+  std::int64_t terms = 1;
+  for (int k = product.space.rank - product.k_axes; k < product.space.rank; ++k) terms *= product.space[k];
+  return terms <= 16;
+}
+
+// An epilogue being written: the product's own, then the region that reads the product.
+class epilogue_draft {
+ public:
+  epilogue finish;
+  std::vector<class_id> others;  // operands 2, 3, ... of the result
+  index_map output;
+
+  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product)
+      : g_(g), region_id_(region), region_(g.get<region_attribute>(region)), operand_(operand) {
+    for (class_id id : g.operands(product).subspan(2)) others.push_back(g.find(id));
+  }
+
+  // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
+  const char* combine(nest& loops, bool may_split, const epilogue& inner) {
+    int which = -1;
+    if (const char* problem = find_read(which)) return problem;
+    const index_map& read = region_.accesses[static_cast<std::size_t>(which)];
+    axis_map map;
+    if (!solve_index(loops, 0, region_.space, region_.space.rank, read, may_split, map)) {
+      return "the product's order is not affine in the region's loops";
+    }
+    finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
+    scalar_builder builder;
+    std::vector<scalar_ref> arguments(region_.accesses.size());
+    arguments[static_cast<std::size_t>(which)] = write_inner(builder, inner);
+    for (const scalar_node& node : region_.program.nodes) {
+      if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
+      const auto k = static_cast<std::size_t>(node.value);
+      if (const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k])) return problem;
+    }
+    if (others.size() > widest_epilogue) return "too many operands";
+    const class_id owner = g_.find(g_.node(region_id_).owner);
+    if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
+    if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) return "internal";
+    if (!is_forward(output)) return "the result would be stored backwards";
+    finish.program = builder.finish(builder.inlined(region_.program, arguments));
+    return nullptr;
+  }
+
+ private:
+  const char* find_read(int& which) const {
+    for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
+      if (region_.accesses[k].source != static_cast<int>(operand_)) continue;
+      if (which >= 0) return "the product is read in two ways";
+      which = static_cast<int>(k);
+    }
+    if (region_.accesses[static_cast<std::size_t>(which)].bounded) return "the product is read with a border";
+    const class_id product = g_.operand(region_id_, operand_);
+    if (region_.space.elements() != g_.extents(product).elements()) return "elements of the product are left out or repeated";
+    return nullptr;
+  }
+
+  // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
+  [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
+    std::vector<dtype> types(inner.accesses.size() + 1, dtype::f32);
+    types[0] = compute_type(g_[g_.operand(region_id_, operand_)].type);
+    for (const scalar_node& node : inner.program.nodes) {
+      if (node.op == scalar_op::argument && node.value > 0) types[static_cast<std::size_t>(node.value)] = node.type;
+    }
+    std::vector<scalar_ref> arguments;
+    for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(builder.argument(static_cast<int>(i), types[i]));
+    return builder.inlined(inner.program, arguments);
+  }
+
+  // What the region reads besides the product becomes an access over the product's loops.
+  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder, dtype type,
+                       scalar_ref& argument) {
+    index_map composed;
+    if (!compose_access(read, region_.space.rank, map, loops.accesses[0], loops.space, composed)) {
+      return "a border is not a box in the product's loops";
+    }
+    if (composed.bounded) return "an operand has a border";
+    if (!is_forward(composed)) return "an operand would be read backwards";
+    if (composed.source >= 0) {
+      const class_id other = g_.operand(region_id_, static_cast<std::size_t>(composed.source));
+      const auto found = std::find(others.begin(), others.end(), other);
+      composed.source = 2 + static_cast<int>(found - others.begin());
+      if (found == others.end()) others.push_back(other);
+    }
+    const auto same = std::find(finish.accesses.begin(), finish.accesses.end(), composed);
+    argument = builder.argument(1 + static_cast<int>(same - finish.accesses.begin()), type);
+    if (same == finish.accesses.end()) finish.accesses.push_back(composed);
+    return nullptr;
+  }
+
+  const engine& g_;
+  enode_id region_id_;
+  const region_attribute& region_;
+  std::size_t operand_;
+};
+
+inline const char* fuse_matmul(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
+  const engine& g = pass.graph();
+  const auto& inner = g.get<matmul_attribute>(product);
+  nest loops = to_nest(inner);
+  epilogue_draft made(g, region, operand, product);
+  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
+  loops.accesses[0] = made.output;
+  loops.accesses.resize(3);
+  loops.accesses.insert(loops.accesses.end(), made.finish.accesses.begin(), made.finish.accesses.end());
+  pass.emit_matmul(g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1), made.finish.program,
+                   made.others, g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue));
+  return nullptr;
+}
+
+inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
+  engine& g = pass.graph();
+  const auto& inner = g.get<convolve_attribute>(product);
+  const shape& extents = g.extents(g.find(g.node(product).owner));
+  nest loops{.space = extents};
+  const index_map dense = dense_access(extents);
+  loops.accesses = {dense, dense, dense};  // a and b are not read through these loops
+  loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
+  epilogue_draft made(g, region, operand, product);
+  if (const char* problem = made.combine(loops, false, inner.finish)) return problem;
+  if (made.output != dense) return "the result is permuted";
+  std::vector<class_id> operands = {g.operand(product, 0), g.operand(product, 1)};
+  operands.insert(operands.end(), made.others.begin(), made.others.end());
+  const convolve_attribute value{inner.convolution, made.finish};
+  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(structural::convolve_epilogue);
+  g.add_to(g.find(g.node(region).owner), op::convolve, value, operands, reasons);
+  return nullptr;
+}
+
+MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  if (g.get<region_attribute>(id).row_axes > 0) return;
+  const class_id owner = g.find(g.node(id).owner);
+  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
+    const class_id product = g.operand(id, i);
+    if (product == owner) continue;
+    std::size_t tried = 0;
+    const std::vector<enode_id> candidates = g[product].nodes;
+    for (enode_id candidate : candidates) {
+      const op kind = g.node(candidate).kind;
+      if ((kind != op::matmul && kind != op::convolve) || ++tried > tried_products) continue;
+      const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
+      if (!pass.enabled(rule)) continue;
+      if (pass.keeps_rounding() && g[product].type == dtype::f16) {
+        pass.note_missed({owner, product, rule, "a rounding to f16 would be lost"});
+        continue;
+      }
+      if (pass.uses(product) > 1 && !is_short_product(g, candidate)) {
+        pass.note_missed({owner, product, rule, "the product has other consumers"});
+        continue;
+      }
+      const char* problem = kind == op::matmul ? fuse_matmul(pass, id, i, candidate) : fuse_convolve(pass, id, i, candidate);
+      if (problem) {
+        pass.note_missed({owner, product, rule, problem});
+      } else {
+        pass.note_applied(rule);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for egraph/lower.hpp: the pass over all classes, and adding what the rules make.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -9600,527 +9938,7 @@ MEGANEURA_INLINE const char* to_string(structural rule) {
   return names[static_cast<int>(rule)];
 }
 
-// ---- rules -----------------------------------------------------------------------------------------------------------
-
 namespace detail {
-
-inline scalar_program identity_program(dtype type) {
-  scalar_builder builder;
-  return builder.finish(builder.argument(0, type));
-}
-
-inline index_map dense_access(const shape& extents) {
-  const view_attribute dense = dense_view(extents);
-  index_map result;
-  std::copy(dense.strides, dense.strides + max_rank, result.strides);
-  return result;
-}
-
-inline void flat_loops(region_draft& draft, const shape& extents) {
-  draft.loops.space = {extents.elements()};
-  draft.loops.accesses = {dense_access(draft.loops.space)};
-}
-
-struct map_to_region {
-  static constexpr structural rule = structural::map_to_region;
-  static constexpr op root = op::map;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner);
-    region_draft draft = pass.draft();
-    flat_loops(draft, g.extents(owner));
-    const index_map flat = draft.loops.accesses[0];
-    for (std::size_t i = 0; i < g.node(id).operand_count; ++i) pass.add_operand(draft, g.operand(id, i), flat);
-    const scalar_program program = g.get<map_attribute>(id).program;
-    pass.emit_regions(owner, draft, program, rule);
-  }
-};
-
-struct view_to_region {
-  static constexpr structural rule = structural::view_to_region;
-  static constexpr op root = op::view;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner);
-    const auto& view = g.get<view_attribute>(id);
-    region_draft draft = pass.draft();
-    draft.loops.space = g.extents(owner);
-    draft.loops.accesses = {dense_access(draft.loops.space)};
-    index_map how{.offset = view.offset};
-    std::copy(view.strides, view.strides + max_rank, how.strides);
-    pass.add_operand(draft, g.operand(id, 0), how);
-    pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
-  }
-};
-
-struct reduce_to_region {
-  static constexpr structural rule = structural::reduce_to_region;
-  static constexpr op root = op::reduce;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
-    const auto reduce = g.get<reduce_attribute>(id);
-    region_draft draft = pass.draft();
-    draft.loops.space = g.extents(operand);
-    draft.per_row = true;
-    const index_map result = dense_access(g.extents(owner));
-    index_map output;
-    for (int i = 0, kept = 0; i < draft.loops.space.rank; ++i) {
-      if (reduce.axes >> i & 1) {
-        draft.loops.group[i] = region_draft::row;
-      } else {
-        output.strides[i] = result.strides[kept++];
-      }
-    }
-    draft.loops.accesses = {output};
-    pass.add_operand(draft, operand, dense_access(draft.loops.space));
-    constexpr scalar_op rows[] = {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product};
-    scalar_builder builder;
-    const scalar_ref value = builder.argument(0, g[owner].type);
-    pass.emit_regions(owner, draft, builder.finish(builder.unary(rows[static_cast<int>(reduce.kind)], value)), rule);
-  }
-};
-
-struct pad_to_region {
-  static constexpr structural rule = structural::pad_to_region;
-  static constexpr op root = op::pad;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
-    const auto& pad = g.get<pad_attribute>(id);
-    region_draft draft = pass.draft();
-    draft.loops.space = g.extents(owner);
-    draft.loops.accesses = {dense_access(draft.loops.space)};
-    index_map how = dense_access(g.extents(operand));
-    how.fill = pad.value;
-    for (int i = 0; i < draft.loops.space.rank; ++i) {
-      if (pad.low[i] == 0 && pad.high[i] == 0) continue;
-      how.offset -= pad.low[i] * how.strides[i];
-      how.bounded |= 1u << i;
-      how.low[i] = pad.low[i];
-      how.high[i] = pad.low[i] + g.extents(operand)[i];
-    }
-    // A border around a constant is not a constant: the box is needed, so the operand is read even then.
-    draft.add_read(operand, g[operand].type, how);
-    pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
-  }
-};
-
-struct concat_to_region {
-  static constexpr structural rule = structural::concat_to_region;
-  static constexpr op root = op::concat;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner);
-    const int axis = g.get<axis_attribute>(id).axis;
-    std::vector<class_id> pieces(g.operands(id).begin(), g.operands(id).end());
-    if (pieces.size() > concat_pieces) return;
-    const shape space = g.extents(owner);
-    region_draft draft = pass.draft();
-    draft.loops.space = space;
-    draft.loops.accesses = {dense_access(space)};
-    scalar_builder builder;
-    index_map coordinate;
-    coordinate.strides[axis] = space[axis] == 1 ? 0 : 1;
-    draft.add_index(coordinate);
-    const scalar_ref at = builder.argument(0, dtype::i32);
-    std::int64_t start = space[axis];
-    scalar_ref value = 0;
-    for (std::size_t i = pieces.size(); i-- > 0;) {
-      const class_id piece = g.find(pieces[i]);
-      const shape& extents = g.extents(piece);
-      const std::int64_t end = start;
-      start -= extents[axis];
-      index_map how = dense_access(extents);
-      how.offset = -start * how.strides[axis];
-      how.bounded = 1u << axis;
-      how.low[axis] = start;
-      how.high[axis] = end;
-      const scalar_ref read = builder.argument(static_cast<int>(draft.arguments()), g[piece].type);
-      pass.add_operand(draft, piece, how);
-      const scalar_ref bound = builder.constant(static_cast<double>(end), dtype::i32);
-      value = i + 1 == pieces.size() ? read : builder.select(builder.binary(scalar_op::less, at, bound), read, value);
-    }
-    pass.emit_regions(owner, draft, builder.finish(value), rule);
-  }
-};
-
-struct iota_to_region {
-  static constexpr structural rule = structural::iota_to_region;
-  static constexpr op root = op::iota;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner);
-    region_draft draft = pass.draft();
-    flat_loops(draft, g.extents(owner));
-    draft.add_index(draft.loops.accesses[0]);
-    pass.emit_regions(owner, draft, identity_program(dtype::i32), rule);
-  }
-};
-
-// Labels of a contract by what becomes of them: batch, m, n, k.
-struct contract_loops {
-  nest loops;  // accesses: result, a, b
-  bool fits = true;
-
-  contract_loops(const engine& g, enode_id id) {
-    const auto& labels = g.get<contract_attribute>(id);
-    constexpr int max_labels = 2 * max_rank;
-    const index_map result = dense_access(g.extents(g.find(g.node(id).owner)));
-    index_map reads[2];
-    std::int64_t extents[max_labels]{}, strides[2][max_labels]{};
-    bool in[2][max_labels]{};
-    for (std::size_t side = 0; side < 2; ++side) {
-      const shape& operand = g.extents(g.operand(id, side));
-      reads[side] = dense_access(operand);
-      for (int i = 0; i < operand.rank; ++i) {
-        const int label = (side == 0 ? labels.a : labels.b)[i];
-        extents[label] = operand[i];
-        strides[side][label] = reads[side].strides[i];
-        in[side][label] = true;
-      }
-    }
-    loops.accesses.resize(3);
-    for (std::uint8_t group = 0; group < 4; ++group) {
-      for (int label = 0; label < max_labels; ++label) {
-        if (!in[0][label] && !in[1][label]) continue;
-        const int own = label >= labels.result_rank ? 3 : in[0][label] && in[1][label] ? 0 : in[0][label] ? 1 : 2;
-        if (own != group || extents[label] == 1) continue;
-        if (loops.space.rank == max_rank) {
-          fits = false;
-          return;
-        }
-        const int axis = loops.space.rank;
-        loops.group[axis] = group;
-        loops.accesses[0].strides[axis] = group == 3 ? 0 : result.strides[label];
-        loops.accesses[1].strides[axis] = strides[0][label];
-        loops.accesses[2].strides[axis] = strides[1][label];
-        loops.space.push_back(extents[label]);
-      }
-    }
-  }
-};
-
-// A product without a real second side is no product: dot products, matrix-vector, outer products become rows and maps.
-struct contract_to_region {
-  static constexpr structural rule = structural::contract_to_region;
-  static constexpr op root = op::contract;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner);
-    const contract_loops product(g, id);
-    const bool sums = product.loops.count(3) > 0;
-    if (!product.fits) return;
-    if (sums && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
-    region_draft draft = pass.draft();
-    draft.loops.space = product.loops.space;
-    for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
-    draft.per_row = sums;
-    draft.loops.accesses = {product.loops.accesses[0]};
-    scalar_builder builder;
-    for (std::size_t side = 0; side < 2; ++side) {
-      pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
-    }
-    const dtype type = g[owner].type;
-    scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
-    if (sums) value = builder.unary(scalar_op::row_sum, value);
-    pass.emit_regions(owner, draft, builder.finish(value), rule);
-  }
-};
-
-struct contract_to_matmul {
-  static constexpr structural rule = structural::contract_to_matmul;
-  static constexpr op root = op::contract;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner);
-    const contract_loops product(g, id);
-    if (!product.fits) return;
-    nest loops = product.loops;
-    const nest plain = loops;
-    class_id sources[2] = {g.operand(id, 0), g.operand(id, 1)};
-    const class_id direct[2] = {sources[0], sources[1]};
-    bool through = false, strided = false;
-    for (std::size_t side = 0; pass.enabled(structural::matmul_view) && side < 2; ++side) {
-      const enode_id copy = pass.copy_form(sources[side]);
-      if (copy == none) continue;
-      const char* problem = read_through(g, copy, loops, side + 1, sources[side]);
-      if (problem) {
-        pass.note_missed({owner, sources[side], structural::matmul_view, problem});
-        continue;
-      }
-      pass.note_applied(structural::matmul_view);
-      through = true;
-      strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
-    }
-    const scalar_program stored = identity_program(g[owner].type);
-    const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : 0);
-    pass.emit_matmul(owner, loops, sources[0], sources[1], stored, {}, reasons);
-    // Reading through a view that leaves no unit stride competes with copying the operand first.
-    if (strided) pass.emit_matmul(owner, plain, direct[0], direct[1], stored, {}, bit(rule));
-  }
-
- private:
-  static const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
-    const auto& region = g.get<region_attribute>(copy);
-    const index_map& read = region.accesses[0];
-    if (read.bounded || read.source < 0) return "the operand has a border";
-    const nest before = loops;
-    axis_map map;
-    index_map composed;
-    if (!solve_index(loops, which, region.space, region.space.rank, region.output, true, map) ||
-        !compose_access(read, region.space.rank, map, loops.accesses[which], loops.space, composed)) {
-      loops = before;
-      return "the operand's view is not affine in the product's loops";
-    }
-    loops.accesses[which] = composed;
-    source = g.operand(copy, 0);
-    return nullptr;
-  }
-};
-
-struct convolution_to_convolve {
-  static constexpr structural rule = structural::convolution_to_convolve;
-  static constexpr op root = op::convolution;
-  static constexpr exactness exact = exactness::exact;
-  static void apply(lowering& pass, enode_id id) {
-    engine& g = pass.graph();
-    const class_id owner = g.find(g.node(id).owner);
-    const std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
-    const convolve_attribute value{g.get<convolution_attribute>(id), {identity_program(g[owner].type), {}}};
-    g.add_to(owner, op::convolve, value, operands, bit(rule));
-    pass.note_applied(rule);
-  }
-};
-
-// A pointwise region over a product becomes what is done to the product before it is stored.
-struct product_epilogue {
-  static constexpr op root = op::region;
-  static constexpr exactness exact = exactness::exact;
-  static constexpr std::size_t widest = 8;  // operands an epilogue may read
-  static constexpr std::size_t products = 4;  // forms of one product that are tried
-
-  static void apply(lowering& pass, enode_id id) {
-    const engine& g = pass.graph();
-    if (g.get<region_attribute>(id).row_axes > 0) return;
-    const class_id owner = g.find(g.node(id).owner);
-    for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-      const class_id product = g.operand(id, i);
-      if (product == owner) continue;
-      std::size_t tried = 0;
-      const std::vector<enode_id> candidates = g[product].nodes;
-      for (enode_id candidate : candidates) {
-        const op kind = g.node(candidate).kind;
-        if ((kind != op::matmul && kind != op::convolve) || ++tried > products) continue;
-        const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
-        if (!pass.enabled(rule)) continue;
-        if (pass.uses(product) > 1 && !is_short(g, candidate)) {
-          pass.note_missed({owner, product, rule, "the product has other consumers"});
-          continue;
-        }
-        const char* problem = kind == op::matmul ? fuse_matmul(pass, id, i, candidate) : fuse_convolve(pass, id, i, candidate);
-        if (problem) {
-          pass.note_missed({owner, product, rule, problem});
-        } else {
-          pass.note_applied(rule);
-        }
-      }
-    }
-  }
-
- private:
-  // Products over few terms cost less again than they do in memory.
-  static bool is_short(const engine& g, enode_id id) {
-    if (g.node(id).kind != op::matmul) return false;
-    const auto& product = g.get<matmul_attribute>(id);
-    std::int64_t terms = 1;
-    for (int k = product.space.rank - product.k_axes; k < product.space.rank; ++k) terms *= product.space[k];
-    return terms <= 16;
-  }
-
-  struct parts {
-    epilogue finish;
-    std::vector<class_id> others;
-    index_map output;
-  };
-
-  // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
-  static const char* combine(const engine& g, enode_id region_id, std::size_t operand, nest& loops, bool may_split,
-                             const epilogue& inner, std::span<const class_id> inner_others, parts& result) {
-    const auto& region = g.get<region_attribute>(region_id);
-    int which = -1;
-    for (std::size_t k = 0; k < region.accesses.size(); ++k) {
-      if (region.accesses[k].source != static_cast<int>(operand)) continue;
-      if (which >= 0) return "the product is read in two ways";
-      which = static_cast<int>(k);
-    }
-    const index_map& read = region.accesses[static_cast<std::size_t>(which)];
-    if (read.bounded) return "the product is read with a border";
-    const class_id product = g.operand(region_id, operand);
-    if (region.space.elements() != g.extents(product).elements()) return "elements of the product are left out or repeated";
-    axis_map map;
-    if (!solve_index(loops, 0, region.space, region.space.rank, read, may_split, map)) {
-      return "the product's order is not affine in the region's loops";
-    }
-    const index_map own = loops.accesses[0];
-    result.finish.accesses = {};
-    result.others.assign(inner_others.begin(), inner_others.end());
-    for (std::size_t k = 3; k < loops.accesses.size(); ++k) result.finish.accesses.push_back(loops.accesses[k]);
-    scalar_builder builder;
-    std::vector<scalar_ref> arguments(region.accesses.size());
-    const dtype type = compute_type(g[product].type);
-    std::vector<scalar_ref> inner_arguments = {builder.argument(0, type)};
-    std::vector<dtype> inner_types(inner.accesses.size(), dtype::f32);
-    for (const scalar_node& node : inner.program.nodes) {
-      if (node.op == scalar_op::argument && node.value > 0) inner_types[static_cast<std::size_t>(node.value) - 1] = node.type;
-    }
-    for (std::size_t k = 0; k < inner.accesses.size(); ++k) {
-      inner_arguments.push_back(builder.argument(static_cast<int>(k) + 1, inner_types[k]));
-    }
-    arguments[static_cast<std::size_t>(which)] = builder.inlined(inner.program, inner_arguments);
-    for (const scalar_node& node : region.program.nodes) {
-      if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
-      const auto k = static_cast<std::size_t>(node.value);
-      index_map composed;
-      if (!compose_access(region.accesses[k], region.space.rank, map, own, loops.space, composed)) {
-        return "a border is not a box in the product's loops";
-      }
-      if (composed.bounded) return "an operand has a border";
-      if (composed.source >= 0) {
-        const class_id other = g.operand(region_id, static_cast<std::size_t>(composed.source));
-        const auto found = std::find(result.others.begin(), result.others.end(), other);
-        composed.source = 2 + static_cast<int>(found - result.others.begin());
-        if (found == result.others.end()) result.others.push_back(other);
-      }
-      const auto same = std::find(result.finish.accesses.begin(), result.finish.accesses.end(), composed);
-      arguments[k] = builder.argument(1 + static_cast<int>(same - result.finish.accesses.begin()), node.type);
-      if (same == result.finish.accesses.end()) result.finish.accesses.push_back(composed);
-    }
-    if (result.others.size() > widest) return "too many operands";
-    if (!compose_access(region.output, region.space.rank, map, own, loops.space, result.output)) return "internal";
-    result.finish.program = builder.finish(builder.inlined(region.program, arguments));
-    return nullptr;
-  }
-
-  static std::vector<class_id> extra_operands(const engine& g, enode_id product) {
-    const std::span<const class_id> all = g.operands(product).subspan(2);
-    std::vector<class_id> result;
-    for (class_id id : all) result.push_back(g.find(id));
-    return result;
-  }
-
-  static const char* fuse_matmul(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
-    const engine& g = pass.graph();
-    const auto& inner = g.get<matmul_attribute>(product);
-    nest loops = to_nest(inner);
-    parts made;
-    const std::vector<class_id> others = extra_operands(g, product);
-    if (const char* problem = combine(g, region, operand, loops, true, inner.finish, others, made)) return problem;
-    const class_id owner = g.find(g.node(region).owner);
-    if (std::find(made.others.begin(), made.others.end(), owner) != made.others.end()) return "it would read itself";
-    loops.accesses[0] = made.output;
-    loops.accesses.resize(3);
-    for (const index_map& read : made.finish.accesses) loops.accesses.push_back(read);
-    pass.emit_matmul(owner, loops, g.operand(product, 0), g.operand(product, 1), made.finish.program, made.others,
-                     g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue));
-    return nullptr;
-  }
-
-  static const char* fuse_convolve(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
-    engine& g = pass.graph();
-    const auto& inner = g.get<convolve_attribute>(product);
-    const shape& extents = g.extents(g.find(g.node(product).owner));
-    nest loops{.space = extents};
-    const index_map dense = dense_access(extents);
-    loops.accesses = {dense, dense, dense};  // a and b are not read through these loops
-    loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
-    parts made;
-    const std::vector<class_id> others = extra_operands(g, product);
-    if (const char* problem = combine(g, region, operand, loops, false, inner.finish, others, made)) return problem;
-    if (made.output != dense) return "the result is permuted";
-    const class_id owner = g.find(g.node(region).owner);
-    if (std::find(made.others.begin(), made.others.end(), owner) != made.others.end()) return "it would read itself";
-    std::vector<class_id> operands = {g.operand(product, 0), g.operand(product, 1)};
-    operands.insert(operands.end(), made.others.begin(), made.others.end());
-    const convolve_attribute value{inner.convolution, made.finish};
-    const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(structural::convolve_epilogue);
-    g.add_to(owner, op::convolve, value, operands, reasons);
-    return nullptr;
-  }
-};
-
-// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead, and
-// x itself need not be kept.
-struct relu_mask {
-  static constexpr structural rule = structural::relu_mask;
-  static constexpr op root = op::map;
-  static constexpr exactness exact = exactness::exact;
-
-  static void apply(lowering& pass, enode_id id) {
-    engine& g = pass.graph();
-    for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-      if (!only_masks(g, id, static_cast<double>(i))) continue;
-      const class_id activation = relu_of(g, g.operand(id, i)), owner = g.find(g.node(id).owner);
-      if (activation == none || activation == owner) continue;
-      const attribute program = g.attribute_of(id);
-      std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
-      operands[i] = activation;
-      g.add_to(owner, op::map, program, operands, bit(rule));
-      g.retire(id);  // x would seem to have one more consumer
-      pass.note_applied(rule);
-      return;
-    }
-  }
-
- private:
-  static bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
-    if (node.op == scalar_op::constant) return node.value == 0;
-    return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
-  }
-
-  // Argument `index` appears, and only on the right of 0 < .
-  static bool only_masks(const engine& g, enode_id id, double index) {
-    const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-    bool any = false;
-    for (const scalar_node& node : nodes) {
-      for (int k = 0; k < info(node.op).arity; ++k) {
-        const scalar_node& operand = nodes[node.operands[k]];
-        if (operand.op != scalar_op::argument || operand.value != index) continue;
-        if (node.op != scalar_op::less || k != 1 || !is_zero(g, id, nodes[node.operands[0]])) return false;
-        any = true;
-      }
-    }
-    return any;
-  }
-
-  // maximum(x, 0), or 0 < x ? x : 0, of its first operand.
-  static bool is_relu(const engine& g, enode_id id) {
-    if (g.node(id).kind != op::map || g.node(id).dead) return false;
-    const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-    const auto is_x = [](const scalar_node& node) { return node.op == scalar_op::argument && node.value == 0; };
-    const scalar_node& last = nodes.back();
-    if (last.op == scalar_op::maximum) return is_x(nodes[last.operands[0]]) && is_zero(g, id, nodes[last.operands[1]]);
-    if (last.op != scalar_op::select) return false;
-    const scalar_node& condition = nodes[last.operands[0]];
-    return condition.op == scalar_op::less && is_zero(g, id, nodes[condition.operands[0]]) &&
-           is_x(nodes[condition.operands[1]]) && is_x(nodes[last.operands[1]]) && is_zero(g, id, nodes[last.operands[2]]);
-  }
-
-  static class_id relu_of(const engine& g, class_id x) {
-    for (enode_id parent : g[x].parents) {
-      if (is_relu(g, parent) && g.operand(parent, 0) == x) return g.find(g.node(parent).owner);
-    }
-    return none;
-  }
-};
 
 template <class... Rules>
 struct rule_list {
@@ -10141,13 +9959,9 @@ using to_implementation = rule_list<map_to_region, view_to_region, reduce_to_reg
                                     iota_to_region, contract_to_matmul, contract_to_region, convolution_to_convolve>;
 using between_implementations = rule_list<product_epilogue>;
 
-inline bool is_copy(const region_attribute& region) {
-  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1;
-}
-
 }  // namespace detail
 
-// ---- traversal -------------------------------------------------------------------------------------------------------
+// ---- traversal ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void lowering::visit(class_id root) {
   // Depth first without recursion: models are deeper than stacks.
@@ -10249,7 +10063,72 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
   }
 }
 
-// ---- choosing what to inline -----------------------------------------------------------------------------------------
+// ---- adding nodes ----------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
+  owner = g_.find(owner);
+  if (detail::is_copy(form.loops) && !form.operands.empty()) {
+    const class_id source = g_.find(form.operands[0]);
+    const index_map& read = form.loops.accesses[0];
+    const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
+                      g_[source].type == g_[owner].type &&
+                      std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
+    if (same && form.loops.space.elements() == g_.extents(source).elements()) {
+      g_.merge(owner, source);  // a copy of a value is the value
+      return none;
+    }
+  }
+  for (class_id operand : form.operands) {
+    if (g_.find(operand) == owner) return none;
+  }
+  return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
+}
+
+MEGANEURA_INLINE void lowering::emit_matmul(class_id owner, nest loops, class_id a, class_id b,
+                                            const scalar_program& finish, std::span<const class_id> others,
+                                            rule_mask reasons) {
+  // Threads of a product run along n: the group with the result's unit stride takes that place.
+  bool unit_in_m = false;
+  for (int k = 0; k < loops.space.rank; ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
+  if (unit_in_m) {
+    for (int k = 0; k < loops.space.rank; ++k) {
+      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
+    }
+    std::swap(loops.accesses[1], loops.accesses[2]);
+    std::swap(a, b);
+  }
+  normalise(loops);
+  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), detail::is_plain)) {
+    fail(error_category::internal, "lowering: a product of {} would read or write with a border or backwards",
+         to_string(g_.extents(g_.find(owner))));
+  }
+  matmul_attribute value;
+  value.space = loops.space;
+  value.batch_axes = loops.count(0);
+  value.m_axes = loops.count(1);
+  value.n_axes = loops.count(2);
+  value.k_axes = loops.count(3);
+  value.output = loops.accesses[0];
+  value.a = loops.accesses[1];
+  value.b = loops.accesses[2];
+  value.a.source = 0;
+  value.b.source = 1;
+  value.output.source = 0;
+  value.finish.program = finish;
+  value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
+  std::vector<class_id> operands = {a, b};
+  operands.insert(operands.end(), others.begin(), others.end());
+  for (class_id operand : operands) {
+    if (g_.find(operand) == g_.find(owner)) return;
+  }
+  g_.add_to(owner, op::matmul, value, operands, reasons | reasons_);
+  note_applied(structural::contract_to_matmul);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for egraph/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE lowering::class_forms& lowering::forms(class_id id) { return forms_[g_.find(id)]; }
 MEGANEURA_INLINE const lowering::class_forms& lowering::forms(class_id id) const { return forms_[g_.find(id)]; }
@@ -10279,11 +10158,23 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
 }
 
+// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness was
+// asked for; a cast to f16 asks for the rounding itself.
+MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
+  if (g_[id].type != dtype::f16) return false;
+  const enode_id copy = copy_form(id);
+  if (copy != none && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
+  const std::vector<enode_id>& nodes = g_[id].nodes;
+  return options_.keep_rounding || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
+           return g_.node(node).kind == op::map && g_.get<map_attribute>(node).program.is_identity();
+         });
+}
+
 MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base) const {
   producer result{.id = id};
   if (id == none) return result;
   const class_forms& f = forms(id);
-  if (f.conservative == none) return result;
+  if (f.conservative == none || rounds(id)) return result;
   const auto& region = g_.get<region_attribute>(f.conservative);
   const bool reads_memory = g_.node(f.conservative).operand_count > 0;
   if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
@@ -10411,63 +10302,330 @@ MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conserv
   }
 }
 
-// ---- adding nodes ----------------------------------------------------------------------------------------------------
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// The rule that lets a backward mask read the stored activation.
 
-MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
-  owner = g_.find(owner);
-  if (detail::is_copy(form.loops) && !form.operands.empty()) {
-    const class_id source = g_.find(form.operands[0]);
-    const index_map& read = form.loops.accesses[0];
-    const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
-                      g_[source].type == g_[owner].type &&
-                      std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
-    if (same && form.loops.space.elements() == g_.extents(source).elements()) {
-      g_.merge(owner, source);  // a copy of a value is the value
-      return none;
-    }
-  }
-  for (class_id operand : form.operands) {
-    if (g_.find(operand) == owner) return none;
-  }
-  return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+inline bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
+  if (node.op == scalar_op::constant) return node.value == 0;
+  return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
 }
 
-MEGANEURA_INLINE void lowering::emit_matmul(class_id owner, nest loops, class_id a, class_id b,
-                                            const scalar_program& finish, std::span<const class_id> others,
-                                            rule_mask reasons) {
-  // Threads of a product run along n: the group with the result's unit stride takes that place.
-  bool unit_in_m = false;
-  for (int k = 0; k < loops.space.rank; ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
-  if (unit_in_m) {
-    for (int k = 0; k < loops.space.rank; ++k) {
-      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
+// Argument `index` appears, and only on the right of 0 < .
+inline bool only_masks(const engine& g, enode_id id, double index) {
+  const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
+  bool any = false;
+  for (const scalar_node& node : nodes) {
+    for (int k = 0; k < info(node.op).arity; ++k) {
+      const scalar_node& operand = nodes[node.operands[k]];
+      if (operand.op != scalar_op::argument || operand.value != index) continue;
+      if (node.op != scalar_op::less || k != 1 || !is_zero(g, id, nodes[node.operands[0]])) return false;
+      any = true;
     }
-    std::swap(loops.accesses[1], loops.accesses[2]);
-    std::swap(a, b);
   }
-  normalise(loops);
-  matmul_attribute value;
-  value.space = loops.space;
-  value.batch_axes = loops.count(0);
-  value.m_axes = loops.count(1);
-  value.n_axes = loops.count(2);
-  value.k_axes = loops.count(3);
-  value.output = loops.accesses[0];
-  value.a = loops.accesses[1];
-  value.b = loops.accesses[2];
-  value.a.source = 0;
-  value.b.source = 1;
-  value.output.source = 0;
-  value.finish.program = finish;
-  value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  std::vector<class_id> operands = {a, b};
-  operands.insert(operands.end(), others.begin(), others.end());
-  for (class_id operand : operands) {
-    if (g_.find(operand) == g_.find(owner)) return;
-  }
-  g_.add_to(owner, op::matmul, value, operands, reasons | reasons_);
-  note_applied(structural::contract_to_matmul);
+  return any;
 }
+
+// maximum(x, 0), or 0 < x ? x : 0, of its first operand.
+inline bool is_relu(const engine& g, enode_id id) {
+  if (g.node(id).kind != op::map || g.node(id).dead) return false;
+  const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
+  const auto is_x = [](const scalar_node& node) { return node.op == scalar_op::argument && node.value == 0; };
+  const scalar_node& last = nodes.back();
+  if (last.op == scalar_op::maximum) return is_x(nodes[last.operands[0]]) && is_zero(g, id, nodes[last.operands[1]]);
+  if (last.op != scalar_op::select) return false;
+  const scalar_node& condition = nodes[last.operands[0]];
+  return condition.op == scalar_op::less && is_zero(g, id, nodes[condition.operands[0]]) &&
+         is_x(nodes[condition.operands[1]]) && is_x(nodes[last.operands[1]]) && is_zero(g, id, nodes[last.operands[2]]);
+}
+
+inline class_id relu_of(const engine& g, class_id x) {
+  for (enode_id parent : g[x].parents) {
+    const class_id activation = g.find(g.node(parent).owner);
+    // In a narrower dtype a small positive x would have become 0.
+    if (is_relu(g, parent) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
+  }
+  return none;
+}
+
+MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
+  engine& g = pass.graph();
+  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
+    if (!only_masks(g, id, static_cast<double>(i))) continue;
+    const class_id activation = relu_of(g, g.operand(id, i)), owner = g.find(g.node(id).owner);
+    if (activation == none || activation == owner) continue;
+    const attribute program = g.attribute_of(id);
+    std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
+    operands[i] = activation;
+    g.add_to(owner, op::map, program, operands, bit(rule));
+    g.retire(id);  // x would seem to have one more consumer
+    pass.note_applied(rule);
+    return;
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Structural rules of products: contracts to matmuls or, where a side is missing, to regions; convolutions.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+// Labels of a contract by what becomes of them: batch, m, n, k.
+struct contract_loops {
+  nest loops;  // accesses: result, a, b
+  bool fits = true;
+
+  contract_loops(const engine& g, enode_id id) {
+    const auto& labels = g.get<contract_attribute>(id);
+    constexpr int max_labels = 2 * max_rank;
+    const index_map result = dense_access(g.extents(g.find(g.node(id).owner)));
+    index_map reads[2];
+    std::int64_t extents[max_labels]{}, strides[2][max_labels]{};
+    bool in[2][max_labels]{};
+    for (std::size_t side = 0; side < 2; ++side) {
+      const shape& operand = g.extents(g.operand(id, side));
+      reads[side] = dense_access(operand);
+      for (int i = 0; i < operand.rank; ++i) {
+        const int label = (side == 0 ? labels.a : labels.b)[i];
+        extents[label] = operand[i];
+        strides[side][label] = reads[side].strides[i];
+        in[side][label] = true;
+      }
+    }
+    loops.accesses.resize(3);
+    for (std::uint8_t group = 0; group < 4; ++group) {
+      for (int label = 0; label < max_labels; ++label) {
+        if (!in[0][label] && !in[1][label]) continue;
+        const int own = label >= labels.result_rank ? 3 : in[0][label] && in[1][label] ? 0 : in[0][label] ? 1 : 2;
+        if (own != group || extents[label] == 1) continue;
+        if (loops.space.rank == max_rank) normalise(loops);  // merges what it can
+        if (loops.space.rank == max_rank) {
+          fits = false;
+          return;
+        }
+        const int axis = loops.space.rank;
+        loops.group[axis] = group;
+        loops.accesses[0].strides[axis] = group == 3 ? 0 : result.strides[label];
+        loops.accesses[1].strides[axis] = strides[0][label];
+        loops.accesses[2].strides[axis] = strides[1][label];
+        loops.space.push_back(extents[label]);
+      }
+    }
+  }
+};
+
+MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const contract_loops product(g, id);
+  const bool sums = product.loops.count(3) > 0;
+  if (!product.fits) return;
+  if (sums && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
+  region_draft draft = pass.draft();
+  draft.loops.space = product.loops.space;
+  for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
+  draft.per_row = sums;
+  draft.loops.accesses = {product.loops.accesses[0]};
+  scalar_builder builder;
+  for (std::size_t side = 0; side < 2; ++side) {
+    pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
+  }
+  const dtype type = g[owner].type;
+  scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
+  if (sums) value = builder.unary(scalar_op::row_sum, value);
+  pass.emit_regions(owner, draft, builder.finish(value), rule);
+}
+
+// Replaces the operand by what its view reads.
+inline const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
+  const auto& region = g.get<region_attribute>(copy);
+  const index_map& read = region.accesses[0];
+  if (read.bounded || read.source < 0) return "the operand has a border";
+  if (g[g.operand(copy, 0)].type != g[source].type) return "the operand is stored in another dtype";
+  const nest before = loops;
+  axis_map map;
+  index_map composed;
+  if (!solve_index(loops, which, region.space, region.space.rank, region.output, true, map) ||
+      !compose_access(read, region.space.rank, map, loops.accesses[which], loops.space, composed)) {
+    loops = before;
+    return "the operand's view is not affine in the product's loops";
+  }
+  if (!is_forward(composed)) {
+    loops = before;
+    return "the operand would be read backwards";
+  }
+  loops.accesses[which] = composed;
+  source = g.operand(copy, 0);
+  return nullptr;
+}
+
+MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const contract_loops product(g, id);
+  if (!product.fits) return;
+  nest loops = product.loops;
+  const nest plain = loops;
+  class_id sources[2] = {g.operand(id, 0), g.operand(id, 1)};
+  const class_id direct[2] = {sources[0], sources[1]};
+  bool through = false, strided = false;
+  for (std::size_t side = 0; pass.enabled(structural::matmul_view) && side < 2; ++side) {
+    const enode_id copy = pass.copy_form(sources[side]);
+    if (copy == none) continue;
+    const char* problem = read_through(g, copy, loops, side + 1, sources[side]);
+    if (problem) {
+      pass.note_missed({owner, sources[side], structural::matmul_view, problem});
+      continue;
+    }
+    pass.note_applied(structural::matmul_view);
+    through = true;
+    strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
+  }
+  const scalar_program stored = identity_program(g[owner].type);
+  const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : 0);
+  pass.emit_matmul(owner, loops, sources[0], sources[1], stored, {}, reasons);
+  // Reading through a view that leaves no unit stride competes with copying the operand first.
+  if (strided) pass.emit_matmul(owner, plain, direct[0], direct[1], stored, {}, bit(rule));
+}
+
+MEGANEURA_INLINE void convolution_to_convolve::apply(lowering& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
+  const convolve_attribute value{g.get<convolution_attribute>(id), {identity_program(g[owner].type), {}}};
+  g.add_to(owner, op::convolve, value, operands, bit(rule));
+  pass.note_applied(rule);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Structural rules from primitives to regions: maps, views, reductions, borders, concats and indices.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+MEGANEURA_INLINE void map_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  region_draft draft = pass.draft();
+  flat_loops(draft, g.extents(owner));
+  const index_map flat = draft.loops.accesses[0];
+  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) pass.add_operand(draft, g.operand(id, i), flat);
+  const scalar_program program = g.get<map_attribute>(id).program;
+  pass.emit_regions(owner, draft, program, rule);
+}
+
+MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const auto& view = g.get<view_attribute>(id);
+  region_draft draft = pass.draft();
+  draft.loops.space = g.extents(owner);
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+  index_map how{.offset = view.offset};
+  std::copy(view.strides, view.strides + max_rank, how.strides);
+  pass.add_operand(draft, g.operand(id, 0), how);
+  pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
+}
+
+MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  const auto reduce = g.get<reduce_attribute>(id);
+  region_draft draft = pass.draft();
+  draft.loops.space = g.extents(operand);
+  draft.per_row = true;
+  const index_map result = dense_access(g.extents(owner));
+  index_map output;
+  for (int i = 0, kept = 0; i < draft.loops.space.rank; ++i) {
+    if (reduce.axes >> i & 1) {
+      draft.loops.group[i] = region_draft::row;
+    } else {
+      output.strides[i] = result.strides[kept++];
+    }
+  }
+  draft.loops.accesses = {output};
+  pass.add_operand(draft, operand, dense_access(draft.loops.space));
+  constexpr scalar_op rows[] = {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product};
+  scalar_builder builder;
+  const scalar_ref value = builder.argument(0, g[owner].type);
+  pass.emit_regions(owner, draft, builder.finish(builder.unary(rows[static_cast<int>(reduce.kind)], value)), rule);
+}
+
+MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  const auto& pad = g.get<pad_attribute>(id);
+  region_draft draft = pass.draft();
+  draft.loops.space = g.extents(owner);
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+  index_map how = dense_access(g.extents(operand));
+  how.fill = pad.value;
+  for (int i = 0; i < draft.loops.space.rank; ++i) {
+    if (pad.low[i] == 0 && pad.high[i] == 0) continue;
+    how.offset -= pad.low[i] * how.strides[i];
+    how.bounded |= 1u << i;
+    how.low[i] = pad.low[i];
+    how.high[i] = pad.low[i] + g.extents(operand)[i];
+  }
+  // A border around a constant is not a constant: the box is needed, so the operand is read even then.
+  draft.add_read(operand, g[operand].type, how);
+  pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
+}
+
+MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const int axis = g.get<axis_attribute>(id).axis;
+  std::vector<class_id> pieces(g.operands(id).begin(), g.operands(id).end());
+  if (pieces.size() > concat_pieces) return;
+  const shape space = g.extents(owner);
+  region_draft draft = pass.draft();
+  draft.loops.space = space;
+  draft.loops.accesses = {dense_access(space)};
+  scalar_builder builder;
+  index_map coordinate;
+  coordinate.strides[axis] = space[axis] == 1 ? 0 : 1;
+  draft.add_index(coordinate);
+  const scalar_ref at = builder.argument(0, dtype::i32);
+  std::int64_t start = space[axis];
+  scalar_ref value = 0;
+  for (std::size_t i = pieces.size(); i-- > 0;) {
+    const class_id piece = g.find(pieces[i]);
+    const shape& extents = g.extents(piece);
+    const std::int64_t end = start;
+    start -= extents[axis];
+    index_map how = dense_access(extents);
+    how.offset = -start * how.strides[axis];
+    how.bounded = 1u << axis;
+    how.low[axis] = start;
+    how.high[axis] = end;
+    const scalar_ref read = builder.argument(static_cast<int>(draft.arguments()), g[piece].type);
+    pass.add_operand(draft, piece, how);
+    const scalar_ref bound = builder.constant(static_cast<double>(end), dtype::i32);
+    value = i + 1 == pieces.size() ? read : builder.select(builder.binary(scalar_op::less, at, bound), read, value);
+  }
+  pass.emit_regions(owner, draft, builder.finish(value), rule);
+}
+
+MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  region_draft draft = pass.draft();
+  flat_loops(draft, g.extents(owner));
+  draft.add_index(draft.loops.accesses[0]);
+  pass.emit_regions(owner, draft, identity_program(dtype::i32), rule);
+}
+
+}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/optimize.hpp.
@@ -10650,7 +10808,7 @@ void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Ne
 
 template <std::size_t I, class Next>
 void match_class(const engine& g, const constant_variable<I>&, class_id id, bindings& b, Next&& next) {
-  if (!g[id].constant) return;
+  if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: terms over it would never be shared
   if (b.bound_constants >> I & 1) {
     if (b.constants[I] == *g[id].constant) next();
     return;
@@ -10669,7 +10827,8 @@ void match_class(const engine& g, const literal& term, class_id id, bindings&, N
 template <class Term, class Next>
   requires requires { Term::symbol; }
 void match_class(const engine& g, const Term& term, class_id id, bindings& b, Next&& next) {
-  if (!(g[id].symbols >> Term::symbol & 1)) return;
+  // A value stored in another dtype was rounded on the way: looking through it would change more than a rule promises.
+  if (!(g[id].symbols >> Term::symbol & 1) || g[id].type != dtype::f32) return;
   for (enode_id node : g[id].nodes) {
     if (!g.node(node).dead && g.node(node).symbol == Term::symbol) match_node(g, term, node, b, next);
   }
@@ -10904,7 +11063,7 @@ namespace rules {
 
 using namespace pattern;
 
-inline constexpr auto nonzero = [](const bindings& b) { return b.constants[0] != 0; };
+inline constexpr auto normal_reciprocal = [](const bindings& b) { return std::isnormal(static_cast<float>(1 / b.constants[0])); };
 inline constexpr auto power_of_two = [](const bindings& b) {
   int exponent = 0;
   return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
@@ -10913,7 +11072,7 @@ inline constexpr auto power_of_two = [](const bindings& b) {
 // Scales move towards results: the epilogue of a product applies them for nothing.
 inline constexpr auto algebra = rule_set(
     rewrite("divide_by_power_of_two", _x / _c, _x * (1 / _c)).exact().when(power_of_two),
-    rewrite("divide_by_constant", _x / _c, _x * (1 / _c)).reassociates().when(nonzero),
+    rewrite("divide_by_constant", _x / _c, _x * (1 / _c)).reassociates().when(normal_reciprocal),
     rewrite("one_over_sqrt", 1 / sqrt(_x), rsqrt(_x)).reassociates(),
     rewrite("reciprocal_sqrt", reciprocal(sqrt(_x)), rsqrt(_x)).reassociates(),
     rewrite("divide_by_sqrt", _x / sqrt(_y), _x * rsqrt(_y)).reassociates(),
@@ -11204,7 +11363,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::stopwatch phase;
   detail::import_graph(g, result);
   report.nodes_in = g.size();
-  lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model});
+  lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_milliseconds};
   const saturation_report found =
       run_rules(result.graph, rules::algebra, detail::admitted_rules(options) & enabled >> structural_count,
@@ -12692,6 +12851,7 @@ inline void query_properties(device_facts& facts, const instance& owner, VkPhysi
   facts.subgroup_size = v11.subgroupSize;
   facts.min_subgroup_size = v13.minSubgroupSize != 0 ? v13.minSubgroupSize : v11.subgroupSize;
   facts.max_subgroup_size = v13.maxSubgroupSize != 0 ? v13.maxSubgroupSize : v11.subgroupSize;
+  facts.max_workgroup_subgroups = v13.maxComputeWorkgroupSubgroups;
   facts.has_subgroup_size_control = (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   facts.has_subgroup_arithmetic = (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
                                   (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
@@ -13322,6 +13482,11 @@ inline std::string refuse_subgroup(const device_facts& facts, const spirv::modul
   const bool power_of_two = (size & (size - 1)) == 0;
   if (facts.has_subgroup_size_control && power_of_two && size >= facts.min_subgroup_size &&
       size <= facts.max_subgroup_size) {
+    const std::uint32_t invocations = kernel.local_size[0] * kernel.local_size[1] * kernel.local_size[2];
+    if (invocations > size * facts.max_workgroup_subgroups) {
+      return fmt::format("it needs {} invocations in subgroups of {} and a workgroup may have {} subgroups", invocations, size,
+                         facts.max_workgroup_subgroups);
+    }
     return {};
   }
   return fmt::format("it needs subgroups of {} and the device offers {} to {}{}", size, facts.min_subgroup_size,
@@ -13405,7 +13570,9 @@ inline void compile(pipeline_state& state, const spirv::module& kernel, VkShader
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
   if (device.facts.has_pipeline_robustness) info.pNext = &robustness;
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-  if (kernel.subgroup_size != 0 && device.facts.has_subgroup_size_control) info.stage.pNext = &subgroup;
+  // Where there is one size only, asking for it gains nothing and brings a limit on the workgroup with it.
+  const bool choice = device.facts.min_subgroup_size != device.facts.max_subgroup_size;
+  if (kernel.subgroup_size != 0 && choice && device.facts.has_subgroup_size_control) info.stage.pNext = &subgroup;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = words;
   info.stage.pName = "main";
@@ -18909,6 +19076,11 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   if (device.prefers_texel_buffers) {
     const bool texels = matmul_fits_texels(problem);
     const bool tall = extent_of(problem.m) > 8;
+    // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a small
+    // product never earns back.
+    const std::uint64_t work = extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
+    if (work < std::uint64_t{1} << 15) found.push_back({});
+    else if (work < std::uint64_t{1} << 20) found.push_back({matmul_tier::registers, 0, 0, 4, 4, 4, 1, 1, texels});
     for (const std::uint32_t rows : {tall ? 16u : 8u, tall ? 8u : 4u}) {
       found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, texels});
       if (texels) found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, false});

@@ -5,7 +5,6 @@
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/conv.hpp>
-#include <meganeura/nn/dropout.hpp>
 #include <meganeura/nn/embedding.hpp>
 #include <meganeura/nn/linear.hpp>
 #include <meganeura/nn/norm.hpp>

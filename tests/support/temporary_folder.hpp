@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-namespace support {
+namespace meganeura::inline MEGANEURA_ABI::support {
 
 class temporary_folder {
  public:
@@ -50,4 +50,4 @@ template <class Call>
   return "no error";
 }
 
-}  // namespace support
+}  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -11,6 +11,8 @@ using bytes = std::vector<std::uint8_t>;
 
 namespace {
 
+namespace support = meganeura::support;
+
 bytes idx(std::initializer_list<std::uint32_t> header, std::size_t count) {
   bytes result;
   for (const std::uint32_t word : header) {

@@ -13,6 +13,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+namespace support = meganeura::support;
+
 /// Points the environment at nothing but a temporary folder, and back again.
 class data_mnist : public testing::Test {
  protected:

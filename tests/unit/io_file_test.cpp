@@ -14,6 +14,8 @@ namespace io = meganeura::io;
 
 namespace {
 
+namespace support = meganeura::support;
+
 std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }

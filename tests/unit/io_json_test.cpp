@@ -10,6 +10,8 @@ namespace io = meganeura::io;
 
 namespace {
 
+namespace support = meganeura::support;
+
 std::string rejection(std::string_view text) {
   return support::sentence_of([&] { (void)io::parse_json(text, "f", 8); });
 }

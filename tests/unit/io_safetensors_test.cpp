@@ -13,6 +13,8 @@ namespace io = meganeura::io;
 
 namespace {
 
+namespace support = meganeura::support;
+
 std::string file_of(const std::string& header, std::size_t data_bytes) {
   std::string bytes(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i));

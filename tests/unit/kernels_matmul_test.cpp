@@ -4,6 +4,8 @@
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/vulkan/device.hpp>
 
+#include <support/shared_device.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,15 +22,7 @@ using kernels::matmul_problem;
 using kernels::matmul_schedule;
 using kernels::matmul_tier;
 
-const vulkan::device& gpu() {
-  static const vulkan::device made{[] {
-    vulkan::device_options options;
-    options.device = "cpu";
-    options.disk_cache = false;
-    return options;
-  }()};
-  return made;
-}
+const vulkan::device& gpu() { return support::shared_device(); }
 
 std::vector<float> random_values(std::size_t count, unsigned seed) {
   std::mt19937 generator(seed);

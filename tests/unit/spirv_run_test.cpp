@@ -4,6 +4,8 @@
 #include <meganeura/spirv/kernel.hpp>
 #include <meganeura/vulkan/device.hpp>
 
+#include <support/shared_device.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,15 +20,7 @@ namespace {
 using namespace meganeura::spirv;
 namespace vulkan = meganeura::vulkan;
 
-const vulkan::device& gpu() {
-  static const vulkan::device made{[] {
-    vulkan::device_options options;
-    options.device = "cpu";
-    options.disk_cache = false;
-    return options;
-  }()};
-  return made;
-}
+const vulkan::device& gpu() { return meganeura::support::shared_device(); }
 
 // Runs a kernel with one input and one output buffer of 32-bit elements.
 template <class Out, class In>

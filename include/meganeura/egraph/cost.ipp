@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -139,12 +140,11 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
     case op::parameter:
     case op::state: return 0;
     case op::region: {
-      std::int64_t sources[16]{};
-      for (std::size_t i = 0; i < node.operand_count && i < 16; ++i) {
-        sources[i] = static_cast<std::int64_t>(detail::bytes_of(g, g.operand(id, i)));
+      std::vector<std::int64_t> sources;
+      for (std::size_t i = 0; i < node.operand_count; ++i) {
+        sources.push_back(static_cast<std::int64_t>(detail::bytes_of(g, g.operand(id, i))));
       }
-      return region_cost(g.get<region_attribute>(id), {sources, node.operand_count},
-                         static_cast<std::int64_t>(detail::bytes_of(g, self)), model);
+      return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(detail::bytes_of(g, self)), model);
     }
     case op::matmul: return detail::matmul_cost(g, id, g.get<matmul_attribute>(id), model);
     case op::convolve: return detail::convolve_cost(g, id, g.get<convolve_attribute>(id), model);

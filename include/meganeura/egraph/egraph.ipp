@@ -250,7 +250,8 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
     const auto kind = get<reduce_attribute>(id).kind;
     const shape &from = extents(operand(id, 0)), &to = shapes_[node.extents];
     const double value = *operand_constant(0);
-    if (kind == reduce_kind::sum) constant = value * static_cast<double>(from.elements() / to.elements());
+    const auto terms = static_cast<double>(from.elements() / to.elements());
+    if (kind == reduce_kind::sum) constant = meganeura::evaluate(scalar_op::multiply, value, terms, 0, node.type);
     if (kind == reduce_kind::max || kind == reduce_kind::min) constant = value;
   } else if (node.kind == op::map) {
     std::vector<double> values;

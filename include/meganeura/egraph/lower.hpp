@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Structural rules: from primitives to regions, matmuls and convolves, with everything fused that can be.
+// The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
 #pragma once
 #include <meganeura/egraph/cost.hpp>
 #include <meganeura/egraph/exactness.hpp>
-#include <meganeura/egraph/region.hpp>
+#include <meganeura/egraph/structural_rules.hpp>
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// Rules of this header, by their bit in a rule_mask; pattern rules take the bits after them.
-enum class structural : std::uint8_t {
-  map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region, constant_to_region, iota_to_region,
-  contract_to_region, contract_to_matmul, convolution_to_convolve,
-  fuse_view,       // read through a view
-  fuse_pointwise,  // a producer with one consumer
-  fuse_rows,       // a producer with row reductions, kept inside the row
-  recompute,       // a producer with more consumers, computed again in this one
-  matmul_view, matmul_epilogue, convolve_epilogue, relu_mask,
-};
-inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
-[[nodiscard]] const char* to_string(structural rule);
-[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
 
 /// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
 inline constexpr std::size_t concat_pieces = 6;
@@ -40,6 +26,7 @@ struct lowering_options {
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
   cost_model model;
+  bool keep_rounding = false;  // values of f16 tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -58,6 +45,7 @@ class lowering {
 
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
+  [[nodiscard]] bool keeps_rounding() const { return options_.keep_rounding; }
   [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -87,6 +75,7 @@ class lowering {
   void lower(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
+  [[nodiscard]] bool rounds(class_id id) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;
@@ -115,5 +104,10 @@ class lowering {
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 #if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/epilogue_rules.ipp>
 #include <meganeura/egraph/lower.ipp>
+#include <meganeura/egraph/lower_fusion.ipp>
+#include <meganeura/egraph/mask_rules.ipp>
+#include <meganeura/egraph/product_rules.ipp>
+#include <meganeura/egraph/region_rules.ipp>
 #endif

@@ -169,7 +169,7 @@ void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Ne
 
 template <std::size_t I, class Next>
 void match_class(const engine& g, const constant_variable<I>&, class_id id, bindings& b, Next&& next) {
-  if (!g[id].constant) return;
+  if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: terms over it would never be shared
   if (b.bound_constants >> I & 1) {
     if (b.constants[I] == *g[id].constant) next();
     return;
@@ -188,7 +188,8 @@ void match_class(const engine& g, const literal& term, class_id id, bindings&, N
 template <class Term, class Next>
   requires requires { Term::symbol; }
 void match_class(const engine& g, const Term& term, class_id id, bindings& b, Next&& next) {
-  if (!(g[id].symbols >> Term::symbol & 1)) return;
+  // A value stored in another dtype was rounded on the way: looking through it would change more than a rule promises.
+  if (!(g[id].symbols >> Term::symbol & 1) || g[id].type != dtype::f32) return;
   for (enode_id node : g[id].nodes) {
     if (!g.node(node).dead && g.node(node).symbol == Term::symbol) match_node(g, term, node, b, next);
   }

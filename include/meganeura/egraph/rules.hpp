@@ -11,7 +11,7 @@ namespace rules {
 
 using namespace pattern;
 
-inline constexpr auto nonzero = [](const bindings& b) { return b.constants[0] != 0; };
+inline constexpr auto normal_reciprocal = [](const bindings& b) { return std::isnormal(static_cast<float>(1 / b.constants[0])); };
 inline constexpr auto power_of_two = [](const bindings& b) {
   int exponent = 0;
   return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
@@ -20,7 +20,7 @@ inline constexpr auto power_of_two = [](const bindings& b) {
 // Scales move towards results: the epilogue of a product applies them for nothing.
 inline constexpr auto algebra = rule_set(
     rewrite("divide_by_power_of_two", _x / _c, _x * (1 / _c)).exact().when(power_of_two),
-    rewrite("divide_by_constant", _x / _c, _x * (1 / _c)).reassociates().when(nonzero),
+    rewrite("divide_by_constant", _x / _c, _x * (1 / _c)).reassociates().when(normal_reciprocal),
     rewrite("one_over_sqrt", 1 / sqrt(_x), rsqrt(_x)).reassociates(),
     rewrite("reciprocal_sqrt", reciprocal(sqrt(_x)), rsqrt(_x)).reassociates(),
     rewrite("divide_by_sqrt", _x / sqrt(_y), _x * rsqrt(_y)).reassociates(),

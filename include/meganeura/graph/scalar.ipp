@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -46,8 +47,16 @@ MEGANEURA_INLINE std::uint64_t scalar_program::hash() const {
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
-  const auto found = std::find(nodes_.begin(), nodes_.end(), node);
+  // Numbers are compared by their bits: 0 and -0 differ, a NaN is itself.
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const scalar_node& known) {
+    return known.op == node.op && known.type == node.type && std::ranges::equal(known.operands, node.operands) &&
+           std::bit_cast<std::uint64_t>(known.value) == std::bit_cast<std::uint64_t>(node.value);
+  });
   if (found != nodes_.end()) return static_cast<scalar_ref>(found - nodes_.begin());
+  if (nodes_.size() > std::numeric_limits<scalar_ref>::max()) {
+    fail(error_category::unsupported, "a scalar program of more than {} operations was asked for; split the map",
+         nodes_.size());
+  }
   nodes_.push_back(node);
   return static_cast<scalar_ref>(nodes_.size() - 1);
 }
@@ -120,7 +129,8 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
   }
   scalar_node node{.op = kind, .type = detail::scalar_result_type(kind, {values, operands.size()}, convert_to)};
   std::copy(operands.begin(), operands.end(), node.operands);
-  if (constant_operands) {
+  const bool undefined = kind == scalar_op::divide && !is_float(node.type) && values[1].value == 0;
+  if (constant_operands && !undefined) {
     return constant(evaluate(kind, values[0].value, values[1].value, values[2].value, node.type), node.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
@@ -204,7 +214,36 @@ MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<cons
   return builder.finish(builder.apply(kind, {operands, arguments.size()}, convert_to));
 }
 
+namespace detail {
+
+// Integers wrap modulo 2^32 as they do on a device; what has no integer value (a division by zero) gives 0.
+inline double wrapped(double value, dtype type) {
+  if (!std::isfinite(value)) return 0;
+  const double unit = std::fmod(value, 0x1p32);
+  const auto bits = static_cast<std::uint32_t>(static_cast<std::int64_t>(unit));
+  return type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(bits)) : static_cast<double>(bits);
+}
+
+inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
+  if (!std::isfinite(a) || !std::isfinite(b)) return 0;
+  const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
+  switch (kind) {
+    case scalar_op::multiply:  // modulo 2^64 first, which 2^32 divides
+      return wrapped(static_cast<double>(static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) *
+                                                                    static_cast<std::uint64_t>(y))), type);
+    case scalar_op::divide: return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
+    case scalar_op::negate: return wrapped(-a, type);
+    case scalar_op::add: return wrapped(a + b, type);
+    default: return wrapped(a - b, type);
+  }
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type) {
+  const bool integer = type == dtype::i32 || type == dtype::u32;
+  const bool wraps = kind == scalar_op::negate || (kind >= scalar_op::add && kind <= scalar_op::divide);
+  if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
   switch (kind) {
     case scalar_op::negate: return -a;
     case scalar_op::abs: return std::fabs(a);
@@ -221,11 +260,11 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::ceil: return std::ceil(a);
     case scalar_op::round: return std::nearbyint(a);
     case scalar_op::logical_not: return a == 0;
-    case scalar_op::convert: return type == dtype::boolean ? a != 0 : is_float(type) ? a : std::trunc(a);
+    case scalar_op::convert: return type == dtype::boolean ? a != 0 : is_float(type) ? a : detail::wrapped(std::trunc(a), type);
     case scalar_op::add: return a + b;
     case scalar_op::subtract: return a - b;
     case scalar_op::multiply: return a * b;
-    case scalar_op::divide: return is_float(type) ? a / b : std::trunc(a / b);
+    case scalar_op::divide: return a / b;
     case scalar_op::power: return std::pow(a, b);
     case scalar_op::minimum: return std::fmin(a, b);
     case scalar_op::maximum: return std::fmax(a, b);
@@ -239,21 +278,65 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
   }
 }
 
-MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
-  std::vector<std::string> text;
-  for (const scalar_node& node : program.nodes) {
-    if (node.op == scalar_op::argument) {
-      text.push_back(fmt::format("a{}", static_cast<int>(node.value)));
-    } else if (node.op == scalar_op::constant) {
-      text.push_back(fmt::format("{}", node.value));
-    } else {
-      std::string call = node.op == scalar_op::convert ? to_string(node.type) : info(node.op).name;
-      call += '(';
-      for (int i = 0; i < info(node.op).arity; ++i) call += (i ? ", " : "") + text[node.operands[i]];
-      text.push_back(call + ')');
+namespace detail {
+
+// Nested calls while they are short; a larger program names each shared call once, so that its text grows with its nodes
+// and not with its paths.
+class program_printer {
+ public:
+  explicit program_printer(const scalar_program& program) : nodes_(program.nodes), names_(program.nodes.size(), -1) {
+    std::vector<double> expanded;
+    std::vector<int> uses(nodes_.size(), 0);
+    for (const scalar_node& node : nodes_) {
+      double size = 1;
+      for (int i = 0; i < info(node.op).arity; ++i) {
+        size += expanded[node.operands[i]];
+        ++uses[node.operands[i]];
+      }
+      expanded.push_back(size);
+    }
+    if (nodes_.empty() || expanded.back() <= longest) return;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (uses[i] < 2 || info(nodes_[i].op).arity == 0) continue;
+      text_ += fmt::format("t{} = ", shared_);
+      write(i);
+      text_ += "; ";
+      names_[i] = shared_++;
     }
   }
-  return program.nodes.empty() ? std::string() : text.back();
-}
+  [[nodiscard]] std::string text() {
+    if (!nodes_.empty()) write(nodes_.size() - 1);
+    return std::move(text_);
+  }
+
+ private:
+  void write(std::size_t at) {
+    const scalar_node& node = nodes_[at];
+    if (names_[at] >= 0) {
+      text_ += fmt::format("t{}", names_[at]);
+    } else if (node.op == scalar_op::argument) {
+      text_ += fmt::format("a{}", static_cast<int>(node.value));
+    } else if (node.op == scalar_op::constant) {
+      text_ += fmt::format("{}", node.value);
+    } else {
+      text_ += node.op == scalar_op::convert ? to_string(node.type) : info(node.op).name;
+      for (int i = 0; i < info(node.op).arity; ++i) {
+        text_ += i == 0 ? "(" : ", ";
+        write(node.operands[i]);
+      }
+      text_ += ')';
+    }
+  }
+
+  static constexpr double longest = 24;  // nodes that are still read at a glance
+  const std::vector<scalar_node>& nodes_;
+  std::vector<int> names_;  // of the nodes already written; -1: none
+  int shared_ = 0;
+  std::string text_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string to_string(const scalar_program& program) { return detail::program_printer(program).text(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

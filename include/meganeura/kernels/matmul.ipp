@@ -222,6 +222,11 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   if (device.prefers_texel_buffers) {
     const bool texels = matmul_fits_texels(problem);
     const bool tall = extent_of(problem.m) > 8;
+    // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a small
+    // product never earns back.
+    const std::uint64_t work = extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
+    if (work < std::uint64_t{1} << 15) found.push_back({});
+    else if (work < std::uint64_t{1} << 20) found.push_back({matmul_tier::registers, 0, 0, 4, 4, 4, 1, 1, texels});
     for (const std::uint32_t rows : {tall ? 16u : 8u, tall ? 8u : 4u}) {
       found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, texels});
       if (texels) found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, false});

@@ -39,7 +39,7 @@ using vulkan::enumerate_devices;
 [[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
   egraph::cost_model model;
   if (facts.type == vulkan::device_type::cpu) {
-    model = {.bandwidth = 4e9, .scalar_flops = 1e9, .matmul_flops = 15e9, .launch = 8e-6};
+    model = {.bandwidth = 4e9, .scalar_flops = 1e9, .matmul_flops = 15e9, .launch = 15e-6, .full_occupancy = 64};
     return model;
   }
   const double share = facts.compute_units ? facts.compute_units / 132.0 : 1;  // of the H200 the defaults come from

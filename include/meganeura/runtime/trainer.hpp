@@ -24,7 +24,7 @@ concept loss_function = requires(const T& loss, graph& g, node_id output) {
 
 struct trainer_options {
   program_options program{};
-  std::uint64_t seed = 0;  // of random streams (dropout)
+  std::uint64_t seed = 0;  // of random streams
 };
 
 /// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update.

@@ -59,7 +59,8 @@ struct device_facts {
   uuid device_uuid{}, driver_uuid{}, pipeline_cache_uuid{};
 
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
-  std::uint32_t max_shared_bytes = 0;  // workgroup memory
+  std::uint32_t max_workgroup_subgroups = 0;  // of one workgroup, when a kernel asks for a subgroup size
+  std::uint32_t max_shared_bytes = 0;         // workgroup memory
   std::uint32_t max_workgroup_invocations = 0;
   std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
   std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0;  // bindings of one kernel

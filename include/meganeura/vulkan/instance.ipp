@@ -342,6 +342,7 @@ inline void query_properties(device_facts& facts, const instance& owner, VkPhysi
   facts.subgroup_size = v11.subgroupSize;
   facts.min_subgroup_size = v13.minSubgroupSize != 0 ? v13.minSubgroupSize : v11.subgroupSize;
   facts.max_subgroup_size = v13.maxSubgroupSize != 0 ? v13.maxSubgroupSize : v11.subgroupSize;
+  facts.max_workgroup_subgroups = v13.maxComputeWorkgroupSubgroups;
   facts.has_subgroup_size_control = (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   facts.has_subgroup_arithmetic = (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
                                   (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;

@@ -52,6 +52,11 @@ inline std::string refuse_subgroup(const device_facts& facts, const spirv::modul
   const bool power_of_two = (size & (size - 1)) == 0;
   if (facts.has_subgroup_size_control && power_of_two && size >= facts.min_subgroup_size &&
       size <= facts.max_subgroup_size) {
+    const std::uint32_t invocations = kernel.local_size[0] * kernel.local_size[1] * kernel.local_size[2];
+    if (invocations > size * facts.max_workgroup_subgroups) {
+      return fmt::format("it needs {} invocations in subgroups of {} and a workgroup may have {} subgroups", invocations, size,
+                         facts.max_workgroup_subgroups);
+    }
     return {};
   }
   return fmt::format("it needs subgroups of {} and the device offers {} to {}{}", size, facts.min_subgroup_size,
@@ -135,7 +140,9 @@ inline void compile(pipeline_state& state, const spirv::module& kernel, VkShader
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
   if (device.facts.has_pipeline_robustness) info.pNext = &robustness;
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-  if (kernel.subgroup_size != 0 && device.facts.has_subgroup_size_control) info.stage.pNext = &subgroup;
+  // Where there is one size only, asking for it gains nothing and brings a limit on the workgroup with it.
+  const bool choice = device.facts.min_subgroup_size != device.facts.max_subgroup_size;
+  if (kernel.subgroup_size != 0 && choice && device.facts.has_subgroup_size_control) info.stage.pNext = &subgroup;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = words;
   info.stage.pName = "main";

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// Definitions for egraph/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
+#pragma once
+#include <meganeura/egraph/lower.hpp>
+
+#include <algorithm>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE lowering::class_forms& lowering::forms(class_id id) { return forms_[g_.find(id)]; }
+MEGANEURA_INLINE const lowering::class_forms& lowering::forms(class_id id) const { return forms_[g_.find(id)]; }
+
+MEGANEURA_INLINE region_view lowering::form_of(enode_id id) const {
+  return {g_.get<region_attribute>(id), g_.operands(id)};
+}
+
+MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
+  const enode_id form = forms(id).conservative;
+  return form != none && detail::is_copy(g_.get<region_attribute>(form)) ? form : none;
+}
+
+MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
+  for (enode_id node : nodes) {
+    const op kind = g_.node(node).kind;
+    kernel_[g_.find(id)] = kernel_[g_.find(id)] || kind == op::matmul || kind == op::convolve || kind == op::gather ||
+                           kind == op::scatter_add || kind == op::window_reduce || kind == op::window_scatter ||
+                           kind == op::random;
+  }
+}
+
+MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
+  const auto& region = g_.get<region_attribute>(form);
+  if (region.space.elements() >= base.loops.space.elements()) return true;
+  // Repeated for each element of a larger space: fine for cheap programs only.
+  return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
+}
+
+// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness was
+// asked for; a cast to f16 asks for the rounding itself.
+MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
+  if (g_[id].type != dtype::f16) return false;
+  const enode_id copy = copy_form(id);
+  if (copy != none && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
+  const std::vector<enode_id>& nodes = g_[id].nodes;
+  return options_.keep_rounding || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
+           return g_.node(node).kind == op::map && g_.get<map_attribute>(node).program.is_identity();
+         });
+}
+
+MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base) const {
+  producer result{.id = id};
+  if (id == none) return result;
+  const class_forms& f = forms(id);
+  if (f.conservative == none || rounds(id)) return result;
+  const auto& region = g_.get<region_attribute>(f.conservative);
+  const bool reads_memory = g_.node(f.conservative).operand_count > 0;
+  if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
+    result.conservative = result.greedy = result.other = choice::conservative;
+    return result;
+  }
+  if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
+    result.conservative = result.other = choice::conservative;
+    const bool more = f.greedy != none && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
+    result.greedy = more ? choice::greedy : choice::conservative;
+    return result;
+  }
+  const bool cheap = worth_inlining(id, f.conservative, base);
+  const bool alone = uses_[id] <= 1;
+  result.other = choice::conservative;
+  if (alone && cheap && enabled(structural::fuse_pointwise)) {
+    result.conservative = choice::conservative;
+    result.greedy = choice::greedy;
+    if (has_kernel(id)) result.other = choice::leaf;
+  } else if (!enabled(structural::recompute)) {
+    result.other = choice::leaf;
+  } else if (!has_kernel(id) && !hard_[id] && f.greedy != none && worth_inlining(id, f.greedy, base)) {
+    result.greedy = choice::greedy;
+  }
+  return result;
+}
+
+MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const index_map& how) {
+  operand = g_.find(operand);
+  if (g_[operand].constant) {
+    draft.add_constant(*g_[operand].constant, g_[operand].type);
+  } else {
+    draft.add_read(operand, g_[operand].type, how);
+  }
+}
+
+MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& draft, std::span<const producer> producers,
+                                                 std::span<choice> choices, rule_mask& reasons) {
+  for (std::size_t i = 0; i < producers.size(); ++i) {
+    if (choices[i] == choice::leaf) continue;
+    const class_id id = producers[i].id;
+    const class_forms& f = forms(id);
+    const enode_id form = choices[i] == choice::greedy && f.greedy != none ? f.greedy : f.conservative;
+    const region_view view = form_of(form);
+    const bool copy = detail::is_copy(view.loops);
+    const structural rule = copy                      ? structural::fuse_view
+                            : uses_[id] > 1           ? structural::recompute
+                            : view.loops.row_axes > 0 ? structural::fuse_rows
+                                                      : structural::fuse_pointwise;
+    const char* problem = enabled(rule) ? nullptr : "the rule is disabled";
+    if (view.loops.row_axes > 0 && !enabled(structural::fuse_rows)) problem = "the rule is disabled";
+    for (class_id operand : view.operands) {
+      if (g_.find(operand) == owner || g_.find(operand) == id) problem = "it would read itself";
+    }
+    if (!problem) problem = draft.inline_form(i, view);
+    if (problem) {
+      note_missed({owner, id, rule, problem});
+      choices[i] = choice::leaf;
+      continue;
+    }
+    note_applied(rule);
+    reasons |= bit(rule) | (view.loops.row_axes > 0 ? bit(structural::fuse_rows) : 0) | g_.node(form).reasons;
+  }
+}
+
+MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_draft& base, const scalar_program& root,
+                                                structural rule, std::span<const producer> producers,
+                                                std::vector<choice> choices) {
+  for (;;) {
+    region_draft draft = base;
+    rule_mask reasons = bit(rule) | reasons_;
+    note_applied(rule);
+    inline_producers(owner, draft, producers, choices, reasons);
+    region_form form;
+    const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
+    const char* problem = draft.finish(root, form, fused);
+    if (!problem) return emit_region(owner, form, reasons);
+    // Too large: give up the last fusion that is more than a view, and try again.
+    std::size_t last = choices.size();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == none)) last = i;
+    }
+    if (last == choices.size()) {
+      note_missed({owner, none, rule, problem});
+      return none;
+    }
+    note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
+    choices[last] = choice::leaf;
+  }
+}
+
+MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft& base, const scalar_program& root,
+                                             structural rule) {
+  std::vector<producer> producers;
+  std::vector<choice> conservative, greedy;
+  for (std::size_t i = 0; i < base.arguments(); ++i) {
+    producers.push_back(consider(base.source(i), base));
+    conservative.push_back(producers.back().conservative);
+    greedy.push_back(producers.back().greedy);
+  }
+  keep(owner, emit_choice(owner, base, root, rule, producers, conservative), true);
+  if (greedy != conservative) keep(owner, emit_choice(owner, base, root, rule, producers, greedy), false);
+  std::size_t made = 2;
+  for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
+    if (producers[i].other == producers[i].conservative) continue;
+    std::vector<choice> toggled = conservative;
+    toggled[i] = producers[i].other;
+    emit_choice(owner, base, root, rule, producers, toggled);
+    ++made;
+  }
+}
+
+MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
+  if (node == none || g_.node(node).kind != op::region) return;
+  owner = g_.find(owner);
+  const double cost = node_cost(g_, node, options_.model);
+  class_forms& f = forms(owner);
+  if (conservative && (f.conservative == none || cost < f.conservative_cost)) {
+    f.conservative = node;
+    f.conservative_cost = cost;
+  }
+  if (f.greedy == none || f.greedy == f.conservative || !conservative) {
+    f.greedy = node;
+    f.greedy_cost = cost;
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph

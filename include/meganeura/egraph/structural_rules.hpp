@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// The structural rules by name, and what their definitions share.
+#pragma once
+#include <meganeura/egraph/region.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// Structural rules by their bit in a rule_mask; pattern rules take the bits after them.
+enum class structural : std::uint8_t {
+  map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region, constant_to_region, iota_to_region,
+  contract_to_region, contract_to_matmul, convolution_to_convolve,
+  fuse_view,       // read through a view
+  fuse_pointwise,  // a producer with one consumer
+  fuse_rows,       // a producer with row reductions, kept inside the row
+  recompute,       // a producer with more consumers, computed again in this one
+  matmul_view, matmul_epilogue, convolve_epilogue, relu_mask,
+};
+inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
+[[nodiscard]] const char* to_string(structural rule);
+[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
+
+class lowering;
+
+namespace detail {
+
+// A rule adds to the class of node `id`, whose op is `root`, through the pass; *_rules.ipp define them.
+template <structural Rule, op Root>
+struct structural_rule {
+  static constexpr structural rule = Rule;
+  static constexpr op root = Root;
+};
+
+struct map_to_region : structural_rule<structural::map_to_region, op::map> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct view_to_region : structural_rule<structural::view_to_region, op::view> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct reduce_to_region : structural_rule<structural::reduce_to_region, op::reduce> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct pad_to_region : structural_rule<structural::pad_to_region, op::pad> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct concat_to_region : structural_rule<structural::concat_to_region, op::concat> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct iota_to_region : structural_rule<structural::iota_to_region, op::iota> {
+  static void apply(lowering& pass, enode_id id);
+};
+// A product without a real second side is no product: dot products, matrix-vector, outer products become rows and maps.
+struct contract_to_region : structural_rule<structural::contract_to_region, op::contract> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct contract_to_matmul : structural_rule<structural::contract_to_matmul, op::contract> {
+  static void apply(lowering& pass, enode_id id);
+};
+struct convolution_to_convolve : structural_rule<structural::convolution_to_convolve, op::convolution> {
+  static void apply(lowering& pass, enode_id id);
+};
+// A pointwise region over a product becomes what is done to the product before it is stored: two rules, by the product.
+struct product_epilogue {
+  static constexpr op root = op::region;
+  static void apply(lowering& pass, enode_id id);
+};
+// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead, and
+// x itself need not be kept.
+struct relu_mask : structural_rule<structural::relu_mask, op::map> {
+  static void apply(lowering& pass, enode_id id);
+};
+
+// ---- what the rules share --------------------------------------------------------------------------------------------
+
+inline bool is_copy(const region_attribute& region) {
+  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1;
+}
+
+inline scalar_program identity_program(dtype type) {
+  scalar_builder builder;
+  return builder.finish(builder.argument(0, type));
+}
+
+inline index_map dense_access(const shape& extents) {
+  const view_attribute dense = dense_view(extents);
+  index_map result;
+  std::copy(dense.strides, dense.strides + max_rank, result.strides);
+  return result;
+}
+
+// What matrix products and epilogues can read: their kernels count in unsigned strides and know no borders.
+inline bool is_forward(const index_map& access) {
+  return access.offset >= 0 && std::all_of(access.strides, access.strides + max_rank, [](std::int64_t s) { return s >= 0; });
+}
+inline bool is_plain(const index_map& access) { return access.bounded == 0 && is_forward(access); }
+
+inline void flat_loops(region_draft& draft, const shape& extents) {
+  draft.loops.space = {extents.elements()};
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+// What rules must not do: borders and backwards reads in products, lost roundings, undefined arithmetic, too many axes.
+#include <support/egraph_sample_graphs.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+using namespace meganeura::samples;
+
+bool is_plain(const index_map& access) {
+  return access.bounded == 0 && access.offset >= 0 &&
+         std::all_of(access.strides, access.strides + max_rank, [](std::int64_t stride) { return stride >= 0; });
+}
+
+/// Every way found to compute anything agrees, and no product in any of them has a border or counts backwards.
+egraph::optimize_report expect_plain_products(const graph& g, std::size_t least_products) {
+  egraph::optimize_report report;
+  const egraph::saturated_graph all = egraph::saturate(g, {}, report);
+  std::size_t products = 0;
+  for (egraph::enode_id id = 0; id < all.graph.node_count(); ++id) {
+    const attribute& value = all.graph.attribute_of(id);
+    std::vector<index_map> accesses;
+    if (const auto* product = std::get_if<matmul_attribute>(&value)) {
+      ++products;
+      accesses = product->finish.accesses;
+      accesses.insert(accesses.end(), {product->a, product->b, product->output});
+    } else if (const auto* convolve = std::get_if<convolve_attribute>(&value)) {
+      ++products;
+      accesses = convolve->finish.accesses;
+    }
+    for (const index_map& access : accesses) EXPECT_TRUE(is_plain(access)) << to_string(value);
+  }
+  EXPECT_GE(products, least_products);
+  const auto leaves = random_leaves(g);
+  expect_all_forms_agree(g, leaves);
+  expect_plan_agrees(g, leaves, {}, &report);
+  return report;
+}
+
+std::size_t applied(const egraph::optimize_report& report, const std::string& rule) {
+  for (const egraph::rule_report& r : report.rules) {
+    if (r.name == rule) return r.applied;
+  }
+  ADD_FAILURE() << "no rule " << rule;
+  return 0;
+}
+
+TEST(egraph_guards, a_flipped_operand_is_not_read_backwards_by_a_product) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {6, 5}), w = g.input("w", dtype::f32, {5, 7});
+  g.add_output("k", g.contract(g.flip(x, 1), w, "mk", "kn", "mn"));
+  g.add_output("m", g.contract(g.flip(x, 0), w, "mk", "kn", "mn"));
+  g.add_output("n", g.contract(x, g.flip(exp(g, w), 1), "mk", "kn", "mn"));
+  const egraph::optimize_report report = expect_plain_products(g, 3);
+  EXPECT_NE(report.explain.find("the operand would be read backwards"), std::string::npos);
+}
+
+TEST(egraph_guards, a_flipped_result_is_not_stored_backwards_by_a_product) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {6, 5}), w = g.input("w", dtype::f32, {5, 7});
+  g.add_output("y", exp(g, g.flip(g.contract(x, w, "mk", "kn", "mn"), 1)));
+  const egraph::optimize_report report = expect_plain_products(g, 1);
+  EXPECT_NE(report.explain.find("the result would be stored backwards"), std::string::npos);
+}
+
+TEST(egraph_guards, a_flipped_or_padded_addend_stays_out_of_an_epilogue) {
+  const std::int64_t low[] = {1, 2}, high[] = {0, 1};
+  for (bool flipped : {true, false}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {6, 5}), w = g.input("w", dtype::f32, {5, 7});
+    const node_id y = g.contract(x, w, "mk", "kn", "mn");
+    const node_id other = flipped ? g.flip(g.input("b", dtype::f32, {6, 7}), 0) : g.pad(g.input("b", dtype::f32, {5, 4}), low, high);
+    g.add_output("y", g.add(y, other));
+    const egraph::optimize_report report = expect_plain_products(g, 1);
+    const char* guard = flipped ? "an operand would be read backwards" : "an operand has a border";
+    EXPECT_NE(report.explain.find(guard), std::string::npos) << report.explain;
+  }
+}
+
+TEST(egraph_guards, padded_operands_and_results_of_products_are_kernels_of_their_own) {
+  graph g;
+  const std::int64_t low[] = {1, 0}, high[] = {0, 2};
+  const node_id x = g.input("x", dtype::f32, {5, 3}), w = g.input("w", dtype::f32, {5, 7});
+  const node_id y = g.contract(g.pad(x, low, high), w, "mk", "kn", "mn");
+  g.add_output("y", exp(g, g.pad(y, low, high, 0.5)));
+  const egraph::optimize_report report = expect_plain_products(g, 1);
+  EXPECT_NE(report.explain.find("border"), std::string::npos);
+}
+
+TEST(egraph_guards, a_convolution_takes_no_flipped_or_padded_addend) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {1, 3, 4, 4}), w = g.parameter("w", dtype::f32, {2, 3, 1, 1});
+  const std::int64_t low[] = {0, 0, 1, 1}, high[] = {0, 0, 1, 1};
+  const node_id y = g.convolution(x, w, {}, {1, 2, 4, 4}), bordered = g.pad(g.input("a", dtype::f32, {1, 2, 2, 2}), low, high);
+  g.add_output("y", g.add(y, bordered));
+  const node_id z = g.convolution(exp(g, x), w, {}, {1, 2, 4, 4});
+  g.add_output("z", g.add(z, g.flip(g.input("b", dtype::f32, {1, 2, 4, 4}), 3)));
+  expect_plain_products(g, 2);
+}
+
+// ---- roundings -------------------------------------------------------------------------------------------------------
+
+int values_of(const graph& plan, dtype type) {
+  int total = 0;
+  for (node_id id = 0; id < plan.size(); ++id) total += plan[id].type == type;
+  return total;
+}
+
+TEST(egraph_guards, a_cast_to_f16_and_back_still_rounds) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {4, 6});
+  g.add_output("y", exp(g, g.cast(g.cast(exp(g, x), dtype::f16), dtype::f32)));
+  g.add_output("z", g.cast(g.cast(x, dtype::f16), dtype::f32));
+  EXPECT_EQ(values_of(egraph::optimize(g), dtype::f16), 2);
+}
+
+TEST(egraph_guards, arithmetic_on_f16_is_fused_unless_exactness_is_asked_for) {
+  graph g;
+  const node_id y = exp(g, exp(g, g.input("x", dtype::f16, {4, 6})));
+  g.add_output("y", y);
+  EXPECT_EQ(kernel_count(egraph::optimize(g)), 1);
+  egraph::optimize_options exact;
+  exact.tolerance = egraph::exactness::exact;
+  EXPECT_EQ(kernel_count(egraph::optimize(g, exact)), 2);
+}
+
+TEST(egraph_guards, a_rule_does_not_look_through_a_value_of_another_dtype) {
+  const auto twice_negated = [](dtype between) {
+    graph g;
+    const dtype types[] = {dtype::f32};
+    const node_id x[] = {g.input("x", dtype::f32, {4})};
+    const node_id inner[] = {g.map(single_op_program(scalar_op::negate, types), x, between)};
+    g.add_output("y", g.map(single_op_program(scalar_op::negate, types), inner, dtype::f32));
+    egraph::optimize_options exact;
+    exact.tolerance = egraph::exactness::exact;
+    return kernel_count(egraph::optimize(g, exact));
+  };
+  EXPECT_EQ(twice_negated(dtype::f32), 0);  // the output is the input
+  EXPECT_EQ(twice_negated(dtype::f16), 2);
+}
+
+TEST(egraph_guards, a_mask_is_not_read_from_a_narrower_activation) {
+  const auto masks = [](dtype stored) {
+    graph g;
+    scalar_builder b;
+    const scalar_ref a = b.argument(0, dtype::f32), zero = b.constant(0), slope = b.argument(1, dtype::f32);
+    const scalar_program mask = b.finish(b.select(b.binary(scalar_op::less, zero, a), slope, zero));
+    const scalar_program rectify = b.finish(b.select(b.binary(scalar_op::less, zero, a), a, zero));
+    const node_id x[] = {g.input("x", dtype::f32, {4})};
+    const node_id both[] = {x[0], g.input("dy", dtype::f32, {4})};
+    g.add_output("y", g.map(rectify, x, stored));
+    g.add_output("dx", g.map(mask, both, dtype::f32));
+    egraph::optimize_report report;
+    (void)egraph::optimize(g, {}, &report);
+    return applied(report, "relu_mask");
+  };
+  EXPECT_EQ(masks(dtype::f32), 1u);
+  EXPECT_EQ(masks(dtype::f16), 0u);
+}
+
+TEST(egraph_guards, a_division_becomes_a_multiplication_only_by_a_normal_reciprocal) {
+  const auto rewritten = [](double divisor) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {4});
+    g.add_output("y", g.divide(x, g.full_like(x, divisor)));
+    egraph::optimize_report report;
+    (void)egraph::optimize(g, {}, &report);
+    return applied(report, "divide_by_constant");
+  };
+  EXPECT_EQ(rewritten(3), 1u);
+  EXPECT_EQ(rewritten(0), 0u);
+  EXPECT_EQ(rewritten(1e-40), 0u);  // 1 / 1e-40 is no f32
+  EXPECT_EQ(rewritten(3e38), 0u);   // a denormal, which devices flush to 0
+  EXPECT_EQ(rewritten(std::numeric_limits<double>::infinity()), 0u);
+}
+
+// ---- scalars ---------------------------------------------------------------------------------------------------------
+
+TEST(egraph_guards, folded_integers_wrap_as_on_a_device) {
+  EXPECT_EQ(evaluate(scalar_op::add, 2147483647, 1, 0, dtype::i32), -2147483648.0);
+  EXPECT_EQ(evaluate(scalar_op::subtract, 0, 1, 0, dtype::u32), 4294967295.0);
+  EXPECT_EQ(evaluate(scalar_op::multiply, 4294967295.0, 4294967295.0, 0, dtype::u32), 1);
+  EXPECT_EQ(evaluate(scalar_op::multiply, -65537, 65537, 0, dtype::i32), -131073);
+  EXPECT_EQ(evaluate(scalar_op::divide, -7, 2, 0, dtype::i32), -3);
+  EXPECT_EQ(evaluate(scalar_op::negate, 1, 0, 0, dtype::u32), 4294967295.0);
+  scalar_builder b;
+  const scalar_ref undefined = b.binary(scalar_op::divide, b.constant(7, dtype::i32), b.constant(0, dtype::i32));
+  EXPECT_EQ(b.node(undefined).op, scalar_op::divide);  // what a division by zero gives is the device's to say
+}
+
+TEST(egraph_guards, constants_are_shared_by_their_bits) {
+  scalar_builder b;
+  EXPECT_NE(b.constant(0.0), b.constant(-0.0));
+  EXPECT_TRUE(std::signbit(b.node(b.constant(-0.0)).value));
+  EXPECT_EQ(b.constant(std::nan("")), b.constant(std::nan("")));
+}
+
+TEST(egraph_guards, long_programs_print_shared_terms_once) {
+  scalar_builder b;
+  scalar_ref x = b.argument(0, dtype::f32);
+  for (int i = 0; i < 3; ++i) x = b.binary(scalar_op::add, x, x);
+  EXPECT_EQ(to_string(b.finish(x)), "add(add(add(a0, a0), add(a0, a0)), add(add(a0, a0), add(a0, a0)))");
+  x = b.binary(scalar_op::add, x, x);
+  EXPECT_EQ(to_string(b.finish(x)), "t0 = add(a0, a0); t1 = add(t0, t0); t2 = add(t1, t1); add(t2, t2)");
+  for (int i = 0; i < 200; ++i) x = b.binary(scalar_op::add, x, x);
+  EXPECT_LT(to_string(b.finish(x)).size(), 204u * 32);
+}
+
+// ---- sizes -----------------------------------------------------------------------------------------------------------
+
+TEST(egraph_guards, a_map_of_many_operands_has_a_kernel) {
+  graph g;
+  scalar_builder b;
+  std::vector<node_id> operands;
+  scalar_ref sum = b.constant(0);
+  for (int i = 0; i < 24; ++i) {
+    operands.push_back(g.input("x" + std::to_string(i), dtype::f32, {3, 4}));
+    sum = b.binary(scalar_op::add, sum, b.argument(i, dtype::f32));
+  }
+  g.add_output("y", exp(g, g.map(b.finish(sum), operands, dtype::f32)));
+  expect_plan_agrees(g, random_leaves(g));
+}
+
+TEST(egraph_guards, a_product_of_nine_labels_has_a_kernel_when_some_of_them_merge) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2, 2, 2, 2, 2, 2, 2, 2}), b = g.input("b", dtype::f32, {2, 2, 2, 2, 2, 2, 2, 3});
+  g.add_output("y", g.contract(a, b, "abcdefgk", "abcdefkh", "abcdefgh"));
+  expect_plan_agrees(g, random_leaves(g));
+}
+
+TEST(egraph_guards, seven_axes_permuted_and_reduced_in_rows) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 1, 3, 2, 2, 1, 2, 2});
+  const int order[] = {7, 0, 2, 5, 4, 3, 6, 1};
+  const node_id y = softmax(g, g.permute(softmax(g, g.permute(x, order)), order));
+  g.add_output("y", g.reduce(reduce_kind::sum, g.reshape(y, {8, 12}), 1));
+  const auto leaves = random_leaves(g);
+  expect_all_forms_agree(g, leaves);
+  expect_plan_agrees(g, leaves);
+}
+
+}  // namespace

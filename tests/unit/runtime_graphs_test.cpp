@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// Whole graphs through every stage on a device, forward and backward, against the f64 interpreter of the primitives.
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/runtime/program.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/egraph_sample_graphs.hpp>
+#include <support/shared_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace {
+
+using namespace meganeura;
+
+std::vector<std::byte> stored(const oracle::tensor<double>& values) {
+  std::vector<std::byte> bytes(values.values.size() * 4);
+  for (std::size_t i = 0; i < values.values.size(); ++i) {
+    const auto real = static_cast<float>(values.values[i]);
+    const auto integer = static_cast<std::int32_t>(values.values[i]);
+    std::memcpy(bytes.data() + 4 * i, values.type == dtype::i32 ? static_cast<const void*>(&integer) : &real, 4);
+  }
+  return bytes;
+}
+
+// Runs `steps` steps on both sides and compares every output of every step. `length` is the longest chain of sums.
+void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t steps = 1, double low = -1, double high = 1) {
+  const device& gpu = support::shared_device();
+  oracle::tensors<double> leaves = samples::random_leaves(g, low, high);
+  const parameters weights(gpu, plan::make_layout(g, op::parameter));
+  for (auto& [name, value] : leaves) {
+    for (double& element : value.values) element = static_cast<double>(static_cast<float>(element));
+    if (!weights.slots().find(name)) continue;
+    weights.set(name, std::vector<float>(value.values.begin(), value.values.end()));
+  }
+  for (node_id id : g.leaves(op::state)) {  // states start as zeros
+    for (double& element : leaves[g.get<leaf_attribute>(id).name].values) element = 0;
+  }
+  program run(gpu, g, weights);
+  oracle::interpreter<double> truth(g, leaves);
+  for (std::uint32_t step = 1; step <= steps; ++step) {
+    for (node_id id : g.leaves(op::input)) {
+      const auto& name = g.get<leaf_attribute>(id).name;
+      run.set_input(name, g[id].type, stored(leaves.at(name)));
+    }
+    truth.step = {.step = step, .seed_low = 7, .seed_high = 9, .learning_rate = 0.01f, .momentum = 0, .beta1 = 0.9f, .beta2 = 0.999f,
+                  .epsilon = 1e-3f, .weight_decay = 0, .bias_correction1 = 0.1f, .bias_correction2 = 0.001f};
+    truth.clear();
+    run.submit(truth.step);
+    const auto results = truth.run();
+    double scale = 0;  // of the whole step: a gradient that cancels to nothing is judged by it
+    for (const auto& [name, expected] : results) {
+      for (double value : expected.values) scale = std::max(scale, std::fabs(value));
+    }
+    for (const auto& [name, expected] : results) {
+      const auto bytes = run.output(name);
+      std::vector<float> found(bytes.size() / sizeof(float));
+      std::memcpy(found.data(), bytes.data(), bytes.size());
+      double own = 1e-2 * scale, worst = 0;
+      ASSERT_EQ(found.size(), expected.values.size()) << name;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        own = std::max(own, std::fabs(expected.values[i]));
+        const double difference = std::fabs(static_cast<double>(found[i]) - expected.values[i]);
+        worst = difference <= worst ? worst : difference;  // NaN stays
+      }
+      EXPECT_LT(worst / own, oracle::tolerance(dtype::f32, length)) << name << ", step " << step;
+    }
+  }
+  plan::verify(run.plan());
+}
+
+TEST(runtime_graphs, softmax_and_cross_entropy_forward_and_backward) {
+  graph g;
+  const node_id logits = samples::linear(g, g.input("x", dtype::f32, {13, 9}), "fc", 37);
+  g.add_output("p", samples::softmax(g, logits));
+  const node_id loss = samples::cross_entropy(g, logits, g.input("y", dtype::i32, {13}));
+  g.add_output("loss", loss);
+  samples::add_gradients(g, loss);
+  expect_device_agrees(g, 1000);
+}
+
+TEST(runtime_graphs, a_transformer_forward_and_backward) {
+  graph g;
+  const node_id y = samples::transformer(g, g.input("x", dtype::f32, {2, 7, 12}), 2, 3, 20);
+  const node_id loss = samples::total(g, y);
+  g.add_output("y", y);
+  samples::add_gradients(g, loss);
+  expect_device_agrees(g, 20000);
+}
+
+TEST(runtime_graphs, layer_norm_over_a_row_longer_than_a_workgroup) {
+  graph g;
+  const node_id y = samples::layer_norm(g, g.input("x", dtype::f32, {3, 1500}), "norm");
+  g.add_output("y", y);
+  samples::add_gradients(g, samples::total(g, y));
+  expect_device_agrees(g, 20000);
+}
+
+TEST(runtime_graphs, strided_grouped_convolutions_and_pools_forward_and_backward) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 4, 9, 11}), w = g.parameter("w", dtype::f32, {6, 2, 3, 2});
+  const convolution_attribute c{.form = convolution_attribute::output, .spatial = 2, .stride = {2, 1, 1}, .pad_low = {1, 0, 0},
+                                .pad_high = {1, 1, 0}, .dilation = {1, 2, 1}, .groups = 2};
+  const node_id y = g.convolution(x, w, c, {2, 6, 5, 10});
+  const node_id bias = g.expand(g.reshape(g.parameter("b", dtype::f32, {6}), {6, 1, 1}), {2, 6, 5, 10});
+  const window_attribute pool{.kind = reduce_kind::max, .spatial = 2, .window = {3, 2, 1}, .stride = {2, 2, 1}, .pad_low = {1, 0, 0},
+                              .pad_high = {1, 0, 0}};
+  const node_id pooled = g.window_reduce(g.add(y, bias), pool);
+  g.add_output("y", pooled);
+  samples::add_gradients(g, samples::total(g, pooled));
+  expect_device_agrees(g, 2000);
+}
+
+TEST(runtime_graphs, tables_slices_flips_and_concatenations) {
+  graph g;
+  const node_id table = g.parameter("table", dtype::f32, {5, 6}), index = g.input("index", dtype::i32, {4, 3});
+  const node_id rows = g.gather(table, index, 0);  // [4, 3, 6]
+  const node_id parts[] = {g.slice(rows, 2, 1, 3), g.flip(g.slice(rows, 2, 0, 2, 3), 2)};
+  const node_id joined = g.concat(parts, 2);
+  const int order[] = {2, 0, 1};
+  const node_id y = g.map(scalar_op::tanh, {g.permute(joined, order)});
+  g.add_output("y", y);
+  samples::add_gradients(g, samples::total(g, y));
+  expect_device_agrees(g, 1000);
+}
+
+TEST(runtime_graphs, states_carry_over_and_random_streams_move_on) {
+  graph g;
+  const node_id s = g.state("s", dtype::f32, {33}), x = g.input("x", dtype::f32, {33});
+  const node_id noise = g.random("noise", random_attribute::normal, {33});
+  const node_id next = g.add(g.multiply(s, g.full_like(s, 0.5)), g.add(x, noise));
+  g.assign(s, next);
+  g.add_output("sum", g.reduce(reduce_kind::sum, g.add(s, next), 1));
+  g.add_output("noise", noise);
+  expect_device_agrees(g, 1000, 3);
+}
+
+TEST(runtime_graphs, an_output_may_be_a_leaf_a_constant_or_another_output) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {6}), y = g.map(scalar_op::exp, {x});
+  g.add_output("x", x);
+  g.add_output("two", g.full({3, 2}, 2));
+  g.add_output("y", y);
+  g.add_output("y again", y);
+  g.add_output("z", g.reshape(y, {2, 3}));
+  expect_device_agrees(g, 10);
+}
+
+TEST(runtime_graphs, every_gradient_of_an_mlp_and_its_update) {
+  expect_device_agrees(samples::mlp_training(6, 23, 17, 3), 2000, 2);
+}
+
+}  // namespace
