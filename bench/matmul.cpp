@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Time of matrix products on a device, every schedule worth measuring, checked against double precision; Eigen beside
-// it.
+// Time of matrix products on a device, every schedule worth measuring, checked first; Eigen beside it.
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/runtime/device.hpp>
@@ -316,7 +315,8 @@ void print(const size& s, const nlohmann::json& rows, const nlohmann::json& fami
   for (const auto& row : rows) {
     fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>9.3f} TFLOP/s  error {:.1e}\n",
                s.m, s.n, s.k, row["schedule"].get<std::string>(), row["min_ms"].get<double>(),
-               row["median_ms"].get<double>(), row["max_ms"].get<double>(), row["tflops"].get<double>(), row["error"].get<double>());
+               row["median_ms"].get<double>(), row["max_ms"].get<double>(), row["tflops"].get<double>(),
+               row["error"].get<double>());
   }
   for (const auto& [family, entry] : families.items()) {
     if (family == "Eigen") continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Time of one training step of the MNIST MLP (784-128-10, cross-entropy, Adam); mnist_step_pytorch.py is the other side.
+// Time of one MNIST MLP training step (784-128-10, Adam); mnist_step_pytorch.py is the other side.
 #include <meganeura/meganeura.hpp>
 
 #include <CLI/CLI.hpp>
@@ -39,7 +39,9 @@ nlohmann::json timed(const options& o, const Step& round) {
     microseconds.push_back(elapsed.count() / o.calls);
   }
   std::ranges::sort(microseconds);
-  return {{"median_us", microseconds[microseconds.size() / 2]}, {"min_us", microseconds.front()}, {"max_us", microseconds.back()}};
+  return {{"median_us", microseconds[microseconds.size() / 2]},
+          {"min_us", microseconds.front()},
+          {"max_us", microseconds.back()}};
 }
 
 nlohmann::json measure(const options& o) {
@@ -72,18 +74,33 @@ nlohmann::json measure(const options& o) {
   const bool replayed = after.allocations == before.allocations && after.pipelines == before.pipelines &&
                         after.recordings == before.recordings;
 
-  mn::trainer<model> profiled(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", o.batch}}, {.program = {.profile = true}});
+  mn::trainer<model> profiled(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", o.batch}},
+                              {.program = {.profile = true}});
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   nlohmann::json kernels = nlohmann::json::array();
-  for (const auto& timing : profiled.runnable().profile()) kernels.push_back({{"kernel", timing.label}, {"us", timing.nanoseconds / 1000}});
+  for (const auto& timing : profiled.runnable().profile())
+    kernels.push_back({{"kernel", timing.label}, {"us", timing.nanoseconds / 1000}});
 
   const auto& plan = run.runnable().plan();
   const auto& times = run.runnable().times();
-  return {{"framework", "meganeura"}, {"device", gpu.facts().name}, {"driver", gpu.facts().driver}, {"batch", o.batch},
-          {"steps", rows}, {"kernels", kernels}, {"dispatches", plan.steps.size()}, {"groups", plan.groups},
-          {"peak_bytes", plan.peak_bytes()}, {"replay_only", replayed}, {"build_ms", builds},
-          {"build_parts_ms", {{"optimize", times.optimize}, {"plan", times.plan}, {"kernels", times.kernels}, {"pipelines", times.pipelines}, {"record", times.record}}}};
+  return {{"framework", "meganeura"},
+          {"device", gpu.facts().name},
+          {"driver", gpu.facts().driver},
+          {"batch", o.batch},
+          {"steps", rows},
+          {"kernels", kernels},
+          {"dispatches", plan.steps.size()},
+          {"groups", plan.groups},
+          {"peak_bytes", plan.peak_bytes()},
+          {"replay_only", replayed},
+          {"build_ms", builds},
+          {"build_parts_ms",
+           {{"optimize", times.optimize},
+            {"plan", times.plan},
+            {"kernels", times.kernels},
+            {"pipelines", times.pipelines},
+            {"record", times.record}}}};
 }
 
 }  // namespace
@@ -98,8 +115,10 @@ int main(int argc, char** argv) try {
   app.add_option("--json", o.json, "file, or - for standard output")->expected(0, 1)->default_str("-");
   CLI11_PARSE(app, argc, argv);
   const std::string report = measure(o).dump(1);
-  if (o.json.empty() || o.json == "-") std::cout << report << '\n';
-  else std::ofstream(o.json) << report << '\n';
+  if (o.json.empty() || o.json == "-")
+    std::cout << report << '\n';
+  else
+    std::ofstream(o.json) << report << '\n';
 } catch (const std::exception& e) {
   std::cerr << "mnist_step: " << e.what() << '\n';
   return 1;

@@ -19,7 +19,8 @@ namespace mn = meganeura;
 
 namespace {
 
-using model = mn::model<mn::models::smollm2<mn::models::smollm2_135m>, mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>>;
+using model = mn::model<mn::models::smollm2<mn::models::smollm2_135m>,
+                        mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>>;
 
 double milliseconds(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
@@ -40,14 +41,28 @@ nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* ex
   if (explain) *explain = report.explain;
   nlohmann::json rules;
   for (const auto& rule : report.rules) rules[rule.name] = {{"matches", rule.matches}, {"applied", rule.applied}};
-  return {{"workload", "SmolLM2-135M training"}, {"tokens", sequence}, {"nodes", g.size()}, {"e_nodes", report.enodes},
-          {"classes", report.classes}, {"iterations", report.iterations}, {"limits", report.limits}, {"rules", rules},
-          {"implementation_nodes", report.nodes_out}, {"dispatches", plan.steps.size()}, {"groups", plan.groups},
-          {"peak_bytes", plan.peak_bytes()}, {"arena_bytes", plan.area_bytes[static_cast<int>(mn::plan::area::arena)]},
+  return {{"workload", "SmolLM2-135M training"},
+          {"tokens", sequence},
+          {"nodes", g.size()},
+          {"e_nodes", report.enodes},
+          {"classes", report.classes},
+          {"iterations", report.iterations},
+          {"limits", report.limits},
+          {"rules", rules},
+          {"implementation_nodes", report.nodes_out},
+          {"dispatches", plan.steps.size()},
+          {"groups", plan.groups},
+          {"peak_bytes", plan.peak_bytes()},
+          {"arena_bytes", plan.area_bytes[static_cast<int>(mn::plan::area::arena)]},
           {"unaliased_arena_bytes", plan.unaliased_arena_bytes},
-          {"ms", {{"trace_and_differentiate", milliseconds(start, traced)}, {"saturate", report.saturate_ms}, {"lower", report.lower_ms},
-                  {"extract", report.extract_ms}, {"optimize", milliseconds(traced, optimised)}, {"plan", milliseconds(optimised, planned)},
-                  {"total", milliseconds(start, planned)}}}};
+          {"ms",
+           {{"trace_and_differentiate", milliseconds(start, traced)},
+            {"saturate", report.saturate_ms},
+            {"lower", report.lower_ms},
+            {"extract", report.extract_ms},
+            {"optimize", milliseconds(traced, optimised)},
+            {"plan", milliseconds(optimised, planned)},
+            {"total", milliseconds(start, planned)}}}};
 }
 
 }  // namespace
@@ -70,8 +85,10 @@ int main(int argc, char** argv) try {
   const std::string report = reports[reports.size() / 2].dump(1);
   if (!plan_file.empty()) std::ofstream(plan_file) << plan;
   if (!explain_file.empty()) std::ofstream(explain_file) << explain;
-  if (json.empty() || json == "-") std::cout << report << '\n';
-  else std::ofstream(json) << report << '\n';
+  if (json.empty() || json == "-")
+    std::cout << report << '\n';
+  else
+    std::ofstream(json) << report << '\n';
 } catch (const std::exception& e) {
   std::cerr << "prepare: " << e.what() << '\n';
   return 1;

@@ -35,8 +35,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// The largest number of axes of a tensor and of a kernel's iteration space.
 inline constexpr int max_rank = 8;
 
-/// Extents of a dense row-major tensor; rank 0 is a scalar with one element. A plain value, usable in constant expressions.
-/// Callers keep rank <= max_rank; graph building checks it and reports a sentence.
+/// Extents of a dense row-major tensor; rank 0 is a scalar with one element. A plain value, usable in constant
+/// expressions. Callers keep rank <= max_rank; graph building checks it and reports a sentence.
 struct shape {
   std::int64_t extents[max_rank]{};
   int rank = 0;
@@ -656,14 +656,14 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace meganeura::inline MEGANEURA_ABI {
 
 enum class error_category {
-  invalid_argument,   // a call that can never work: wrong shape, name, dtype, option
-  invalid_file,       // a file that is not what it claims; the message gives file, offset, expected and found
-  io,                 // the operating system refused: open, read, write, rename
-  no_device,          // no Vulkan loader, no driver, no device of that name
-  unsupported,        // the device or this version cannot do what was asked
-  out_of_memory,      // host or device memory
-  device_lost,        // the driver gave up on the device
-  internal            // a broken invariant of this library; please report
+  invalid_argument,  // a call that can never work: wrong shape, name, dtype, option
+  invalid_file,      // a file that is not what it claims; the message gives file, offset, expected and found
+  io,                // the operating system refused: open, read, write, rename
+  no_device,         // no Vulkan loader, no driver, no device of that name
+  unsupported,       // the device or this version cannot do what was asked
+  out_of_memory,     // host or device memory
+  device_lost,       // the driver gave up on the device
+  internal           // a broken invariant of this library; please report
 };
 
 [[nodiscard]] constexpr const char* to_string(error_category category) {
@@ -782,8 +782,7 @@ struct mnist_data {
 
 // Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
 // A module with named, typed inputs: what sessions and trainers take, and the facts known while compiling.
-// Named modules, the unit of typing: a body is traced once for each list of operand types and then one node wherever it
-// is called.
+// Named modules, the unit of typing: a body is traced once for each list of operand types.
 // Scalar functions of whole tensors: broadcasting, dtypes and the foldings that need no device.
 // Values without operands: parameters, states, constants, coordinates, random numbers.
 // Typed values: an empty handle whose template argument is the graph that computes it.
@@ -3536,14 +3535,14 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 struct target {
   std::uint32_t subgroup_size = 32;
   std::uint32_t max_shared_bytes = 32768;
-  std::uint32_t max_invocations = 256;             // of one workgroup
+  std::uint32_t max_invocations = 256;  // of one workgroup
   std::uint32_t max_groups[3]{65535, 65535, 65535};
-  std::uint32_t compute_units = 32;                // multiprocessors; an estimate where the driver does not say
-  std::uint64_t max_texel_elements = 0;            // RGBA32F texels one uniform texel buffer may hold
+  std::uint32_t compute_units = 32;      // multiprocessors; an estimate where the driver does not say
+  std::uint64_t max_texel_elements = 0;  // RGBA32F texels one uniform texel buffer may hold
   bool subgroup_arithmetic = true;
   bool f16 = false;
-  bool cooperative_matrix_f16 = false;             // 16x16x16, f16 operands, f32 accumulator, subgroup scope
-  bool prefers_texel_buffers = false;              // a software rasteriser: one subgroup a workgroup, operands as texels
+  bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
+  bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -3987,8 +3986,8 @@ using vulkan::enumerate_devices;
                          .f16 = facts.has_f16,
                          .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
   std::copy(facts.max_workgroup_count.begin(), facts.max_workgroup_count.end(), target.max_groups);
-  target.cooperative_matrix_f16 = std::ranges::any_of(
-      facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {
+  target.cooperative_matrix_f16 =
+      std::ranges::any_of(facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {
         return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == vulkan::component_type::float16 &&
                shape.b == vulkan::component_type::float16 && shape.c == vulkan::component_type::float32 &&
                shape.result == vulkan::component_type::float32 && shape.scope == vulkan::matrix_scope::subgroup;
@@ -3996,8 +3995,8 @@ using vulkan::enumerate_devices;
   return target;
 }
 
-/// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for bytes
-/// and arithmetic than for launches.
+/// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for
+/// bytes and arithmetic than for launches.
 [[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
   egraph::cost_model model;
   if (facts.type == vulkan::device_type::cpu) {
@@ -4013,7 +4012,7 @@ using vulkan::enumerate_devices;
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The weights of a model on one device: one object, shared by every session and trainer of that model.
-// From an implementation graph to a fixed list of dispatches with memory, barrier groups and lifetimes: data, printable.
+// From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
@@ -4063,7 +4062,7 @@ struct binding {
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
-  node_id node = no_node;  // of the implementation graph
+  node_id node = no_node;   // of the implementation graph
   std::uint32_t group = 0;  // a barrier separates consecutive groups; inside a group order does not matter
   std::vector<binding> bindings{};
 };
@@ -4088,19 +4087,19 @@ struct execution_plan {
 };
 
 struct plan_options {
-  bool share_memory = true;   // lifetimes may overlap in the arena; off for debugging
+  bool share_memory = true;     // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;  // run a node as late as its readers allow when that shortens lifetimes
   std::uint64_t max_binding_bytes = std::uint64_t{1} << 31;  // a longer run of parameters is updated in pieces
-  bool in_place = true;       // a pointwise kernel may overwrite an operand it is the last to read
+  bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
 };
 
 /// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
-/// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing implements;
-/// invalid_argument for a parameter that is missing or has another shape.
+/// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing
+/// implements; invalid_argument for a parameter that is missing or has another shape.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
-/// Throws error(internal) if two steps of one group conflict, a step reads a range nobody wrote, or a range is outside its
-/// area. Used by tests and in debug builds: it shares no code with make_plan.
+/// Throws error(internal) if two steps of one group conflict, a step reads a range nobody wrote, or a range is outside
+/// its area. Used by tests and in debug builds: it shares no code with make_plan.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.
@@ -4128,8 +4127,8 @@ class parameters {
   parameters(const device& on, plan::layout slots);
 
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
-  /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names ending
-  /// in "weight" and 0 otherwise. The same seed gives the same values everywhere.
+  /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
+  /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
   void init(const init_options& options = {}) const;
 
   /// errors: invalid_argument for an unknown name (the nearest one is suggested) or a wrong number of values.
@@ -4137,7 +4136,8 @@ class parameters {
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
 
   /// Reads a .safetensors file of F32, F16 or BF16 tensors. Everything is checked before anything is changed.
-  /// errors: io; invalid_file for a damaged file, or with one sentence naming every missing, extra and mis-shaped tensor.
+  /// errors: io; invalid_file for a damaged file, or with one sentence naming every missing, extra and mis-shaped
+  /// tensor.
   void load(const std::string& path, const load_options& options = {}) const;
   /// Writes F32 tensors to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
@@ -4201,9 +4201,9 @@ class progress {
     const double seconds = std::chrono::duration<double>(clock::now() - start_).count();
     const auto trained = static_cast<double>(epoch_ * samples_ + done_);
     const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
-    return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1, epochs_,
-                       100.0 * static_cast<double>(done_) / static_cast<double>(samples_), static_cast<double>(loss),
-                       trained / seconds, seconds, left);
+    return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
+                       epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
+                       static_cast<double>(loss), trained / seconds, seconds, left);
   }
 
   std::FILE* stream_;
@@ -4393,6 +4393,12 @@ class region_draft {
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(const int* axes, int count);
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;
+  struct distinct_reads {
+    nest loops;                        // accesses[0]: output; then each read once
+    std::vector<class_id> sources{};   // of accesses[i + 1]
+    std::vector<int> argument{};       // by position in the draft's accesses
+  };
+  [[nodiscard]] distinct_reads collect_reads() const;
   [[nodiscard]] std::size_t buffers() const;
 
   const region_limits* limits_;
@@ -4463,8 +4469,8 @@ struct product_epilogue {
   static constexpr op root = op::region;
   static void apply(lowering& pass, enode_id id);
 };
-// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead, and
-// x itself need not be kept.
+// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
+// and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
   static void apply(lowering& pass, enode_id id);
 };
@@ -4489,7 +4495,7 @@ inline index_map dense_access(const shape& extents) {
 
 // What matrix products and epilogues can read: their kernels count in unsigned strides and know no borders.
 inline bool is_forward(const index_map& access) {
-  return access.offset >= 0 && std::all_of(access.strides, access.strides + max_rank, [](std::int64_t s) { return s >= 0; });
+  return access.offset >= 0 && *std::min_element(access.strides, access.strides + max_rank) >= 0;
 }
 inline bool is_plain(const index_map& access) { return access.bounded == 0 && is_forward(access); }
 
@@ -4651,16 +4657,16 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Layout shared with shaders/ (std430, 4-byte members only).
 struct step_values {
-  std::uint32_t step = 0;           // 1 for the first training step
-  std::uint32_t seed_low = 0;       // Philox key of every random stream
+  std::uint32_t step = 0;      // 1 for the first training step
+  std::uint32_t seed_low = 0;  // Philox key of every random stream
   std::uint32_t seed_high = 0;
   float learning_rate = 0;
-  float momentum = 0;               // sgd
-  float beta1 = 0, beta2 = 0;       // adam, adamw
+  float momentum = 0;          // sgd
+  float beta1 = 0, beta2 = 0;  // adam, adamw
   float epsilon = 0;
-  float weight_decay = 0;           // coupled for sgd and adam, decoupled for adamw
-  float bias_correction1 = 1;       // 1 - beta1^step, computed on the host in double precision
-  float bias_correction2 = 1;       // 1 - beta2^step
+  float weight_decay = 0;      // coupled for sgd and adam, decoupled for adamw
+  float bias_correction1 = 1;  // 1 - beta1^step, computed on the host in double precision
+  float bias_correction2 = 1;  // 1 - beta2^step
   std::uint32_t reserved[5]{};
 };
 static_assert(sizeof(step_values) == 64);
@@ -4673,7 +4679,7 @@ struct program_options {
   egraph::optimize_options optimize{};
   plan::plan_options plan{};
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
-  bool profile = false;  // a timestamp around every dispatch: each then runs alone
+  bool profile = false;      // a timestamp around every dispatch: each then runs alone
 };
 
 /// Where the time of a build went, in milliseconds.
@@ -4682,17 +4688,21 @@ struct build_times {
   [[nodiscard]] double total() const { return optimize + plan + kernels + pipelines + record; }
 };
 
-/// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot and
-/// submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
+/// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot
+/// and submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
 class program {
  public:
   /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`.
   /// errors: what the passes throw; out_of_memory; unsupported.
   program(const device& on, const graph& g, const parameters& weights, const program_options& options = {});
+  program(program&&) = default;
+  program& operator=(program&&) = default;
+  program(const program&) = delete;  // two copies would write into one set of slots
+  program& operator=(const program&) = delete;
+  ~program() = default;
 
-  /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input not
-  /// set since the last step is an error of `submit`.
-  /// An input that no output depends on may be set and is ignored.
+  /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input
+  /// not set since the last step is an error of `submit`. An input that no output depends on may be set and is ignored.
   /// errors: invalid_argument for an unknown name, another dtype or another number of elements.
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
@@ -4714,7 +4724,7 @@ class program {
   void reset_state() const;
 
  private:
-  struct slot {  // one step in flight
+  struct slot {                      // one step in flight
     vulkan::buffer inputs, results;  // mapped
     vulkan::recording commands;
     std::uint64_t timeline = 0, step = 0;
@@ -4766,8 +4776,8 @@ void set_input(program& target, const bound_input<Name, Element>& input) {
 template <class Model>
 class session {
  public:
-  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load them.
-  /// errors: invalid_argument for a missing or unknown symbol; what `program` throws.
+  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load
+  /// them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
   session(const device& on, std::initializer_list<binding> symbols, const program_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
 
@@ -4778,11 +4788,13 @@ class session {
 
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
-  /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does not
-  /// have, or another element type, does not compile. Returns the first output, valid until the next run.
-  /// errors: invalid_argument for a span of the wrong size, naming the shape it should have.
+  /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
+  /// not have, or another element type, does not compile. Returns the first output, valid until the next run. errors:
+  /// invalid_argument for a span of the wrong size, naming the shape it should have.
   template <fixed_string... Names, class... Elements>
   std::span<const float> run(const bound_input<Names, Elements>&... inputs) {
+    static_assert(Model::output_type == dtype::f32,
+                  "meganeura: session.run: the model's output is not f32; use start() and runnable().output(name)");
     start(inputs...);
     return output("output");
   }
@@ -4910,8 +4922,8 @@ inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are losses,
-/// and so is any callable of this form.
+/// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are
+/// losses, and so is any callable of this form.
 template <class T>
 concept loss_function = requires(const T& loss, graph& g, node_id output) {
   { loss(g, output) } -> std::convertible_to<node_id>;
@@ -4937,7 +4949,7 @@ template <class Model, loss_function Loss>
   return g;
 }
 
-/// One training step under way.
+/// One training step under way; must not outlive its trainer.
 class step_result {
  public:
   step_result(const program& from, std::uint64_t step) : program_(&from), step_(step) {}
@@ -4959,13 +4971,18 @@ class trainer {
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, std::initializer_list<binding> symbols,
           const trainer_options& options = {}, meganeura::parameters weights = {})
-      : parameters_(std::move(weights)), optimizer_(chosen), seed_(options.seed),
+      : parameters_(std::move(weights)),
+        optimizer_(chosen),
+        seed_(options.seed),
         program_(build(on, make_training_graph<Model>(loss, chosen, {symbols.begin(), symbols.size()}), options)) {}
+
+  trainer(const trainer&) = delete;  // step results point here
+  trainer& operator=(const trainer&) = delete;
 
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
-  /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by name.
-  /// errors: invalid_argument for an unknown or unbound input, another element type or size.
+  /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
+  /// name. errors: invalid_argument for an unknown or unbound input, another element type or size.
   template <fixed_string... Names, class... Elements>
   step_result step(const bound_input<Names, Elements>&... inputs) {
     (detail::set_input(program_, inputs), ...);
@@ -5007,7 +5024,8 @@ class trainer {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Folds one word into a running hash (multiply and xor-shift; the constants are those of MurmurHash3's 64-bit finaliser).
+/// Folds one word into a running hash (multiply and xor-shift; the constants are those of MurmurHash3's 64-bit
+/// finaliser).
 [[nodiscard]] constexpr std::uint64_t hash_combine(std::uint64_t hash, std::uint64_t word) {
   hash ^= word;
   hash *= 0xff51afd7ed558ccdull;
@@ -5241,6 +5259,7 @@ inline double wrapped(double value, dtype type) {
 }
 
 inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
+  if (!std::isfinite(a) || !std::isfinite(b)) return 0;
   const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
   switch (kind) {
     case scalar_op::multiply:  // modulo 2^64 first, which 2^32 divides
@@ -5275,7 +5294,8 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::ceil: return std::ceil(a);
     case scalar_op::round: return std::nearbyint(a);
     case scalar_op::logical_not: return a == 0;
-    case scalar_op::convert: return type == dtype::boolean ? a != 0 : is_float(type) ? a : detail::wrapped(std::trunc(a), type);
+    case scalar_op::convert:
+      return type == dtype::boolean ? a != 0 : is_float(type) ? a : detail::wrapped(std::trunc(a), type);
     case scalar_op::add: return a + b;
     case scalar_op::subtract: return a - b;
     case scalar_op::multiply: return a * b;
@@ -5295,8 +5315,8 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
 
 namespace detail {
 
-// Nested calls while they are short; a larger program names each shared call once, so that its text grows with its nodes
-// and not with its paths.
+// Nested calls while they are short; a larger program names each shared call once, so that its text grows with its
+// nodes and not with its paths.
 class program_printer {
  public:
   explicit program_printer(const scalar_program& program) : nodes_(program.nodes), names_(program.nodes.size(), -1) {
@@ -5352,7 +5372,9 @@ class program_printer {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::string to_string(const scalar_program& program) { return detail::program_printer(program).text(); }
+MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
+  return detail::program_printer(program).text();
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Hashing and printing of attributes.
@@ -6595,8 +6617,7 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::spa
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Bodies of data/mnist.hpp.
-// Handwritten-like digits drawn by a program: a data set of MNIST's form for a machine that has neither files nor
-// network.
+// Handwritten-like digits drawn by a program, for a machine that has neither files nor network.
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
@@ -8317,7 +8338,9 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
 
 namespace detail {
 
-inline std::uint64_t aligned(std::uint64_t bytes) { return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment; }
+inline std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
+}
 
 inline std::uint64_t tensor_bytes(const node& n) {
   return static_cast<std::uint64_t>(n.extents.elements()) * static_cast<std::uint64_t>(size_of(n.type));
@@ -8341,10 +8364,10 @@ inline constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max()
 
 // Everything make_plan works out about one node before steps are written.
 struct placement {
-  std::uint32_t level = 0;      // leaves 0, everything else after its operands
-  std::uint32_t last_use = 0;   // level of the last reader; never = outlives the step
+  std::uint32_t level = 0;     // leaves 0, everything else after its operands
+  std::uint32_t last_use = 0;  // level of the last reader; never = outlives the step
   bool in_arena = false;
-  bool placed = false;          // `where` is final
+  bool placed = false;  // `where` is final
   range where;
 };
 
@@ -8376,7 +8399,9 @@ class planner {
 
  private:
   [[nodiscard]] const graph& g() const { return result_.implementation; }
-  [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf && g()[id].kind != op::random; }
+  [[nodiscard]] bool is_leaf(node_id id) const {
+    return info(g()[id].kind).stage == op_stage::leaf && g()[id].kind != op::random;
+  }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
 
   void find_readers() {
@@ -8396,8 +8421,8 @@ class planner {
                         kind == op::scatter_add || kind == op::random || kind == op::window_reduce ||
                         kind == op::window_scatter;
       if (!runs) {
-        fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it", id,
-             to_string(kind));
+        fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
+             id, to_string(kind));
       }
       std::uint32_t level = 0;
       for (node_id operand : g().operands(id)) level = std::max(level, places_[operand].level);
@@ -8449,11 +8474,13 @@ class planner {
     const auto& name = g().get<leaf_attribute>(id).name;
     const layout::slot* slot = slots.find(name);
     if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
-      fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model", to_string(g()[id].kind),
-           name, to_string(g()[id].type), to_string(g()[id].extents),
-           slot ? "stored as " + std::string(to_string(slot->type)) + to_string(slot->extents) : "not among the parameters");
+      fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model",
+           to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
+           slot ? "stored as " + std::string(to_string(slot->type)) + to_string(slot->extents)
+                : "not among the parameters");
     }
-    places_[id] = {.level = 0, .last_use = never, .in_arena = false, .placed = true, .where = {where, slot->offset, slot->bytes}};
+    places_[id] = {
+        .level = 0, .last_use = never, .in_arena = false, .placed = true, .where = {where, slot->offset, slot->bytes}};
   }
 
   void place_leaves() {
@@ -8464,8 +8491,8 @@ class planner {
     }
   }
 
-  // Gradients live at their parameter's offset in an area of their own, so that the optimiser is one flat kernel; a value
-  // assigned to a state is computed right into the state when nobody reads the old value any more.
+  // Gradients live at their parameter's offset in an area of their own, so that the optimiser is one flat kernel; a
+  // value assigned to a state is computed right into the state when nobody reads the old value any more.
   void place_gradients_and_states() {
     for (node_id effect : g().effects()) {
       const auto operands = g().operands(effect);
@@ -8474,16 +8501,20 @@ class planner {
           placement& gradient = places_[operands[i + 1]];
           const range& parameter = places_[operands[i]].where;
           const range target{area::gradient, parameter.offset, parameter.bytes};
-          if (gradient.placed) copies_.push_back({operands[i + 1], effect, target});
-          else gradient.placed = true, gradient.where = target;
+          if (gradient.placed)
+            copies_.push_back({operands[i + 1], effect, target});
+          else
+            gradient.placed = true, gradient.where = target;
         }
       } else {
         placement& value = places_[operands[1]];
         const bool late = std::all_of(readers_[operands[0]].begin(), readers_[operands[0]].end(), [&](node_id reader) {
           return reader == effect || places_[reader].level < value.level;
         });
-        if (value.placed || !late) copies_.push_back({operands[1], effect, places_[operands[0]].where});
-        else value.placed = true, value.where = places_[operands[0]].where;
+        if (value.placed || !late)
+          copies_.push_back({operands[1], effect, places_[operands[0]].where});
+        else
+          value.placed = true, value.where = places_[operands[0]].where;
       }
     }
   }
@@ -8520,7 +8551,8 @@ class planner {
   [[nodiscard]] bool dies_in_place(node_id id, const region_attribute& region, int source) const {
     const node_id operand = g().operand(id, static_cast<std::size_t>(source));
     const placement& from = places_[operand];
-    if (!from.in_arena || from.last_use != places_[id].level || tensor_bytes(g()[operand]) != tensor_bytes(g()[id])) return false;
+    if (!from.in_arena || from.last_use != places_[id].level || tensor_bytes(g()[operand]) != tensor_bytes(g()[id]))
+      return false;
     if (std::count(g().operands(id).begin(), g().operands(id).end(), operand) != 1) return false;
     for (node_id reader : readers_[operand]) {
       if (reader != id && places_[reader].level == places_[id].level) return false;
@@ -8555,13 +8587,14 @@ class planner {
     return result;
   }
 
-  // Largest block first, at the lowest offset free during its whole life (greedy by size; within a few percent of optimal
-  // on network graphs, see Pisarchyk and Lee 2020).
+  // Largest block first, at the lowest offset free during its whole life (greedy by size; within a few percent of
+  // optimal on network graphs, see Pisarchyk and Lee 2020).
   void allocate_arena() {
     std::vector<block> all = blocks();
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return all[a].bytes > all[b].bytes; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return all[a].bytes > all[b].bytes; });
     std::vector<std::size_t> by_offset;  // placed blocks, by offset
     std::uint64_t total = 0;
     for (std::size_t index : order) {
@@ -8592,16 +8625,19 @@ class planner {
     for (node_id id = 0; id < g().size(); ++id) {
       if (!is_leaf(id)) order.push_back(id);
     }
-    std::stable_sort(order.begin(), order.end(), [&](node_id a, node_id b) { return places_[a].level < places_[b].level; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](node_id a, node_id b) { return places_[a].level < places_[b].level; });
     for (node_id id : order) {
       for (const pending_copy& copy : copies_) {
         if (copy.before == id) {
-          result_.steps.push_back({step::copy, copy.from, 0,
-                                   {{places_[copy.from].where, usage::read}, {copy.to, usage::write}}});
+          result_.steps.push_back(
+              {step::copy, copy.from, 0, {{places_[copy.from].where, usage::read}, {copy.to, usage::write}}});
         }
       }
-      if (g()[id].kind == op::optimizer_step) emit_optimizer(id);
-      else if (!is_effect(id)) emit_kernel(id);
+      if (g()[id].kind == op::optimizer_step)
+        emit_optimizer(id);
+      else if (!is_effect(id))
+        emit_kernel(id);
     }
   }
 
@@ -8627,8 +8663,10 @@ class planner {
     std::sort(ranges.begin(), ranges.end(), [](const range& a, const range& b) { return a.offset < b.offset; });
     std::vector<range> runs;
     for (const range& r : ranges) {
-      if (!runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset) runs.back().bytes = r.offset + r.bytes - runs.back().offset;
-      else runs.push_back(r);
+      if (!runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset)
+        runs.back().bytes = r.offset + r.bytes - runs.back().offset;
+      else
+        runs.push_back(r);
     }
     const std::uint64_t piece = options_.max_binding_bytes / tensor_alignment * tensor_alignment;
     for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -8722,20 +8760,24 @@ MEGANEURA_INLINE void verify(const execution_plan& p) {
     check(s.group == group || s.group == group + 1, i, "groups must be numbered in order");
     group = s.group;
     for (const binding& b : s.bindings) {
-      check(b.where.offset + b.where.bytes <= p.area_bytes[static_cast<std::size_t>(b.where.where)], i, "a range leaves its area");
+      check(b.where.offset + b.where.bytes <= p.area_bytes[static_cast<std::size_t>(b.where.where)], i,
+            "a range leaves its area");
       const bool scratch = b.where.where == area::arena || b.where.where == area::gradient;
       std::uint64_t covered = 0;
       for (const written& w : contents) {
         if (!w.where.overlaps(b.where)) continue;
         check(p.steps[w.step].group != group, i, "a range is written in the same barrier group");
-        covered += std::min(w.where.offset + w.where.bytes, b.where.offset + b.where.bytes) - std::max(w.where.offset, b.where.offset);
+        covered += std::min(w.where.offset + w.where.bytes, b.where.offset + b.where.bytes) -
+                   std::max(w.where.offset, b.where.offset);
       }
       const bool padded = s.kind == step::optimizer;  // a run spans the padding between tensors
-      check(!scratch || padded || b.how == usage::write || covered == b.where.bytes, i, "a range is read that nobody wrote");
+      check(!scratch || padded || b.how == usage::write || covered == b.where.bytes, i,
+            "a range is read that nobody wrote");
       if (b.how == usage::read) continue;
       for (std::size_t j = 0; j < i; ++j) {
         if (p.steps[j].group != group) continue;
-        for (const binding& other : p.steps[j].bindings) check(!other.where.overlaps(b.where), i, "a range is read in the same barrier group");
+        for (const binding& other : p.steps[j].bindings)
+          check(!other.where.overlaps(b.where), i, "a range is read in the same barrier group");
       }
       std::vector<written> kept;
       for (const written& w : contents) {  // cut what is overwritten out of older intervals
@@ -8744,7 +8786,8 @@ MEGANEURA_INLINE void verify(const execution_plan& p) {
           continue;
         }
         const std::uint64_t end = w.where.offset + w.where.bytes, cut = b.where.offset + b.where.bytes;
-        if (w.where.offset < b.where.offset) kept.push_back({{w.where.where, w.where.offset, b.where.offset - w.where.offset}, w.step});
+        if (w.where.offset < b.where.offset)
+          kept.push_back({{w.where.where, w.where.offset, b.where.offset - w.where.offset}, w.step});
         if (end > cut) kept.push_back({{w.where.where, cut, end - cut}, w.step});
       }
       kept.push_back({b.where, i});
@@ -8764,21 +8807,23 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
                         to_string(n.extents), to_string(p.implementation.attribute_of(s.node)));
     for (const binding& b : s.bindings) {
       constexpr const char* arrows[] = {"", "=>", "<=>"};
-      text += fmt::format(" {}{}[{}+{}]", arrows[static_cast<int>(b.how)], to_string(b.where.where), b.where.offset, b.where.bytes);
+      text += fmt::format(" {}{}[{}+{}]", arrows[static_cast<int>(b.how)], to_string(b.where.where), b.where.offset,
+                          b.where.bytes);
     }
     text += '\n';
   }
   for (const named_range& output : p.outputs) {
-    text += fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
-                        to_string(output.where.where), output.where.offset, output.where.bytes);
+    text +=
+        fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
+                    to_string(output.where.where), output.where.offset, output.where.bytes);
   }
   for (int i = 0; i < area_count; ++i) {
     if (p.area_bytes[static_cast<std::size_t>(i)]) {
       text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[static_cast<std::size_t>(i)]);
     }
   }
-  return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n", p.steps.size(),
-                            p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
+  return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n",
+                            p.steps.size(), p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
@@ -8917,11 +8962,13 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     const auto* entry = file.find(name);
     if (!entry) {
       const std::string near = detail::nearest(name, file.tensors());
-      if (options.strict) problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
+      if (options.strict)
+        problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
       continue;
     }
     if (!std::ranges::equal(entry->shape, target.extents)) {
-      problems += fmt::format("; \"{}\": expected {}, found [{}]", name, to_string(target.extents), fmt::join(entry->shape, ", "));
+      problems += fmt::format("; \"{}\": expected {}, found [{}]", name, to_string(target.extents),
+                              fmt::join(entry->shape, ", "));
     } else if (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16") {
       problems += fmt::format("; \"{}\": expected F32, F16 or BF16, found {}", name, entry->dtype);
     }
@@ -8943,7 +8990,8 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const {
   values.reserve(slots().slots.size());
   for (const auto& source : slots().slots) {
     values.push_back(get(source.name));
-    entries.push_back({source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
+    entries.push_back(
+        {source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
   }
   io::write_safetensors(path, entries, {{"format", "pt"}});
 }
@@ -9677,40 +9725,37 @@ MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, co
   return value;
 }
 
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
-                                                  bool limited) const {
-  if (limited && buffers() > limits_->buffers) return "too many buffers";
-  nest final_loops{.space = loops.space};
-  std::copy(loops.group, loops.group + max_rank, final_loops.group);
-  final_loops.accesses = {loops.accesses[0]};
-  std::vector<class_id> sources;
-  std::vector<int> argument(loops.accesses.size(), -1);
+MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() const {
+  distinct_reads result;
+  result.loops.space = loops.space;
+  std::copy(loops.group, loops.group + max_rank, result.loops.group);
+  result.loops.accesses = {loops.accesses[0]};
+  result.argument.assign(loops.accesses.size(), -1);
   for (const slot& s : slots_) {
     for (std::size_t position : s.reads) {
+      const class_id source = sources_[position - 1];
       index_map read = loops.accesses[position];
-      read.source = sources_[position - 1] == none ? index_map::index_source : 0;
+      read.source = source == none ? index_map::index_source : 0;
       for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
-      while (same < sources.size() && !(sources[same] == sources_[position - 1] && final_loops.accesses[same + 1] == read)) {
+      while (same < result.sources.size() &&
+             !(result.sources[same] == source && result.loops.accesses[same + 1] == read)) {
         ++same;
       }
-      argument[position] = static_cast<int>(same);
-      if (same < sources.size()) continue;
-      sources.push_back(sources_[position - 1]);
-      final_loops.accesses.push_back(read);
+      result.argument[position] = static_cast<int>(same);
+      if (same < result.sources.size()) continue;
+      result.sources.push_back(source);
+      result.loops.accesses.push_back(read);
     }
   }
-  scalar_builder builder;
-  std::vector<scalar_ref> arguments;
-  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, argument));
-  scalar_program program = builder.finish(builder.inlined(root, arguments));
-  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
-  if (!program.has_rows() && final_loops.count(row) > 0) {
-    if (per_row) return "the reduction folded away";
-    std::fill(final_loops.group, final_loops.group + max_rank, outer);
-  }
-  // Number the arguments by first use, and the sources by first argument: equal regions get equal attributes.
-  std::vector<int> number(sources.size(), -1);
+  return result;
+}
+
+namespace detail {
+
+// Numbers the arguments by first use: equal regions get equal programs. The old numbers in the order of the new ones.
+inline std::vector<std::size_t> number_arguments(scalar_program& program, std::size_t count) {
+  std::vector<int> number(count, -1);
   std::vector<std::size_t> used;
   for (scalar_node& node : program.nodes) {
     if (node.op != scalar_op::argument) continue;
@@ -9721,17 +9766,35 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
     }
     node.value = number[old];
   }
+  return used;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
+                                                  bool limited) const {
+  if (limited && buffers() > limits_->buffers) return "too many buffers";
+  distinct_reads all = collect_reads();
+  scalar_builder builder;
+  std::vector<scalar_ref> arguments;
+  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(builder.inlined(root, arguments));
+  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
+  if (!program.has_rows() && all.loops.count(row) > 0) {
+    if (per_row) return "the reduction folded away";
+    std::fill(all.loops.group, all.loops.group + max_rank, outer);
+  }
+  const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
   if (limited && used.size() > limits_->accesses) return "too many accesses";
-  nest kept{.space = final_loops.space};
-  std::copy(final_loops.group, final_loops.group + max_rank, kept.group);
-  kept.accesses = {final_loops.accesses[0]};
+  nest kept = all.loops;
+  kept.accesses.resize(1);
   result.operands.clear();
-  for (std::size_t old : used) {
-    index_map read = final_loops.accesses[old + 1];
-    if (sources[old] != none) {
-      const auto found = std::find(result.operands.begin(), result.operands.end(), sources[old]);
+  for (std::size_t old : used) {  // sources are numbered by their first argument
+    index_map read = all.loops.accesses[old + 1];
+    if (all.sources[old] != none) {
+      const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
-      if (found == result.operands.end()) result.operands.push_back(sources[old]);
+      if (found == result.operands.end()) result.operands.push_back(all.sources[old]);
     }
     kept.accesses.push_back(read);
   }
@@ -9794,12 +9857,15 @@ class epilogue_draft {
     for (const scalar_node& node : region_.program.nodes) {
       if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
       const auto k = static_cast<std::size_t>(node.value);
-      if (const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k])) return problem;
+      const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k]);
+      if (problem) return problem;
     }
     if (others.size() > widest_epilogue) return "too many operands";
     const class_id owner = g_.find(g_.node(region_id_).owner);
     if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
-    if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) return "internal";
+    if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) {
+      return "the result's border is not a box in the product's loops";
+    }
     if (!is_forward(output)) return "the result would be stored backwards";
     finish.program = builder.finish(builder.inlined(region_.program, arguments));
     return nullptr;
@@ -9814,8 +9880,8 @@ class epilogue_draft {
     }
     if (region_.accesses[static_cast<std::size_t>(which)].bounded) return "the product is read with a border";
     const class_id product = g_.operand(region_id_, operand_);
-    if (region_.space.elements() != g_.extents(product).elements()) return "elements of the product are left out or repeated";
-    return nullptr;
+    const bool all = region_.space.elements() == g_.extents(product).elements();
+    return all ? nullptr : "elements of the product are left out or repeated";
   }
 
   // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
@@ -9831,8 +9897,8 @@ class epilogue_draft {
   }
 
   // What the region reads besides the product becomes an access over the product's loops.
-  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder, dtype type,
-                       scalar_ref& argument) {
+  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder,
+                       dtype type, scalar_ref& argument) {
     index_map composed;
     if (!compose_access(read, region_.space.rank, map, loops.accesses[0], loops.space, composed)) {
       return "a border is not a box in the product's loops";
@@ -9866,8 +9932,9 @@ inline const char* fuse_matmul(lowering& pass, enode_id region, std::size_t oper
   loops.accesses[0] = made.output;
   loops.accesses.resize(3);
   loops.accesses.insert(loops.accesses.end(), made.finish.accesses.begin(), made.finish.accesses.end());
-  pass.emit_matmul(g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1), made.finish.program,
-                   made.others, g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue));
+  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue);
+  pass.emit_matmul(g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
+                   made.finish.program, made.others, reasons);
   return nullptr;
 }
 
@@ -9912,7 +9979,8 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
         pass.note_missed({owner, product, rule, "the product has other consumers"});
         continue;
       }
-      const char* problem = kind == op::matmul ? fuse_matmul(pass, id, i, candidate) : fuse_convolve(pass, id, i, candidate);
+      const auto fuse = kind == op::matmul ? fuse_matmul : fuse_convolve;
+      const char* problem = fuse(pass, id, i, candidate);
       if (problem) {
         pass.note_missed({owner, product, rule, problem});
       } else {
@@ -10158,8 +10226,8 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
 }
 
-// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness was
-// asked for; a cast to f16 asks for the rounding itself.
+// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
+// was asked for; a cast to f16 asks for the rounding itself.
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   if (g_[id].type != dtype::f16) return false;
   const enode_id copy = copy_form(id);
@@ -10211,8 +10279,9 @@ MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operan
   }
 }
 
-MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& draft, std::span<const producer> producers,
-                                                 std::span<choice> choices, rule_mask& reasons) {
+MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& draft,
+                                                 std::span<const producer> producers, std::span<choice> choices,
+                                                 rule_mask& reasons) {
   for (std::size_t i = 0; i < producers.size(); ++i) {
     if (choices[i] == choice::leaf) continue;
     const class_id id = producers[i].id;
@@ -11063,7 +11132,9 @@ namespace rules {
 
 using namespace pattern;
 
-inline constexpr auto normal_reciprocal = [](const bindings& b) { return std::isnormal(static_cast<float>(1 / b.constants[0])); };
+inline constexpr auto normal_reciprocal = [](const bindings& b) {
+  return std::isnormal(static_cast<float>(1 / b.constants[0]));
+};
 inline constexpr auto power_of_two = [](const bindings& b) {
   int exponent = 0;
   return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
@@ -11240,6 +11311,10 @@ inline void import_graph(const graph& g, saturated_graph& result) {
   engine& e = result.graph;
   for (node_id id = 0; id < g.size(); ++id) {
     const node& n = g[id];
+    if (n.extents.elements() < 1) {
+      fail(error_category::unsupported, "optimize: {} {}{} has no elements; give every axis at least one",
+           to_string(n.kind), to_string(n.type), to_string(n.extents));
+    }
     std::vector<class_id> operands;
     for (node_id operand : g.operands(id)) operands.push_back(result.classes[operand]);
     // stop_gradient has done its work; keeping it as a node equal to its operand would make a class reach itself.
@@ -11512,13 +11587,16 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   for (const auto& output : plan_.outputs) {
     if (output.where.bytes > small_output_bytes) continue;
     results_.push_back({output.name, output.where, result_bytes});
-    result_bytes += plan::tensor_alignment * ((output.where.bytes + plan::tensor_alignment - 1) / plan::tensor_alignment);
+    result_bytes +=
+        plan::tensor_alignment * ((output.where.bytes + plan::tensor_alignment - 1) / plan::tensor_alignment);
   }
   plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = plan::tensor_alignment;
   for (int i = 0; i < plan::area_count; ++i) {
     const auto index = static_cast<std::size_t>(i);
-    if (static_cast<area>(i) == area::parameter) areas_[index] = weights.buffer();
-    else if (plan_.area_bytes[index]) areas_[index] = device_.allocate(plan_.area_bytes[index]);
+    if (static_cast<area>(i) == area::parameter)
+      areas_[index] = weights.buffer();
+    else if (plan_.area_bytes[index])
+      areas_[index] = device_.allocate(plan_.area_bytes[index]);
   }
   for (slot& s : slots_) {
     s.inputs = device_.allocate(plan_.inputs.bytes + plan::tensor_alignment, vulkan::memory_kind::mapped);
@@ -11551,14 +11629,15 @@ MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
     const plan::step& s = plan_.steps[i];
     if (s.kind == plan::step::copy) continue;
     kernels::kernel_dispatch dispatch =
-        s.kind == plan::step::optimizer
-            ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node), s.bindings[0].where.bytes / sizeof(float), target)
-            : kernels::generate(plan_.implementation, s.node, target);
+        s.kind == plan::step::optimizer ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node),
+                                                                  s.bindings[0].where.bytes / sizeof(float), target)
+                                        : kernels::generate(plan_.implementation, s.node, target);
     result[i].groups = dispatch.groups;
     result[i].kinds = dispatch.module.bindings;
     const std::uint64_t key = detail::module_hash(dispatch.module);
     const auto [begin, end] = known.equal_range(key);
-    const auto found = std::find_if(begin, end, [&](const auto& entry) { return detail::same_kernel(unique[entry.second], dispatch.module); });
+    const auto found = std::find_if(
+        begin, end, [&](const auto& entry) { return detail::same_kernel(unique[entry.second], dispatch.module); });
     kernel_of[i] = found != end ? found->second : unique.size();
     if (found != end) continue;
     known.emplace(key, unique.size());
@@ -11576,7 +11655,8 @@ MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
   vulkan::recorder commands(device_, {.timestamps = profile});
   const auto area_buffer = [&](plan::area where) { return areas_[static_cast<std::size_t>(where)]; };
-  if (plan_.inputs.bytes) commands.copy({s.inputs, 0, plan_.inputs.bytes}, {area_buffer(plan::area::input), 0, plan_.inputs.bytes});
+  if (plan_.inputs.bytes)
+    commands.copy({s.inputs, 0, plan_.inputs.bytes}, {area_buffer(plan::area::input), 0, plan_.inputs.bytes});
   commands.copy({s.inputs, plan_.inputs.bytes, sizeof(kernels::step_values)},
                 {area_buffer(plan::area::step_values), 0, sizeof(kernels::step_values)});
   commands.barrier();
@@ -11592,7 +11672,8 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
       continue;
     }
     for (std::size_t k = 0; k < bindings.size(); ++k) {  // whole RGBA32F texels; tensors are padded to far more
-      if (kernels[i].kinds[k] == spirv::binding_kind::uniform_texel_buffer) bindings[k].size = (bindings[k].size + 15) / 16 * 16;
+      if (kernels[i].kinds[k] == spirv::binding_kind::uniform_texel_buffer)
+        bindings[k].size = (bindings[k].size + 15) / 16 * 16;
     }
     commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups);
   }
@@ -11605,7 +11686,8 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
   const plan::layout::slot* input = plan_.inputs.find(name);
   if (!input) {
     if (std::ranges::find(input_names_, name) != input_names_.end()) return;
-    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", name, fmt::join(input_names_, ", "));
+    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", name,
+         fmt::join(input_names_, ", "));
   }
   if (input->type != type || input->bytes != values.size()) {
     fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", name,
@@ -11642,8 +11724,10 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
   if (result == results_.end() || s == slots_.end() || result->from.bytes != sizeof(float)) {
-    fail(error_category::invalid_argument, "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
-         "steps are kept; the latest is {}", name, step, steps_);
+    fail(error_category::invalid_argument,
+         "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
+         "steps are kept; the latest is {}",
+         name, step, steps_);
   }
   device_.wait(s->timeline);
   float value = 0;
@@ -16380,7 +16464,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// The node as the matmul generator takes it; `types` are the operands', epilogue operands from position 2 on.
 /// errors: unsupported for products of other types than f32; internal for a bounded access in the epilogue.
-[[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types, dtype result);
+[[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
+                                                 dtype result);
 
 /// With the schedule that suits the device.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
@@ -19113,8 +19198,7 @@ MEGANEURA_INLINE matmul_schedule choose_matmul(const target& device, const matmu
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// The registers tier of matmul.hpp: a subgroup-sized workgroup, operands read straight from their buffers, best as
-// texels.
+// The registers tier of matmul.hpp: operands read straight from their buffers, best as texels.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -19271,8 +19355,7 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
-// The tiled tier of matmul.hpp: operands staged in workgroup memory, a block of results in the registers of an
-// invocation.
+// The tiled tier of matmul.hpp: operands staged in workgroup memory, results in registers.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -19629,8 +19712,10 @@ inline spirv::u32 group_offset(const shape& space, const index_map& map, int fir
 
 inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map& map, const matmul_point& point) {
   const int m = node.batch_axes, n = m + node.m_axes;
-  return spirv::u32(static_cast<std::uint32_t>(map.offset)) + group_offset(node.space, map, 0, node.batch_axes, point.batch) +
-         group_offset(node.space, map, m, node.m_axes, point.m) + group_offset(node.space, map, n, node.n_axes, point.n);
+  return spirv::u32(static_cast<std::uint32_t>(map.offset)) +
+         group_offset(node.space, map, 0, node.batch_axes, point.batch) +
+         group_offset(node.space, map, m, node.m_axes, point.m) +
+         group_offset(node.space, map, n, node.n_axes, point.n);
 }
 
 // Declares the epilogue's operands in the kernel and returns what applies the program to a finished sum.
@@ -19654,11 +19739,14 @@ inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute
 MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
                                                     dtype result) {
   if (types[0] != dtype::f32 || types[1] != dtype::f32 || result != dtype::f32) {
-    fail(error_category::unsupported, "a matrix product of {} and {} giving {} was asked for; there are f32 products only: "
-         "cast the operands", to_string(types[0]), to_string(types[1]), to_string(result));
+    fail(error_category::unsupported,
+         "a matrix product of {} and {} giving {} was asked for; there are f32 products only: "
+         "cast the operands",
+         to_string(types[0]), to_string(types[1]), to_string(result));
   }
   for (const index_map& map : node.finish.accesses) {
-    if (map.bounded) fail(error_category::internal, "matmul: an epilogue operand has bounds; the rules must not build that");
+    if (map.bounded)
+      fail(error_category::internal, "matmul: an epilogue operand has bounds; the rules must not build that");
   }
   matmul_problem problem;
   const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };

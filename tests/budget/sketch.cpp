@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Compile-time budget: an MLP and the 30-layer SmolLM2, every composite expanded into primitives, in one translation
-// unit.
+// Compile-time budget: an MLP and the 30-layer SmolLM2 in one translation unit.
 #include <meganeura/frontend.hpp>
 #include <meganeura/models/smollm2.hpp>
 

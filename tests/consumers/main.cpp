@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// First translation unit of a consumer: includes the umbrella, throws and catches across the other one, prints the
-// version.
+// First translation unit of a consumer: includes the umbrella, throws across units, prints the version.
 #ifdef CONSUMER_SINGLE_INCLUDE
 #include <meganeura.hpp>
 #if __has_include(<meganeura/version.hpp>)

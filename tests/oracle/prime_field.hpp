@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arithmetic modulo the prime 2^61 - 1: rewrite rules checked there are checked exactly, without rounding to hide
-// behind.
+// Arithmetic modulo the prime 2^61 - 1: rewrites are checked exactly, without rounding to hide behind.
 #pragma once
 #include <meganeura/core/error.hpp>
 

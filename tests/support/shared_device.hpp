@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Devices of the tests: one that all share, and ones that check on closing that the validation layers had nothing to say.
+// Devices of the tests, which check on closing that the validation layers had nothing to say.
 #pragma once
 #include <meganeura/vulkan/device.hpp>
 

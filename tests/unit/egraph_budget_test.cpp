@@ -31,7 +31,8 @@ struct budget {
 /// Training of SmolLM2-135M's shapes with so many layers.
 template <int Layers>
 budget measure() {
-  using model = mn::model<mn::models::smollm2<deep<Layers>>, mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>>;
+  using tokens = mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>;
+  using model = mn::model<mn::models::smollm2<deep<Layers>>, tokens>;
   const mn::binding symbols[] = {{"seq", 128}};
   mn::graph g;
   const mn::node_id logits = mn::lower_into<model>(g, symbols), loss = mn::cross_entropy{"label"}(g, logits);
@@ -45,7 +46,9 @@ budget measure() {
   mn::egraph::optimize_report report;
   const mn::graph plan = mn::egraph::optimize(g, options, &report);
   budget result{g.size(), report.enodes, report.classes, 0, report.limits};
-  for (mn::node_id id = 0; id < plan.size(); ++id) result.kernels += info(plan[id].kind).stage == mn::op_stage::implementation;
+  for (mn::node_id id = 0; id < plan.size(); ++id) {
+    result.kernels += info(plan[id].kind).stage == mn::op_stage::implementation;
+  }
   return result;
 }
 

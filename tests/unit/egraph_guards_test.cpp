@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What rules must not do: borders and backwards reads in products, lost roundings, undefined arithmetic, too many axes.
+#include <meganeura/core/error.hpp>
+
 #include <support/egraph_sample_graphs.hpp>
 
 #include <gtest/gtest.h>
@@ -77,7 +79,8 @@ TEST(egraph_guards, a_flipped_or_padded_addend_stays_out_of_an_epilogue) {
     graph g;
     const node_id x = g.input("x", dtype::f32, {6, 5}), w = g.input("w", dtype::f32, {5, 7});
     const node_id y = g.contract(x, w, "mk", "kn", "mn");
-    const node_id other = flipped ? g.flip(g.input("b", dtype::f32, {6, 7}), 0) : g.pad(g.input("b", dtype::f32, {5, 4}), low, high);
+    const node_id b = g.input("b", dtype::f32, flipped ? shape{6, 7} : shape{5, 4});
+    const node_id other = flipped ? g.flip(b, 0) : g.pad(b, low, high);
     g.add_output("y", g.add(y, other));
     const egraph::optimize_report report = expect_plain_products(g, 1);
     const char* guard = flipped ? "an operand would be read backwards" : "an operand has a border";
@@ -99,7 +102,8 @@ TEST(egraph_guards, a_convolution_takes_no_flipped_or_padded_addend) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {1, 3, 4, 4}), w = g.parameter("w", dtype::f32, {2, 3, 1, 1});
   const std::int64_t low[] = {0, 0, 1, 1}, high[] = {0, 0, 1, 1};
-  const node_id y = g.convolution(x, w, {}, {1, 2, 4, 4}), bordered = g.pad(g.input("a", dtype::f32, {1, 2, 2, 2}), low, high);
+  const node_id y = g.convolution(x, w, {}, {1, 2, 4, 4});
+  const node_id bordered = g.pad(g.input("a", dtype::f32, {1, 2, 2, 2}), low, high);
   g.add_output("y", g.add(y, bordered));
   const node_id z = g.convolution(exp(g, x), w, {}, {1, 2, 4, 4});
   g.add_output("z", g.add(z, g.flip(g.input("b", dtype::f32, {1, 2, 4, 4}), 3)));
@@ -231,9 +235,16 @@ TEST(egraph_guards, a_map_of_many_operands_has_a_kernel) {
 
 TEST(egraph_guards, a_product_of_nine_labels_has_a_kernel_when_some_of_them_merge) {
   graph g;
-  const node_id a = g.input("a", dtype::f32, {2, 2, 2, 2, 2, 2, 2, 2}), b = g.input("b", dtype::f32, {2, 2, 2, 2, 2, 2, 2, 3});
+  const node_id a = g.input("a", dtype::f32, {2, 2, 2, 2, 2, 2, 2, 2});
+  const node_id b = g.input("b", dtype::f32, {2, 2, 2, 2, 2, 2, 2, 3});
   g.add_output("y", g.contract(a, b, "abcdefgk", "abcdefkh", "abcdefgh"));
   expect_plan_agrees(g, random_leaves(g));
+}
+
+TEST(egraph_guards, tensors_without_elements_are_refused_with_a_sentence) {
+  graph g;
+  g.add_output("y", g.reduce(reduce_kind::sum, g.full({0, 3}, 1), 2));
+  EXPECT_THROW((void)egraph::optimize(g), error);
 }
 
 TEST(egraph_guards, seven_axes_permuted_and_reduced_in_rows) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Matrix products on the device of this machine against a double-precision reference, every tier, awkward sizes and
-// strides.
+// Matrix products against a double-precision reference, every tier, awkward sizes and strides.
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/vulkan/device.hpp>
 

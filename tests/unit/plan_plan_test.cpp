@@ -23,7 +23,8 @@ node_id sum(graph& g, std::vector<node_id> operands) {
   const shape extents = g[operands[0]].extents;
   scalar_builder builder;
   scalar_ref total = builder.argument(0, dtype::f32);
-  region_attribute region{.space = extents, .row_axes = 0, .per_row = false, .program = {}, .accesses = {}, .output = dense(extents, 0)};
+  region_attribute region{
+      .space = extents, .row_axes = 0, .per_row = false, .program = {}, .accesses = {}, .output = dense(extents, 0)};
   for (std::size_t i = 0; i < operands.size(); ++i) {
     region.accesses.push_back(dense(extents, static_cast<int>(i)));
     if (i) total = builder.binary(scalar_op::add, total, builder.argument(static_cast<int>(i), dtype::f32));
@@ -73,7 +74,9 @@ TEST(plan_plan, gradients_lie_at_their_parameters_offset_and_one_dispatch_update
   const auto parameters = plan::make_layout(g, op::parameter);
   const auto p = plan::make_plan(std::move(g), parameters);
   plan::verify(p);
-  EXPECT_EQ(std::count_if(p.steps.begin(), p.steps.end(), [](const plan::step& s) { return s.kind == plan::step::optimizer; }), 1);
+  EXPECT_EQ(std::count_if(p.steps.begin(), p.steps.end(),
+                          [](const plan::step& s) { return s.kind == plan::step::optimizer; }),
+            1);
   const plan::step& last = p.steps.back();
   ASSERT_EQ(last.kind, plan::step::optimizer);
   EXPECT_EQ(last.bindings.size(), 5u);
@@ -90,7 +93,8 @@ TEST(plan_plan, a_state_is_overwritten_directly_only_when_nobody_reads_the_old_v
     g.assign(s, value);
     const auto p = plan::make_plan(std::move(g), {});
     plan::verify(p);
-    const auto copies = std::count_if(p.steps.begin(), p.steps.end(), [](const plan::step& t) { return t.kind == plan::step::copy; });
+    const auto copies =
+        std::count_if(p.steps.begin(), p.steps.end(), [](const plan::step& t) { return t.kind == plan::step::copy; });
     EXPECT_EQ(copies, read_later ? 1 : 0) << plan::to_text(p);
   }
 }
@@ -102,7 +106,8 @@ TEST(plan_plan, random_graphs_verify_and_never_need_more_than_without_sharing) {
     std::vector<node_id> pool = {g.input("x", dtype::f32, {64}), g.input("y", dtype::f32, {64})};
     for (int i = 0; i < 40; ++i) {
       std::vector<node_id> operands;
-      for (std::size_t k = 0; k < 1 + random() % 3; ++k) operands.push_back(pool[pool.size() - 1 - random() % std::min<std::size_t>(pool.size(), 9)]);
+      for (std::size_t k = 0; k < 1 + random() % 3; ++k)
+        operands.push_back(pool[pool.size() - 1 - random() % std::min<std::size_t>(pool.size(), 9)]);
       std::sort(operands.begin(), operands.end());
       operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
       pool.push_back(sum(g, operands));

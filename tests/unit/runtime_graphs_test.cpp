@@ -29,7 +29,8 @@ std::vector<std::byte> stored(const oracle::tensor<double>& values) {
 }
 
 // Runs `steps` steps on both sides and compares every output of every step. `length` is the longest chain of sums.
-void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t steps = 1, double low = -1, double high = 1) {
+void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t steps = 1, double low = -1,
+                          double high = 1) {
   const device& gpu = support::shared_device();
   oracle::tensors<double> leaves = samples::random_leaves(g, low, high);
   const parameters weights(gpu, plan::make_layout(g, op::parameter));
@@ -48,8 +49,17 @@ void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t ste
       const auto& name = g.get<leaf_attribute>(id).name;
       run.set_input(name, g[id].type, stored(leaves.at(name)));
     }
-    truth.step = {.step = step, .seed_low = 7, .seed_high = 9, .learning_rate = 0.01f, .momentum = 0, .beta1 = 0.9f, .beta2 = 0.999f,
-                  .epsilon = 1e-3f, .weight_decay = 0, .bias_correction1 = 0.1f, .bias_correction2 = 0.001f};
+    truth.step = {.step = step,
+                  .seed_low = 7,
+                  .seed_high = 9,
+                  .learning_rate = 0.01f,
+                  .momentum = 0,
+                  .beta1 = 0.9f,
+                  .beta2 = 0.999f,
+                  .epsilon = 1e-3f,
+                  .weight_decay = 0,
+                  .bias_correction1 = 0.1f,
+                  .bias_correction2 = 0.001f};
     truth.clear();
     run.submit(truth.step);
     const auto results = truth.run();
@@ -104,11 +114,20 @@ TEST(runtime_graphs, layer_norm_over_a_row_longer_than_a_workgroup) {
 TEST(runtime_graphs, strided_grouped_convolutions_and_pools_forward_and_backward) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {2, 4, 9, 11}), w = g.parameter("w", dtype::f32, {6, 2, 3, 2});
-  const convolution_attribute c{.form = convolution_attribute::output, .spatial = 2, .stride = {2, 1, 1}, .pad_low = {1, 0, 0},
-                                .pad_high = {1, 1, 0}, .dilation = {1, 2, 1}, .groups = 2};
+  const convolution_attribute c{.form = convolution_attribute::output,
+                                .spatial = 2,
+                                .stride = {2, 1, 1},
+                                .pad_low = {1, 0, 0},
+                                .pad_high = {1, 1, 0},
+                                .dilation = {1, 2, 1},
+                                .groups = 2};
   const node_id y = g.convolution(x, w, c, {2, 6, 5, 10});
   const node_id bias = g.expand(g.reshape(g.parameter("b", dtype::f32, {6}), {6, 1, 1}), {2, 6, 5, 10});
-  const window_attribute pool{.kind = reduce_kind::max, .spatial = 2, .window = {3, 2, 1}, .stride = {2, 2, 1}, .pad_low = {1, 0, 0},
+  const window_attribute pool{.kind = reduce_kind::max,
+                              .spatial = 2,
+                              .window = {3, 2, 1},
+                              .stride = {2, 2, 1},
+                              .pad_low = {1, 0, 0},
                               .pad_high = {1, 0, 0}};
   const node_id pooled = g.window_reduce(g.add(y, bias), pool);
   g.add_output("y", pooled);

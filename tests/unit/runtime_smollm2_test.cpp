@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The tiny SmolLM2 on a device against float64 references of the same weights: outputs, loss, every parameter's gradient.
+// The tiny SmolLM2 against float64 references: outputs, loss, every parameter's gradient.
 #include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/expr/lower.hpp>
 #include <meganeura/frontend.hpp>
 #include <meganeura/models/smollm2.hpp>
 #include <meganeura/runtime/loss.hpp>
 #include <meganeura/runtime/program.hpp>
-#include <meganeura/expr/lower.hpp>
 
 #include <oracle/tolerance.hpp>
 #include <support/shared_device.hpp>
@@ -22,8 +22,15 @@ namespace {
 
 using namespace meganeura;
 
-constexpr models::llama_config tiny{.layers = 2, .width = 48, .heads = 3, .kv_heads = 1, .head_dim = 16, .hidden = 64, .vocab = 128,
-                                    .rope_theta = 1e4f, .epsilon = 1e-5f};
+constexpr models::llama_config tiny{.layers = 2,
+                                    .width = 48,
+                                    .heads = 3,
+                                    .kv_heads = 1,
+                                    .head_dim = 16,
+                                    .hidden = 64,
+                                    .vocab = 128,
+                                    .rope_theta = 1e4f,
+                                    .epsilon = 1e-5f};
 using model_type = model<models::smollm2<tiny>, input<"tokens", dtype::i32, dims<sym<"seq">>>>;
 
 std::uint32_t mix(std::uint32_t h) {
@@ -32,7 +39,8 @@ std::uint32_t mix(std::uint32_t h) {
   return h ^ h >> 16;
 }
 
-// Weights from names alone, bit-exact everywhere: w = offset + bound * u with u = (2k + 1 - 2^24) / 2^24 from hashed bits.
+// Weights from names alone, bit-exact everywhere: w = offset + bound * u with u = (2k + 1 - 2^24) / 2^24 from hashed
+// bits.
 std::vector<float> reference_weights(const std::string& name, const shape& extents) {
   std::uint32_t fnv = 2166136261u;
   for (char character : name) fnv = (fnv ^ static_cast<unsigned char>(character)) * 16777619u;
@@ -77,7 +85,8 @@ TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradien
   g.add_output("loss", loss);
   const auto weights = g.leaves(op::parameter);
   const auto slopes = gradients(g, loss, weights);
-  for (std::size_t i = 0; i < weights.size(); ++i) g.add_output("grad:" + g.get<leaf_attribute>(weights[i]).name, slopes[i]);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    g.add_output("grad:" + g.get<leaf_attribute>(weights[i]).name, slopes[i]);
   ASSERT_EQ(weights.size(), reference["parameter_tensors"].get<std::size_t>());
 
   const support::checked_device gpu;
@@ -103,9 +112,11 @@ TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradien
     double square = 0;
     for (float value : gradient) square += static_cast<double>(value) * static_cast<double>(value);
     EXPECT_NEAR(std::sqrt(square), norm.get<double>(), tolerance * norm.get<double>()) << name;
-    const double scale = norm.get<double>() / std::sqrt(static_cast<double>(gradient.size()));  // of one typical element
+    const double scale =
+        norm.get<double>() / std::sqrt(static_cast<double>(gradient.size()));  // of one typical element
     for (std::size_t i = 0; i < 4; ++i) {
-      EXPECT_NEAR(gradient[i], reference["grad_first4"][name][i].get<double>(), 4 * tolerance * scale) << name << ' ' << i;
+      EXPECT_NEAR(gradient[i], reference["grad_first4"][name][i].get<double>(), 4 * tolerance * scale)
+          << name << ' ' << i;
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sessions and trainers on a device: training follows the oracle, a step replays, parameters are shared, saved and loaded.
+// Sessions and trainers: training follows the oracle, a step replays, parameters are shared and saved.
 #include <meganeura/core/error.hpp>
 #include <meganeura/frontend.hpp>
 #include <meganeura/io/safetensors.hpp>
@@ -68,8 +68,10 @@ void follows_the_oracle(const optimizer& chosen, std::int64_t count, std::size_t
     const auto labels = classes(static_cast<std::size_t>(count), static_cast<unsigned>(step) + 100);
     const float loss = run.step(bind<"x">(x), bind<"label">(labels)).loss();
     truth.step = detail::step_values_of(chosen, static_cast<std::uint32_t>(step), 0);
-    truth.leaves["x"] = oracle::tensor<double>({count, static_cast<std::int64_t>(features)}, std::vector<double>(x.begin(), x.end()));
-    truth.leaves["label"] = oracle::tensor<double>({count}, std::vector<double>(labels.begin(), labels.end()), dtype::i32);
+    truth.leaves["x"] =
+        oracle::tensor<double>({count, static_cast<std::int64_t>(features)}, std::vector<double>(x.begin(), x.end()));
+    truth.leaves["label"] =
+        oracle::tensor<double>({count}, std::vector<double>(labels.begin(), labels.end()), dtype::i32);
     truth.clear();
     const double expected = truth.run()["loss"].values[0];
     EXPECT_NEAR(loss, expected, oracle::tolerance(dtype::f32, 1024) * expected) << "step " << step;
@@ -86,9 +88,15 @@ TEST(runtime_training, sgd_with_momentum_follows_the_oracle) {
   follows_the_oracle<mlp>(sgd{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 1e-2f}, 7, 23, 4);
 }
 TEST(runtime_training, plain_sgd_follows_the_oracle) { follows_the_oracle<mlp>(sgd{.learning_rate = 0.1f}, 32, 23, 3); }
-TEST(runtime_training, adam_follows_the_oracle) { follows_the_oracle<mlp>(adam{.learning_rate = 1e-2f, .epsilon = 1e-4f}, 16, 23, 4); }
-TEST(runtime_training, adamw_follows_the_oracle) { follows_the_oracle<mlp>(adamw{.learning_rate = 1e-2f, .epsilon = 1e-4f}, 16, 23, 4); }
-TEST(runtime_training, a_convolutional_net_follows_the_oracle) { follows_the_oracle<cnn>(sgd{.learning_rate = 0.1f}, 6, 64, 3); }
+TEST(runtime_training, adam_follows_the_oracle) {
+  follows_the_oracle<mlp>(adam{.learning_rate = 1e-2f, .epsilon = 1e-4f}, 16, 23, 4);
+}
+TEST(runtime_training, adamw_follows_the_oracle) {
+  follows_the_oracle<mlp>(adamw{.learning_rate = 1e-2f, .epsilon = 1e-4f}, 16, 23, 4);
+}
+TEST(runtime_training, a_convolutional_net_follows_the_oracle) {
+  follows_the_oracle<cnn>(sgd{.learning_rate = 0.1f}, 6, 64, 3);
+}
 
 TEST(runtime_training, a_step_allocates_creates_and_records_nothing) {
   const support::checked_device gpu;
@@ -177,11 +185,17 @@ TEST(runtime_training, wrong_bindings_are_sentences) {
   trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}});
   const auto x = uniform(4 * 23, 1);
   const auto labels = classes(4, 1);
-  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x), bind<"lable">(labels)); }).find("there is no input \"lable\""), std::string::npos);
-  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(std::span(x).first(23)), bind<"label">(labels)); }).find("input \"x\" is f32[4, 23]"),
+  EXPECT_NE(
+      support::sentence_of([&] { run.step(bind<"x">(x), bind<"lable">(labels)); }).find("there is no input \"lable\""),
+      std::string::npos);
+  EXPECT_NE(support::sentence_of([&] {
+              run.step(bind<"x">(std::span(x).first(23)), bind<"label">(labels));
+            }).find("input \"x\" is f32[4, 23]"),
             std::string::npos);
-  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x)); }).find("input \"label\" was not bound"), std::string::npos);
-  EXPECT_NE(support::sentence_of([&] { (void)run.parameters().get("fc1.wait"); }).find("did you mean \"fc1.weight\""), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x)); }).find("input \"label\" was not bound"),
+            std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { (void)run.parameters().get("fc1.wait"); }).find("did you mean \"fc1.weight\""),
+            std::string::npos);
   EXPECT_NE(support::sentence_of([&] { session<mlp> unbound(gpu, {}); }).find("batch"), std::string::npos);
 }
 

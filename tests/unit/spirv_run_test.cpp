@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels written in the kernel language, run on the device of this machine: accuracy of functions and meaning of
-// control flow.
+// Kernels in the kernel language, run on a device: accuracy of functions, meaning of control flow.
 #include <meganeura/spirv/kernel.hpp>
 #include <meganeura/vulkan/device.hpp>
 

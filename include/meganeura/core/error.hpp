@@ -12,14 +12,14 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 enum class error_category {
-  invalid_argument,   // a call that can never work: wrong shape, name, dtype, option
-  invalid_file,       // a file that is not what it claims; the message gives file, offset, expected and found
-  io,                 // the operating system refused: open, read, write, rename
-  no_device,          // no Vulkan loader, no driver, no device of that name
-  unsupported,        // the device or this version cannot do what was asked
-  out_of_memory,      // host or device memory
-  device_lost,        // the driver gave up on the device
-  internal            // a broken invariant of this library; please report
+  invalid_argument,  // a call that can never work: wrong shape, name, dtype, option
+  invalid_file,      // a file that is not what it claims; the message gives file, offset, expected and found
+  io,                // the operating system refused: open, read, write, rename
+  no_device,         // no Vulkan loader, no driver, no device of that name
+  unsupported,       // the device or this version cannot do what was asked
+  out_of_memory,     // host or device memory
+  device_lost,       // the driver gave up on the device
+  internal           // a broken invariant of this library; please report
 };
 
 [[nodiscard]] constexpr const char* to_string(error_category category) {

@@ -8,7 +8,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Folds one word into a running hash (multiply and xor-shift; the constants are those of MurmurHash3's 64-bit finaliser).
+/// Folds one word into a running hash (multiply and xor-shift; the constants are those of MurmurHash3's 64-bit
+/// finaliser).
 [[nodiscard]] constexpr std::uint64_t hash_combine(std::uint64_t hash, std::uint64_t word) {
   hash ^= word;
   hash *= 0xff51afd7ed558ccdull;

@@ -11,8 +11,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// The largest number of axes of a tensor and of a kernel's iteration space.
 inline constexpr int max_rank = 8;
 
-/// Extents of a dense row-major tensor; rank 0 is a scalar with one element. A plain value, usable in constant expressions.
-/// Callers keep rank <= max_rank; graph building checks it and reports a sentence.
+/// Extents of a dense row-major tensor; rank 0 is a scalar with one element. A plain value, usable in constant
+/// expressions. Callers keep rank <= max_rank; graph building checks it and reports a sentence.
 struct shape {
   std::int64_t extents[max_rank]{};
   int rank = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Handwritten-like digits drawn by a program: a data set of MNIST's form for a machine that has neither files nor
-// network.
+// Handwritten-like digits drawn by a program, for a machine that has neither files nor network.
 #pragma once
 #include <meganeura/data/labelled_images.hpp>
 

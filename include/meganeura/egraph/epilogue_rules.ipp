@@ -49,12 +49,15 @@ class epilogue_draft {
     for (const scalar_node& node : region_.program.nodes) {
       if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
       const auto k = static_cast<std::size_t>(node.value);
-      if (const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k])) return problem;
+      const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k]);
+      if (problem) return problem;
     }
     if (others.size() > widest_epilogue) return "too many operands";
     const class_id owner = g_.find(g_.node(region_id_).owner);
     if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
-    if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) return "internal";
+    if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) {
+      return "the result's border is not a box in the product's loops";
+    }
     if (!is_forward(output)) return "the result would be stored backwards";
     finish.program = builder.finish(builder.inlined(region_.program, arguments));
     return nullptr;
@@ -69,8 +72,8 @@ class epilogue_draft {
     }
     if (region_.accesses[static_cast<std::size_t>(which)].bounded) return "the product is read with a border";
     const class_id product = g_.operand(region_id_, operand_);
-    if (region_.space.elements() != g_.extents(product).elements()) return "elements of the product are left out or repeated";
-    return nullptr;
+    const bool all = region_.space.elements() == g_.extents(product).elements();
+    return all ? nullptr : "elements of the product are left out or repeated";
   }
 
   // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
@@ -86,8 +89,8 @@ class epilogue_draft {
   }
 
   // What the region reads besides the product becomes an access over the product's loops.
-  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder, dtype type,
-                       scalar_ref& argument) {
+  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder,
+                       dtype type, scalar_ref& argument) {
     index_map composed;
     if (!compose_access(read, region_.space.rank, map, loops.accesses[0], loops.space, composed)) {
       return "a border is not a box in the product's loops";
@@ -121,8 +124,9 @@ inline const char* fuse_matmul(lowering& pass, enode_id region, std::size_t oper
   loops.accesses[0] = made.output;
   loops.accesses.resize(3);
   loops.accesses.insert(loops.accesses.end(), made.finish.accesses.begin(), made.finish.accesses.end());
-  pass.emit_matmul(g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1), made.finish.program,
-                   made.others, g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue));
+  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue);
+  pass.emit_matmul(g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
+                   made.finish.program, made.others, reasons);
   return nullptr;
 }
 
@@ -167,7 +171,8 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
         pass.note_missed({owner, product, rule, "the product has other consumers"});
         continue;
       }
-      const char* problem = kind == op::matmul ? fuse_matmul(pass, id, i, candidate) : fuse_convolve(pass, id, i, candidate);
+      const auto fuse = kind == op::matmul ? fuse_matmul : fuse_convolve;
+      const char* problem = fuse(pass, id, i, candidate);
       if (problem) {
         pass.note_missed({owner, product, rule, problem});
       } else {

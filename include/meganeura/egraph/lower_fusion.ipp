@@ -35,8 +35,8 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
 }
 
-// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness was
-// asked for; a cast to f16 asks for the rounding itself.
+// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
+// was asked for; a cast to f16 asks for the rounding itself.
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   if (g_[id].type != dtype::f16) return false;
   const enode_id copy = copy_form(id);
@@ -88,8 +88,9 @@ MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operan
   }
 }
 
-MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& draft, std::span<const producer> producers,
-                                                 std::span<choice> choices, rule_mask& reasons) {
+MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& draft,
+                                                 std::span<const producer> producers, std::span<choice> choices,
+                                                 rule_mask& reasons) {
   for (std::size_t i = 0; i < producers.size(); ++i) {
     if (choices[i] == choice::leaf) continue;
     const class_id id = producers[i].id;

@@ -79,6 +79,12 @@ class region_draft {
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(const int* axes, int count);
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;
+  struct distinct_reads {
+    nest loops;                        // accesses[0]: output; then each read once
+    std::vector<class_id> sources{};   // of accesses[i + 1]
+    std::vector<int> argument{};       // by position in the draft's accesses
+  };
+  [[nodiscard]] distinct_reads collect_reads() const;
   [[nodiscard]] std::size_t buffers() const;
 
   const region_limits* limits_;

@@ -264,40 +264,37 @@ MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, co
   return value;
 }
 
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
-                                                  bool limited) const {
-  if (limited && buffers() > limits_->buffers) return "too many buffers";
-  nest final_loops{.space = loops.space};
-  std::copy(loops.group, loops.group + max_rank, final_loops.group);
-  final_loops.accesses = {loops.accesses[0]};
-  std::vector<class_id> sources;
-  std::vector<int> argument(loops.accesses.size(), -1);
+MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() const {
+  distinct_reads result;
+  result.loops.space = loops.space;
+  std::copy(loops.group, loops.group + max_rank, result.loops.group);
+  result.loops.accesses = {loops.accesses[0]};
+  result.argument.assign(loops.accesses.size(), -1);
   for (const slot& s : slots_) {
     for (std::size_t position : s.reads) {
+      const class_id source = sources_[position - 1];
       index_map read = loops.accesses[position];
-      read.source = sources_[position - 1] == none ? index_map::index_source : 0;
+      read.source = source == none ? index_map::index_source : 0;
       for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
-      while (same < sources.size() && !(sources[same] == sources_[position - 1] && final_loops.accesses[same + 1] == read)) {
+      while (same < result.sources.size() &&
+             !(result.sources[same] == source && result.loops.accesses[same + 1] == read)) {
         ++same;
       }
-      argument[position] = static_cast<int>(same);
-      if (same < sources.size()) continue;
-      sources.push_back(sources_[position - 1]);
-      final_loops.accesses.push_back(read);
+      result.argument[position] = static_cast<int>(same);
+      if (same < result.sources.size()) continue;
+      result.sources.push_back(source);
+      result.loops.accesses.push_back(read);
     }
   }
-  scalar_builder builder;
-  std::vector<scalar_ref> arguments;
-  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, argument));
-  scalar_program program = builder.finish(builder.inlined(root, arguments));
-  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
-  if (!program.has_rows() && final_loops.count(row) > 0) {
-    if (per_row) return "the reduction folded away";
-    std::fill(final_loops.group, final_loops.group + max_rank, outer);
-  }
-  // Number the arguments by first use, and the sources by first argument: equal regions get equal attributes.
-  std::vector<int> number(sources.size(), -1);
+  return result;
+}
+
+namespace detail {
+
+// Numbers the arguments by first use: equal regions get equal programs. The old numbers in the order of the new ones.
+inline std::vector<std::size_t> number_arguments(scalar_program& program, std::size_t count) {
+  std::vector<int> number(count, -1);
   std::vector<std::size_t> used;
   for (scalar_node& node : program.nodes) {
     if (node.op != scalar_op::argument) continue;
@@ -308,17 +305,35 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
     }
     node.value = number[old];
   }
+  return used;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
+                                                  bool limited) const {
+  if (limited && buffers() > limits_->buffers) return "too many buffers";
+  distinct_reads all = collect_reads();
+  scalar_builder builder;
+  std::vector<scalar_ref> arguments;
+  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(builder.inlined(root, arguments));
+  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
+  if (!program.has_rows() && all.loops.count(row) > 0) {
+    if (per_row) return "the reduction folded away";
+    std::fill(all.loops.group, all.loops.group + max_rank, outer);
+  }
+  const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
   if (limited && used.size() > limits_->accesses) return "too many accesses";
-  nest kept{.space = final_loops.space};
-  std::copy(final_loops.group, final_loops.group + max_rank, kept.group);
-  kept.accesses = {final_loops.accesses[0]};
+  nest kept = all.loops;
+  kept.accesses.resize(1);
   result.operands.clear();
-  for (std::size_t old : used) {
-    index_map read = final_loops.accesses[old + 1];
-    if (sources[old] != none) {
-      const auto found = std::find(result.operands.begin(), result.operands.end(), sources[old]);
+  for (std::size_t old : used) {  // sources are numbered by their first argument
+    index_map read = all.loops.accesses[old + 1];
+    if (all.sources[old] != none) {
+      const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
-      if (found == result.operands.end()) result.operands.push_back(sources[old]);
+      if (found == result.operands.end()) result.operands.push_back(all.sources[old]);
     }
     kept.accesses.push_back(read);
   }

@@ -11,7 +11,9 @@ namespace rules {
 
 using namespace pattern;
 
-inline constexpr auto normal_reciprocal = [](const bindings& b) { return std::isnormal(static_cast<float>(1 / b.constants[0])); };
+inline constexpr auto normal_reciprocal = [](const bindings& b) {
+  return std::isnormal(static_cast<float>(1 / b.constants[0]));
+};
 inline constexpr auto power_of_two = [](const bindings& b) {
   int exponent = 0;
   return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;

@@ -66,8 +66,8 @@ struct product_epilogue {
   static constexpr op root = op::region;
   static void apply(lowering& pass, enode_id id);
 };
-// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead, and
-// x itself need not be kept.
+// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
+// and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
   static void apply(lowering& pass, enode_id id);
 };
@@ -92,7 +92,7 @@ inline index_map dense_access(const shape& extents) {
 
 // What matrix products and epilogues can read: their kernels count in unsigned strides and know no borders.
 inline bool is_forward(const index_map& access) {
-  return access.offset >= 0 && std::all_of(access.strides, access.strides + max_rank, [](std::int64_t s) { return s >= 0; });
+  return access.offset >= 0 && *std::min_element(access.strides, access.strides + max_rank) >= 0;
 }
 inline bool is_plain(const index_map& access) { return access.bounded == 0 && is_forward(access); }
 

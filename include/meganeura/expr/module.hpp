@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Named modules, the unit of typing: a body is traced once for each list of operand types and then one node wherever it
-// is called.
+// Named modules, the unit of typing: a body is traced once for each list of operand types.
 #pragma once
 #include <meganeura/expr/map.hpp>
 

@@ -260,7 +260,8 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::ceil: return std::ceil(a);
     case scalar_op::round: return std::nearbyint(a);
     case scalar_op::logical_not: return a == 0;
-    case scalar_op::convert: return type == dtype::boolean ? a != 0 : is_float(type) ? a : detail::wrapped(std::trunc(a), type);
+    case scalar_op::convert:
+      return type == dtype::boolean ? a != 0 : is_float(type) ? a : detail::wrapped(std::trunc(a), type);
     case scalar_op::add: return a + b;
     case scalar_op::subtract: return a - b;
     case scalar_op::multiply: return a * b;
@@ -280,8 +281,8 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
 
 namespace detail {
 
-// Nested calls while they are short; a larger program names each shared call once, so that its text grows with its nodes
-// and not with its paths.
+// Nested calls while they are short; a larger program names each shared call once, so that its text grows with its
+// nodes and not with its paths.
 class program_printer {
  public:
   explicit program_printer(const scalar_program& program) : nodes_(program.nodes), names_(program.nodes.size(), -1) {
@@ -337,6 +338,8 @@ class program_printer {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::string to_string(const scalar_program& program) { return detail::program_printer(program).text(); }
+MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
+  return detail::program_printer(program).text();
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI

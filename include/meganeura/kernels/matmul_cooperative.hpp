@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Generators of matrix products on matrix units (VK_KHR_cooperative_matrix): f16 operands, or f32 operands split into
-// f16 terms.
+// Generators of matrix products on matrix units: f16 operands, or f32 operands split into f16 terms.
 #pragma once
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/spirv/cooperative.hpp>

@@ -25,8 +25,10 @@ inline spirv::u32 group_offset(const shape& space, const index_map& map, int fir
 
 inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map& map, const matmul_point& point) {
   const int m = node.batch_axes, n = m + node.m_axes;
-  return spirv::u32(static_cast<std::uint32_t>(map.offset)) + group_offset(node.space, map, 0, node.batch_axes, point.batch) +
-         group_offset(node.space, map, m, node.m_axes, point.m) + group_offset(node.space, map, n, node.n_axes, point.n);
+  return spirv::u32(static_cast<std::uint32_t>(map.offset)) +
+         group_offset(node.space, map, 0, node.batch_axes, point.batch) +
+         group_offset(node.space, map, m, node.m_axes, point.m) +
+         group_offset(node.space, map, n, node.n_axes, point.n);
 }
 
 // Declares the epilogue's operands in the kernel and returns what applies the program to a finished sum.
@@ -50,11 +52,14 @@ inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute
 MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
                                                     dtype result) {
   if (types[0] != dtype::f32 || types[1] != dtype::f32 || result != dtype::f32) {
-    fail(error_category::unsupported, "a matrix product of {} and {} giving {} was asked for; there are f32 products only: "
-         "cast the operands", to_string(types[0]), to_string(types[1]), to_string(result));
+    fail(error_category::unsupported,
+         "a matrix product of {} and {} giving {} was asked for; there are f32 products only: "
+         "cast the operands",
+         to_string(types[0]), to_string(types[1]), to_string(result));
   }
   for (const index_map& map : node.finish.accesses) {
-    if (map.bounded) fail(error_category::internal, "matmul: an epilogue operand has bounds; the rules must not build that");
+    if (map.bounded)
+      fail(error_category::internal, "matmul: an epilogue operand has bounds; the rules must not build that");
   }
   matmul_problem problem;
   const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };

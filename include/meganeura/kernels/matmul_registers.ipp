@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The registers tier of matmul.hpp: a subgroup-sized workgroup, operands read straight from their buffers, best as
-// texels.
+// The registers tier of matmul.hpp: operands read straight from their buffers, best as texels.
 #pragma once
 #include <meganeura/kernels/matmul.hpp>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tiled tier of matmul.hpp: operands staged in workgroup memory, a block of results in the registers of an
-// invocation.
+// The tiled tier of matmul.hpp: operands staged in workgroup memory, results in registers.
 #pragma once
 #include <meganeura/kernels/matmul.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From an implementation graph to a fixed list of dispatches with memory, barrier groups and lifetimes: data, printable.
+// From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 #pragma once
 #include <meganeura/graph/graph.hpp>
 
@@ -57,7 +57,7 @@ struct binding {
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
-  node_id node = no_node;  // of the implementation graph
+  node_id node = no_node;   // of the implementation graph
   std::uint32_t group = 0;  // a barrier separates consecutive groups; inside a group order does not matter
   std::vector<binding> bindings{};
 };
@@ -82,19 +82,19 @@ struct execution_plan {
 };
 
 struct plan_options {
-  bool share_memory = true;   // lifetimes may overlap in the arena; off for debugging
+  bool share_memory = true;     // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;  // run a node as late as its readers allow when that shortens lifetimes
   std::uint64_t max_binding_bytes = std::uint64_t{1} << 31;  // a longer run of parameters is updated in pieces
-  bool in_place = true;       // a pointwise kernel may overwrite an operand it is the last to read
+  bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
 };
 
 /// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
-/// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing implements;
-/// invalid_argument for a parameter that is missing or has another shape.
+/// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing
+/// implements; invalid_argument for a parameter that is missing or has another shape.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
-/// Throws error(internal) if two steps of one group conflict, a step reads a range nobody wrote, or a range is outside its
-/// area. Used by tests and in debug builds: it shares no code with make_plan.
+/// Throws error(internal) if two steps of one group conflict, a step reads a range nobody wrote, or a range is outside
+/// its area. Used by tests and in debug builds: it shares no code with make_plan.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.

@@ -28,7 +28,9 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
 
 namespace detail {
 
-inline std::uint64_t aligned(std::uint64_t bytes) { return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment; }
+inline std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
+}
 
 inline std::uint64_t tensor_bytes(const node& n) {
   return static_cast<std::uint64_t>(n.extents.elements()) * static_cast<std::uint64_t>(size_of(n.type));
@@ -52,10 +54,10 @@ inline constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max()
 
 // Everything make_plan works out about one node before steps are written.
 struct placement {
-  std::uint32_t level = 0;      // leaves 0, everything else after its operands
-  std::uint32_t last_use = 0;   // level of the last reader; never = outlives the step
+  std::uint32_t level = 0;     // leaves 0, everything else after its operands
+  std::uint32_t last_use = 0;  // level of the last reader; never = outlives the step
   bool in_arena = false;
-  bool placed = false;          // `where` is final
+  bool placed = false;  // `where` is final
   range where;
 };
 
@@ -87,7 +89,9 @@ class planner {
 
  private:
   [[nodiscard]] const graph& g() const { return result_.implementation; }
-  [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf && g()[id].kind != op::random; }
+  [[nodiscard]] bool is_leaf(node_id id) const {
+    return info(g()[id].kind).stage == op_stage::leaf && g()[id].kind != op::random;
+  }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
 
   void find_readers() {
@@ -107,8 +111,8 @@ class planner {
                         kind == op::scatter_add || kind == op::random || kind == op::window_reduce ||
                         kind == op::window_scatter;
       if (!runs) {
-        fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it", id,
-             to_string(kind));
+        fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
+             id, to_string(kind));
       }
       std::uint32_t level = 0;
       for (node_id operand : g().operands(id)) level = std::max(level, places_[operand].level);
@@ -160,11 +164,13 @@ class planner {
     const auto& name = g().get<leaf_attribute>(id).name;
     const layout::slot* slot = slots.find(name);
     if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
-      fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model", to_string(g()[id].kind),
-           name, to_string(g()[id].type), to_string(g()[id].extents),
-           slot ? "stored as " + std::string(to_string(slot->type)) + to_string(slot->extents) : "not among the parameters");
+      fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model",
+           to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
+           slot ? "stored as " + std::string(to_string(slot->type)) + to_string(slot->extents)
+                : "not among the parameters");
     }
-    places_[id] = {.level = 0, .last_use = never, .in_arena = false, .placed = true, .where = {where, slot->offset, slot->bytes}};
+    places_[id] = {
+        .level = 0, .last_use = never, .in_arena = false, .placed = true, .where = {where, slot->offset, slot->bytes}};
   }
 
   void place_leaves() {
@@ -175,8 +181,8 @@ class planner {
     }
   }
 
-  // Gradients live at their parameter's offset in an area of their own, so that the optimiser is one flat kernel; a value
-  // assigned to a state is computed right into the state when nobody reads the old value any more.
+  // Gradients live at their parameter's offset in an area of their own, so that the optimiser is one flat kernel; a
+  // value assigned to a state is computed right into the state when nobody reads the old value any more.
   void place_gradients_and_states() {
     for (node_id effect : g().effects()) {
       const auto operands = g().operands(effect);
@@ -185,16 +191,20 @@ class planner {
           placement& gradient = places_[operands[i + 1]];
           const range& parameter = places_[operands[i]].where;
           const range target{area::gradient, parameter.offset, parameter.bytes};
-          if (gradient.placed) copies_.push_back({operands[i + 1], effect, target});
-          else gradient.placed = true, gradient.where = target;
+          if (gradient.placed)
+            copies_.push_back({operands[i + 1], effect, target});
+          else
+            gradient.placed = true, gradient.where = target;
         }
       } else {
         placement& value = places_[operands[1]];
         const bool late = std::all_of(readers_[operands[0]].begin(), readers_[operands[0]].end(), [&](node_id reader) {
           return reader == effect || places_[reader].level < value.level;
         });
-        if (value.placed || !late) copies_.push_back({operands[1], effect, places_[operands[0]].where});
-        else value.placed = true, value.where = places_[operands[0]].where;
+        if (value.placed || !late)
+          copies_.push_back({operands[1], effect, places_[operands[0]].where});
+        else
+          value.placed = true, value.where = places_[operands[0]].where;
       }
     }
   }
@@ -231,7 +241,8 @@ class planner {
   [[nodiscard]] bool dies_in_place(node_id id, const region_attribute& region, int source) const {
     const node_id operand = g().operand(id, static_cast<std::size_t>(source));
     const placement& from = places_[operand];
-    if (!from.in_arena || from.last_use != places_[id].level || tensor_bytes(g()[operand]) != tensor_bytes(g()[id])) return false;
+    if (!from.in_arena || from.last_use != places_[id].level || tensor_bytes(g()[operand]) != tensor_bytes(g()[id]))
+      return false;
     if (std::count(g().operands(id).begin(), g().operands(id).end(), operand) != 1) return false;
     for (node_id reader : readers_[operand]) {
       if (reader != id && places_[reader].level == places_[id].level) return false;
@@ -266,13 +277,14 @@ class planner {
     return result;
   }
 
-  // Largest block first, at the lowest offset free during its whole life (greedy by size; within a few percent of optimal
-  // on network graphs, see Pisarchyk and Lee 2020).
+  // Largest block first, at the lowest offset free during its whole life (greedy by size; within a few percent of
+  // optimal on network graphs, see Pisarchyk and Lee 2020).
   void allocate_arena() {
     std::vector<block> all = blocks();
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return all[a].bytes > all[b].bytes; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return all[a].bytes > all[b].bytes; });
     std::vector<std::size_t> by_offset;  // placed blocks, by offset
     std::uint64_t total = 0;
     for (std::size_t index : order) {
@@ -303,16 +315,19 @@ class planner {
     for (node_id id = 0; id < g().size(); ++id) {
       if (!is_leaf(id)) order.push_back(id);
     }
-    std::stable_sort(order.begin(), order.end(), [&](node_id a, node_id b) { return places_[a].level < places_[b].level; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](node_id a, node_id b) { return places_[a].level < places_[b].level; });
     for (node_id id : order) {
       for (const pending_copy& copy : copies_) {
         if (copy.before == id) {
-          result_.steps.push_back({step::copy, copy.from, 0,
-                                   {{places_[copy.from].where, usage::read}, {copy.to, usage::write}}});
+          result_.steps.push_back(
+              {step::copy, copy.from, 0, {{places_[copy.from].where, usage::read}, {copy.to, usage::write}}});
         }
       }
-      if (g()[id].kind == op::optimizer_step) emit_optimizer(id);
-      else if (!is_effect(id)) emit_kernel(id);
+      if (g()[id].kind == op::optimizer_step)
+        emit_optimizer(id);
+      else if (!is_effect(id))
+        emit_kernel(id);
     }
   }
 
@@ -338,8 +353,10 @@ class planner {
     std::sort(ranges.begin(), ranges.end(), [](const range& a, const range& b) { return a.offset < b.offset; });
     std::vector<range> runs;
     for (const range& r : ranges) {
-      if (!runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset) runs.back().bytes = r.offset + r.bytes - runs.back().offset;
-      else runs.push_back(r);
+      if (!runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset)
+        runs.back().bytes = r.offset + r.bytes - runs.back().offset;
+      else
+        runs.push_back(r);
     }
     const std::uint64_t piece = options_.max_binding_bytes / tensor_alignment * tensor_alignment;
     for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -433,20 +450,24 @@ MEGANEURA_INLINE void verify(const execution_plan& p) {
     check(s.group == group || s.group == group + 1, i, "groups must be numbered in order");
     group = s.group;
     for (const binding& b : s.bindings) {
-      check(b.where.offset + b.where.bytes <= p.area_bytes[static_cast<std::size_t>(b.where.where)], i, "a range leaves its area");
+      check(b.where.offset + b.where.bytes <= p.area_bytes[static_cast<std::size_t>(b.where.where)], i,
+            "a range leaves its area");
       const bool scratch = b.where.where == area::arena || b.where.where == area::gradient;
       std::uint64_t covered = 0;
       for (const written& w : contents) {
         if (!w.where.overlaps(b.where)) continue;
         check(p.steps[w.step].group != group, i, "a range is written in the same barrier group");
-        covered += std::min(w.where.offset + w.where.bytes, b.where.offset + b.where.bytes) - std::max(w.where.offset, b.where.offset);
+        covered += std::min(w.where.offset + w.where.bytes, b.where.offset + b.where.bytes) -
+                   std::max(w.where.offset, b.where.offset);
       }
       const bool padded = s.kind == step::optimizer;  // a run spans the padding between tensors
-      check(!scratch || padded || b.how == usage::write || covered == b.where.bytes, i, "a range is read that nobody wrote");
+      check(!scratch || padded || b.how == usage::write || covered == b.where.bytes, i,
+            "a range is read that nobody wrote");
       if (b.how == usage::read) continue;
       for (std::size_t j = 0; j < i; ++j) {
         if (p.steps[j].group != group) continue;
-        for (const binding& other : p.steps[j].bindings) check(!other.where.overlaps(b.where), i, "a range is read in the same barrier group");
+        for (const binding& other : p.steps[j].bindings)
+          check(!other.where.overlaps(b.where), i, "a range is read in the same barrier group");
       }
       std::vector<written> kept;
       for (const written& w : contents) {  // cut what is overwritten out of older intervals
@@ -455,7 +476,8 @@ MEGANEURA_INLINE void verify(const execution_plan& p) {
           continue;
         }
         const std::uint64_t end = w.where.offset + w.where.bytes, cut = b.where.offset + b.where.bytes;
-        if (w.where.offset < b.where.offset) kept.push_back({{w.where.where, w.where.offset, b.where.offset - w.where.offset}, w.step});
+        if (w.where.offset < b.where.offset)
+          kept.push_back({{w.where.where, w.where.offset, b.where.offset - w.where.offset}, w.step});
         if (end > cut) kept.push_back({{w.where.where, cut, end - cut}, w.step});
       }
       kept.push_back({b.where, i});
@@ -475,21 +497,23 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
                         to_string(n.extents), to_string(p.implementation.attribute_of(s.node)));
     for (const binding& b : s.bindings) {
       constexpr const char* arrows[] = {"", "=>", "<=>"};
-      text += fmt::format(" {}{}[{}+{}]", arrows[static_cast<int>(b.how)], to_string(b.where.where), b.where.offset, b.where.bytes);
+      text += fmt::format(" {}{}[{}+{}]", arrows[static_cast<int>(b.how)], to_string(b.where.where), b.where.offset,
+                          b.where.bytes);
     }
     text += '\n';
   }
   for (const named_range& output : p.outputs) {
-    text += fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
-                        to_string(output.where.where), output.where.offset, output.where.bytes);
+    text +=
+        fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
+                    to_string(output.where.where), output.where.offset, output.where.bytes);
   }
   for (int i = 0; i < area_count; ++i) {
     if (p.area_bytes[static_cast<std::size_t>(i)]) {
       text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[static_cast<std::size_t>(i)]);
     }
   }
-  return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n", p.steps.size(),
-                            p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
+  return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n",
+                            p.steps.size(), p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

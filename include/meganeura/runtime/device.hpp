@@ -25,8 +25,8 @@ using vulkan::enumerate_devices;
                          .f16 = facts.has_f16,
                          .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
   std::copy(facts.max_workgroup_count.begin(), facts.max_workgroup_count.end(), target.max_groups);
-  target.cooperative_matrix_f16 = std::ranges::any_of(
-      facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {
+  target.cooperative_matrix_f16 =
+      std::ranges::any_of(facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {
         return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == vulkan::component_type::float16 &&
                shape.b == vulkan::component_type::float16 && shape.c == vulkan::component_type::float32 &&
                shape.result == vulkan::component_type::float32 && shape.scope == vulkan::matrix_scope::subgroup;
@@ -34,8 +34,8 @@ using vulkan::enumerate_devices;
   return target;
 }
 
-/// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for bytes
-/// and arithmetic than for launches.
+/// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for
+/// bytes and arithmetic than for launches.
 [[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
   egraph::cost_model model;
   if (facts.type == vulkan::device_type::cpu) {

@@ -32,8 +32,8 @@ class parameters {
   parameters(const device& on, plan::layout slots);
 
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
-  /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names ending
-  /// in "weight" and 0 otherwise. The same seed gives the same values everywhere.
+  /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
+  /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
   void init(const init_options& options = {}) const;
 
   /// errors: invalid_argument for an unknown name (the nearest one is suggested) or a wrong number of values.
@@ -41,7 +41,8 @@ class parameters {
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
 
   /// Reads a .safetensors file of F32, F16 or BF16 tensors. Everything is checked before anything is changed.
-  /// errors: io; invalid_file for a damaged file, or with one sentence naming every missing, extra and mis-shaped tensor.
+  /// errors: io; invalid_file for a damaged file, or with one sentence naming every missing, extra and mis-shaped
+  /// tensor.
   void load(const std::string& path, const load_options& options = {}) const;
   /// Writes F32 tensors to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;

@@ -144,11 +144,13 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     const auto* entry = file.find(name);
     if (!entry) {
       const std::string near = detail::nearest(name, file.tensors());
-      if (options.strict) problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
+      if (options.strict)
+        problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
       continue;
     }
     if (!std::ranges::equal(entry->shape, target.extents)) {
-      problems += fmt::format("; \"{}\": expected {}, found [{}]", name, to_string(target.extents), fmt::join(entry->shape, ", "));
+      problems += fmt::format("; \"{}\": expected {}, found [{}]", name, to_string(target.extents),
+                              fmt::join(entry->shape, ", "));
     } else if (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16") {
       problems += fmt::format("; \"{}\": expected F32, F16 or BF16, found {}", name, entry->dtype);
     }
@@ -170,7 +172,8 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const {
   values.reserve(slots().slots.size());
   for (const auto& source : slots().slots) {
     values.push_back(get(source.name));
-    entries.push_back({source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
+    entries.push_back(
+        {source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
   }
   io::write_safetensors(path, entries, {{"format", "pt"}});
 }

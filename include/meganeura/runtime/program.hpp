@@ -23,7 +23,7 @@ struct program_options {
   egraph::optimize_options optimize{};
   plan::plan_options plan{};
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
-  bool profile = false;  // a timestamp around every dispatch: each then runs alone
+  bool profile = false;      // a timestamp around every dispatch: each then runs alone
 };
 
 /// Where the time of a build went, in milliseconds.
@@ -32,17 +32,21 @@ struct build_times {
   [[nodiscard]] double total() const { return optimize + plan + kernels + pipelines + record; }
 };
 
-/// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot and
-/// submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
+/// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot
+/// and submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
 class program {
  public:
   /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`.
   /// errors: what the passes throw; out_of_memory; unsupported.
   program(const device& on, const graph& g, const parameters& weights, const program_options& options = {});
+  program(program&&) = default;
+  program& operator=(program&&) = default;
+  program(const program&) = delete;  // two copies would write into one set of slots
+  program& operator=(const program&) = delete;
+  ~program() = default;
 
-  /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input not
-  /// set since the last step is an error of `submit`.
-  /// An input that no output depends on may be set and is ignored.
+  /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input
+  /// not set since the last step is an error of `submit`. An input that no output depends on may be set and is ignored.
   /// errors: invalid_argument for an unknown name, another dtype or another number of elements.
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
@@ -64,7 +68,7 @@ class program {
   void reset_state() const;
 
  private:
-  struct slot {  // one step in flight
+  struct slot {                      // one step in flight
     vulkan::buffer inputs, results;  // mapped
     vulkan::recording commands;
     std::uint64_t timeline = 0, step = 0;

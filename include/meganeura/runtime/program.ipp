@@ -73,13 +73,16 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   for (const auto& output : plan_.outputs) {
     if (output.where.bytes > small_output_bytes) continue;
     results_.push_back({output.name, output.where, result_bytes});
-    result_bytes += plan::tensor_alignment * ((output.where.bytes + plan::tensor_alignment - 1) / plan::tensor_alignment);
+    result_bytes +=
+        plan::tensor_alignment * ((output.where.bytes + plan::tensor_alignment - 1) / plan::tensor_alignment);
   }
   plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = plan::tensor_alignment;
   for (int i = 0; i < plan::area_count; ++i) {
     const auto index = static_cast<std::size_t>(i);
-    if (static_cast<area>(i) == area::parameter) areas_[index] = weights.buffer();
-    else if (plan_.area_bytes[index]) areas_[index] = device_.allocate(plan_.area_bytes[index]);
+    if (static_cast<area>(i) == area::parameter)
+      areas_[index] = weights.buffer();
+    else if (plan_.area_bytes[index])
+      areas_[index] = device_.allocate(plan_.area_bytes[index]);
   }
   for (slot& s : slots_) {
     s.inputs = device_.allocate(plan_.inputs.bytes + plan::tensor_alignment, vulkan::memory_kind::mapped);
@@ -112,14 +115,15 @@ MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
     const plan::step& s = plan_.steps[i];
     if (s.kind == plan::step::copy) continue;
     kernels::kernel_dispatch dispatch =
-        s.kind == plan::step::optimizer
-            ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node), s.bindings[0].where.bytes / sizeof(float), target)
-            : kernels::generate(plan_.implementation, s.node, target);
+        s.kind == plan::step::optimizer ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node),
+                                                                  s.bindings[0].where.bytes / sizeof(float), target)
+                                        : kernels::generate(plan_.implementation, s.node, target);
     result[i].groups = dispatch.groups;
     result[i].kinds = dispatch.module.bindings;
     const std::uint64_t key = detail::module_hash(dispatch.module);
     const auto [begin, end] = known.equal_range(key);
-    const auto found = std::find_if(begin, end, [&](const auto& entry) { return detail::same_kernel(unique[entry.second], dispatch.module); });
+    const auto found = std::find_if(
+        begin, end, [&](const auto& entry) { return detail::same_kernel(unique[entry.second], dispatch.module); });
     kernel_of[i] = found != end ? found->second : unique.size();
     if (found != end) continue;
     known.emplace(key, unique.size());
@@ -137,7 +141,8 @@ MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
   vulkan::recorder commands(device_, {.timestamps = profile});
   const auto area_buffer = [&](plan::area where) { return areas_[static_cast<std::size_t>(where)]; };
-  if (plan_.inputs.bytes) commands.copy({s.inputs, 0, plan_.inputs.bytes}, {area_buffer(plan::area::input), 0, plan_.inputs.bytes});
+  if (plan_.inputs.bytes)
+    commands.copy({s.inputs, 0, plan_.inputs.bytes}, {area_buffer(plan::area::input), 0, plan_.inputs.bytes});
   commands.copy({s.inputs, plan_.inputs.bytes, sizeof(kernels::step_values)},
                 {area_buffer(plan::area::step_values), 0, sizeof(kernels::step_values)});
   commands.barrier();
@@ -153,7 +158,8 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
       continue;
     }
     for (std::size_t k = 0; k < bindings.size(); ++k) {  // whole RGBA32F texels; tensors are padded to far more
-      if (kernels[i].kinds[k] == spirv::binding_kind::uniform_texel_buffer) bindings[k].size = (bindings[k].size + 15) / 16 * 16;
+      if (kernels[i].kinds[k] == spirv::binding_kind::uniform_texel_buffer)
+        bindings[k].size = (bindings[k].size + 15) / 16 * 16;
     }
     commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups);
   }
@@ -166,7 +172,8 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
   const plan::layout::slot* input = plan_.inputs.find(name);
   if (!input) {
     if (std::ranges::find(input_names_, name) != input_names_.end()) return;
-    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", name, fmt::join(input_names_, ", "));
+    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", name,
+         fmt::join(input_names_, ", "));
   }
   if (input->type != type || input->bytes != values.size()) {
     fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", name,
@@ -203,8 +210,10 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
   if (result == results_.end() || s == slots_.end() || result->from.bytes != sizeof(float)) {
-    fail(error_category::invalid_argument, "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
-         "steps are kept; the latest is {}", name, step, steps_);
+    fail(error_category::invalid_argument,
+         "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
+         "steps are kept; the latest is {}",
+         name, step, steps_);
   }
   device_.wait(s->timeline);
   float value = 0;

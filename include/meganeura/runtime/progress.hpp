@@ -45,9 +45,9 @@ class progress {
     const double seconds = std::chrono::duration<double>(clock::now() - start_).count();
     const auto trained = static_cast<double>(epoch_ * samples_ + done_);
     const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
-    return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1, epochs_,
-                       100.0 * static_cast<double>(done_) / static_cast<double>(samples_), static_cast<double>(loss),
-                       trained / seconds, seconds, left);
+    return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
+                       epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
+                       static_cast<double>(loss), trained / seconds, seconds, left);
   }
 
   std::FILE* stream_;

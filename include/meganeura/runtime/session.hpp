@@ -4,8 +4,8 @@
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/runtime/program.hpp>
 
-#include <initializer_list>
 #include <cstring>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -26,8 +26,8 @@ void set_input(program& target, const bound_input<Name, Element>& input) {
 template <class Model>
 class session {
  public:
-  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load them.
-  /// errors: invalid_argument for a missing or unknown symbol; what `program` throws.
+  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load
+  /// them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
   session(const device& on, std::initializer_list<binding> symbols, const program_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
 
@@ -38,11 +38,13 @@ class session {
 
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
-  /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does not
-  /// have, or another element type, does not compile. Returns the first output, valid until the next run.
-  /// errors: invalid_argument for a span of the wrong size, naming the shape it should have.
+  /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
+  /// not have, or another element type, does not compile. Returns the first output, valid until the next run. errors:
+  /// invalid_argument for a span of the wrong size, naming the shape it should have.
   template <fixed_string... Names, class... Elements>
   std::span<const float> run(const bound_input<Names, Elements>&... inputs) {
+    static_assert(Model::output_type == dtype::f32,
+                  "meganeura: session.run: the model's output is not f32; use start() and runnable().output(name)");
     start(inputs...);
     return output("output");
   }

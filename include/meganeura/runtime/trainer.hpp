@@ -15,8 +15,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are losses,
-/// and so is any callable of this form.
+/// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are
+/// losses, and so is any callable of this form.
 template <class T>
 concept loss_function = requires(const T& loss, graph& g, node_id output) {
   { loss(g, output) } -> std::convertible_to<node_id>;
@@ -42,7 +42,7 @@ template <class Model, loss_function Loss>
   return g;
 }
 
-/// One training step under way.
+/// One training step under way; must not outlive its trainer.
 class step_result {
  public:
   step_result(const program& from, std::uint64_t step) : program_(&from), step_(step) {}
@@ -64,13 +64,18 @@ class trainer {
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, std::initializer_list<binding> symbols,
           const trainer_options& options = {}, meganeura::parameters weights = {})
-      : parameters_(std::move(weights)), optimizer_(chosen), seed_(options.seed),
+      : parameters_(std::move(weights)),
+        optimizer_(chosen),
+        seed_(options.seed),
         program_(build(on, make_training_graph<Model>(loss, chosen, {symbols.begin(), symbols.size()}), options)) {}
+
+  trainer(const trainer&) = delete;  // step results point here
+  trainer& operator=(const trainer&) = delete;
 
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
-  /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by name.
-  /// errors: invalid_argument for an unknown or unbound input, another element type or size.
+  /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
+  /// name. errors: invalid_argument for an unknown or unbound input, another element type or size.
   template <fixed_string... Names, class... Elements>
   step_result step(const bound_input<Names, Elements>&... inputs) {
     (detail::set_input(program_, inputs), ...);
