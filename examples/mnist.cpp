@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Trains a digit classifier: ./dev demo [--model cnn] [--data DIR] [--epochs N] [--save model.safetensors]
+// ctest: --epochs 1 --no-download
 #include <meganeura/data/mnist.hpp>
 #include <meganeura/meganeura.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <numeric>
-#include <random>
 
 namespace mn = meganeura;
 
@@ -39,6 +38,7 @@ struct options {
   std::size_t epochs = 5, batch = 32;
   float rate = 0;  // 0: what suits the model
   std::uint64_t seed = 1;
+  bool no_download = false;
 };
 
 template <class Model>
@@ -61,7 +61,7 @@ double accuracy(const mn::device& gpu, const mn::parameters& weights, const mn::
 
 template <class Model>
 void train(const options& o) {
-  const auto digits = mn::data::load_mnist({.directory = o.data});
+  const auto digits = mn::data::load_mnist({.directory = o.data, .download = !o.no_download});
   mn::device gpu({.device = o.device});
   fmt::print("{}\ndevice: {}\n", digits.source, gpu.facts().name);
   const float rate = o.rate > 0 ? o.rate : o.model == "cnn" ? 3e-3f : 1e-3f;
@@ -71,28 +71,16 @@ void train(const options& o) {
   fmt::print("{} parameters, {} kernels in {} groups, ready in {:.0f} ms\n", Model::parameter_count,
              run.runnable().plan().steps.size(), run.runnable().plan().groups, run.runnable().times().total());
 
-  std::vector<std::size_t> order(digits.train.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::mt19937_64 shuffle(o.seed);
-  std::vector<float> images(o.batch * 784);
-  std::vector<std::int32_t> labels(o.batch);
-  const std::size_t steps = order.size() / o.batch;
-  mn::progress line(stdout, o.epochs, steps * o.batch);
+  mn::data::shuffled_batches batches(digits.train, o.batch, o.seed);
+  mn::progress line(stdout, o.epochs, batches.per_epoch() * o.batch);
   for (std::size_t epoch = 0; epoch < o.epochs; ++epoch) {
-    std::ranges::shuffle(order, shuffle);
     float sum = 0;
-    for (std::size_t step = 0; step < steps; ++step) {
-      for (std::size_t i = 0; i < o.batch; ++i) {
-        const std::size_t chosen = order[step * o.batch + i];
-        mn::data::to_unit_interval(digits.train.image(chosen), std::span(images).subspan(i * 784, 784));
-        labels[i] = digits.train.labels[chosen];
-      }
-      const auto result = run.step(mn::bind<"image">(images), mn::bind<"label">(labels));
-      const float loss = result.loss();
-      line.update((step + 1) * o.batch, loss);
+    for (std::size_t step = 1; batches.next(); ++step) {
+      const float loss = run.step(mn::bind<"image">(batches.images()), mn::bind<"label">(batches.labels())).loss();
+      line.update(step * o.batch, loss);
       sum += loss;
     }
-    line.finish_epoch(sum / static_cast<float>(steps));
+    line.finish_epoch(sum / static_cast<float>(batches.per_epoch()));
   }
   if (!o.save.empty()) run.parameters().save(o.save);
   fmt::print("test accuracy: {:.4f}\n", accuracy<Model>(gpu, run.parameters(), digits.test));
@@ -103,13 +91,20 @@ int main(int argc, char** argv) try {
   CLI::App app("Trains a handwritten-digit classifier on any Vulkan device.");
   app.add_option("--model", o.model, "mlp or cnn")->check(CLI::IsMember({"mlp", "cnn"}));
   app.add_option("--data", o.data, "folder with the MNIST files; default: the usual places, see the README");
+  app.add_flag("--no-download", o.no_download, "draw digits rather than ask the network");
   app.add_option("--device", o.device, "index, part of a name, or cpu");
   app.add_option("--epochs", o.epochs)->check(CLI::PositiveNumber);
   app.add_option("--batch", o.batch)->check(CLI::Range(1, 8000));
   app.add_option("--learning-rate", o.rate);
   app.add_option("--seed", o.seed);
   app.add_option("--save", o.save, "write the trained parameters as .safetensors");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) != 0;  // --help is 0
+  }
+  if (!(o.rate >= 0)) throw std::invalid_argument("--learning-rate must be a positive number");
+  if (!o.save.empty()) mn::io::check_writable(o.save);  // better now than after the training
   o.model == "cnn" ? train<classifier<cnn>>(o) : train<classifier<mlp>>(o);
 } catch (const std::exception& e) {
   fmt::print(stderr, "mnist: {}\n", e.what());

@@ -713,7 +713,7 @@ void write_log(const log_sink& sink, log_level level, fmt::format_string<Argumen
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// MNIST from wherever it is to be had, and otherwise digits drawn by a program; it says which.
+// Shuffled mini-batches of labelled images, as the numbers a model takes.
 // A set of grey images of one size, each with a class label: what every image classification example trains on.
 
 #include <cstddef>
@@ -742,8 +742,13 @@ struct labelled_images {
 };
 
 /// Grey values as numbers from 0 to 1.
-/// errors: none; `output` must have the size of `pixels`, which is the caller's to see to.
+/// errors: invalid_argument when `output` has another size than `pixels`.
 inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<float> output) {
+  if (pixels.size() != output.size()) {
+    fail(error_category::invalid_argument,
+         "to_unit_interval: {} pixels were to fill {} numbers; use images of the model's size", pixels.size(),
+         output.size());
+  }
   for (std::size_t i = 0; i < pixels.size(); ++i) output[i] = static_cast<float>(pixels[i]) / 255.0f;
 }
 
@@ -755,6 +760,64 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+/// Goes through a set in another order every epoch; images that do not fill a last batch wait for the next epoch. The
+/// same seed gives the same order everywhere. `set` must outlive this object.
+class shuffled_batches {
+ public:
+  /// errors: invalid_argument when the set does not fill one batch.
+  shuffled_batches(const labelled_images& set, std::size_t batch, std::uint64_t seed)
+      : set_(&set), random_(seed), order_(set.size()), images_(batch * set.pixels_per_image()), labels_(batch) {
+    if (batch == 0 || set.size() < batch) {
+      fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
+           batch);
+    }
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    shuffle();
+  }
+
+  [[nodiscard]] std::size_t per_epoch() const { return order_.size() / labels_.size(); }
+
+  /// Fills images() and labels() with the next batch; false at the end of an epoch, and the next call begins another.
+  bool next() {
+    if (next_ == per_epoch() * labels_.size()) {
+      shuffle();
+      return false;
+    }
+    for (std::int32_t& label : labels_) {
+      const std::size_t chosen = order_[next_++], pixels = set_->pixels_per_image();
+      const auto place = static_cast<std::size_t>(&label - labels_.data());
+      to_unit_interval(set_->image(chosen), std::span(images_).subspan(place * pixels, pixels));
+      label = set_->labels[chosen];
+    }
+    return true;
+  }
+
+  [[nodiscard]] const std::vector<float>& images() const { return images_; }         // [batch, rows * columns], 0 to 1
+  [[nodiscard]] const std::vector<std::int32_t>& labels() const { return labels_; }  // [batch]
+
+ private:
+  void shuffle() {  // Fisher and Yates; std::shuffle differs between standard libraries
+    for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_() % i]);
+    next_ = 0;
+  }
+
+  const labelled_images* set_;
+  std::mt19937_64 random_;
+  std::vector<std::size_t> order_;
+  std::vector<float> images_;
+  std::vector<std::int32_t> labels_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
+// MNIST from wherever it is to be had, and otherwise digits drawn by a program; it says which.
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
@@ -3259,6 +3322,10 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 /// errors: `io`; the temporary file is then removed.
 void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 
+/// Whether `write_file` could begin to write there, tried out: nothing is left behind. For long work that ends in a file.
+/// errors: `io`.
+void check_writable(const std::string& path);
+
 /// A file mapped for reading. Pages arrive when touched, so opening a large checkpoint costs nothing.
 class mapped_file {
  public:
@@ -3965,8 +4032,6 @@ class device {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
-
-#include <algorithm>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -6701,13 +6766,11 @@ inline std::optional<labelled_images> read_pair(const std::filesystem::path& fol
     fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", folder.string(), missing,
          missing, image_path.empty() ? label_path : image_path);
   }
-  return read_idx_pair(image_path, label_path);
-}
-
-inline void check_same_size(const labelled_images& train, const labelled_images& test, const std::string& folder) {
-  if (train.pixels_per_image() == test.pixels_per_image()) return;
-  fail(error_category::invalid_file, "{}: expected test images of {}x{}, as the training images are, found {}x{}",
-       folder, train.rows, train.columns, test.rows, test.columns);
+  labelled_images found = read_idx_pair(image_path, label_path);
+  if (found.rows != 28 || found.columns != 28) {
+    io::bad_file(image_path, 8, "images of 28x28 pixels", fmt::format("{}x{}", found.rows, found.columns));
+  }
+  return found;
 }
 
 /// What a folder holds; nothing when it holds no images of the test pair.
@@ -6719,7 +6782,6 @@ inline std::optional<mnist_data> load_folder(const std::filesystem::path& folder
   if (!test) return std::nullopt;
   mnist_data result;
   if (auto train = read_pair(folder, train_images, train_labels)) {
-    check_same_size(*train, *test, folder.string());
     result.train = std::move(*train);
     result.test = std::move(*test);
     result.source = fmt::format("MNIST from {} ({}): {} images to train on, {} to test", folder.string(), label,
@@ -6888,6 +6950,17 @@ MEGANEURA_INLINE void write_file(const std::string& path, std::span<const std::s
     ::unlink(temporary.c_str());
     throw;
   }
+}
+
+MEGANEURA_INLINE void check_writable(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    fail(error_category::io, "{}: is a folder; name a file to write", path);
+  }
+  const std::string temporary = fmt::format("{}.{}.part", path, ::getpid());
+  const detail::descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.number < 0) detail::refuse(temporary, "be created");
+  ::unlink(temporary.c_str());
 }
 
 MEGANEURA_INLINE mapped_file::mapped_file(const std::string& path) {
@@ -8317,8 +8390,6 @@ MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return stat
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // Scheduling into levels, lifetimes, the arena allocator and barrier groups.
 
-#include <numeric>
-
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE const char* to_string(area where) {
@@ -8415,6 +8486,10 @@ class planner {
 
   void levels() {
     for (node_id id = 0; id < g().size(); ++id) {
+      if (g()[id].extents.elements() > 0xffffffffLL) {
+        fail(error_category::unsupported, "plan: %{} is {}, {} elements; kernels count elements in 32 bits: split it", id,
+             to_string(g()[id].extents), g()[id].extents.elements());
+      }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
       const bool runs = info(kind).stage == op_stage::implementation || is_effect(id) || kind == op::gather ||
@@ -8830,7 +8905,6 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
 // Initialising, loading and saving of weights.
 
 #include <numbers>
-#include <random>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -12286,8 +12360,7 @@ MEGANEURA_INLINE idx_array parse_idx(std::span<const std::uint8_t> bytes, std::s
   for (std::size_t i = 0; i < rank; ++i) {
     const std::uint32_t extent = detail::big_endian_32(bytes, 4 + 4 * i);
     if (extent == 0) io::bad_file(name, 4 + 4 * i, "an extent above 0", "0");
-    // Stops at what no file can hold, so that the product never overflows.
-    count = count > bytes.size() ? count : count * extent;
+    count = count > (std::uint64_t{1} << 62) / extent ? std::uint64_t{1} << 62 : count * extent;  // never overflows
     result.shape.push_back(extent);
   }
   const std::size_t given = bytes.size() - header;
@@ -18083,6 +18156,9 @@ using spirv::detail::comparison;
 
 MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node,
                                    std::span<const scalar_value> operands) {
+  if (operands.empty() || operands.size() > 3) {
+    fail(error_category::internal, "scalar {} with {} operands", info(node.op).name, operands.size());
+  }
   int width = 1;
   bool literals = true;
   for (const scalar_value& each : operands) {

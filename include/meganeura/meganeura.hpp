@@ -4,6 +4,7 @@
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/log.hpp>
+#include <meganeura/data/batches.hpp>
 #include <meganeura/data/mnist.hpp>
 #include <meganeura/frontend.hpp>
 #include <meganeura/graph/graph.hpp>

@@ -32,7 +32,7 @@ class data_mnist : public testing::Test {
     }
   }
 
-  /// An IDX pair of `count` images of 2x2 whose pixels and labels are the index modulo 10.
+  /// An IDX pair of `count` images of 28x28 whose pixels and labels are the index modulo 10.
   static void write_pair(const fs::path& where, const std::string& prefix, std::uint32_t count) {
     fs::create_directories(where);
     const auto word = [](std::uint32_t value) {
@@ -40,9 +40,9 @@ class data_mnist : public testing::Test {
       for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
       return text;
     };
-    std::string images = word(0x803) + word(count) + word(2) + word(2), labels = word(0x801) + word(count);
+    std::string images = word(0x803) + word(count) + word(28) + word(28), labels = word(0x801) + word(count);
     for (std::uint32_t i = 0; i < count; ++i) {
-      images += std::string(4, static_cast<char>(i % 10));
+      images += std::string(784, static_cast<char>(i % 10));
       labels += static_cast<char>(i % 10);
     }
     support::write((where / (prefix + "-images-idx3-ubyte")).string(), images);

@@ -132,6 +132,12 @@ TEST(plan_plan, a_primitive_without_an_implementation_is_refused_by_name) {
   }
 }
 
+TEST(plan_plan, a_tensor_past_32_bit_indices_is_refused) {
+  graph g;
+  g.add_output("y", sum(g, {g.input("x", dtype::f32, {1 << 20, 1 << 13})}));
+  EXPECT_THROW((void)plan::make_plan(std::move(g), {}), error);
+}
+
 TEST(plan_plan, a_parameter_of_another_shape_is_refused) {
   graph g, other;
   g.add_output("y", sum(g, {g.parameter("w", dtype::f32, {4})}));

@@ -34,8 +34,7 @@ MEGANEURA_INLINE idx_array parse_idx(std::span<const std::uint8_t> bytes, std::s
   for (std::size_t i = 0; i < rank; ++i) {
     const std::uint32_t extent = detail::big_endian_32(bytes, 4 + 4 * i);
     if (extent == 0) io::bad_file(name, 4 + 4 * i, "an extent above 0", "0");
-    // Stops at what no file can hold, so that the product never overflows.
-    count = count > bytes.size() ? count : count * extent;
+    count = count > (std::uint64_t{1} << 62) / extent ? std::uint64_t{1} << 62 : count * extent;  // never overflows
     result.shape.push_back(extent);
   }
   const std::size_t given = bytes.size() - header;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A set of grey images of one size, each with a class label: what every image classification example trains on.
 #pragma once
-#include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +32,13 @@ struct labelled_images {
 };
 
 /// Grey values as numbers from 0 to 1.
-/// errors: none; `output` must have the size of `pixels`, which is the caller's to see to.
+/// errors: invalid_argument when `output` has another size than `pixels`.
 inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<float> output) {
+  if (pixels.size() != output.size()) {
+    fail(error_category::invalid_argument,
+         "to_unit_interval: {} pixels were to fill {} numbers; use images of the model's size", pixels.size(),
+         output.size());
+  }
   for (std::size_t i = 0; i < pixels.size(); ++i) output[i] = static_cast<float>(pixels[i]) / 255.0f;
 }
 

@@ -54,13 +54,11 @@ inline std::optional<labelled_images> read_pair(const std::filesystem::path& fol
     fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", folder.string(), missing,
          missing, image_path.empty() ? label_path : image_path);
   }
-  return read_idx_pair(image_path, label_path);
-}
-
-inline void check_same_size(const labelled_images& train, const labelled_images& test, const std::string& folder) {
-  if (train.pixels_per_image() == test.pixels_per_image()) return;
-  fail(error_category::invalid_file, "{}: expected test images of {}x{}, as the training images are, found {}x{}",
-       folder, train.rows, train.columns, test.rows, test.columns);
+  labelled_images found = read_idx_pair(image_path, label_path);
+  if (found.rows != 28 || found.columns != 28) {
+    io::bad_file(image_path, 8, "images of 28x28 pixels", fmt::format("{}x{}", found.rows, found.columns));
+  }
+  return found;
 }
 
 /// What a folder holds; nothing when it holds no images of the test pair.
@@ -72,7 +70,6 @@ inline std::optional<mnist_data> load_folder(const std::filesystem::path& folder
   if (!test) return std::nullopt;
   mnist_data result;
   if (auto train = read_pair(folder, train_images, train_labels)) {
-    check_same_size(*train, *test, folder.string());
     result.train = std::move(*train);
     result.test = std::move(*test);
     result.source = fmt::format("MNIST from {} ({}): {} images to train on, {} to test", folder.string(), label,

@@ -27,6 +27,10 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 /// errors: `io`; the temporary file is then removed.
 void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 
+/// Whether `write_file` could begin to write there, tried out: nothing is left behind. For long work that ends in a file.
+/// errors: `io`.
+void check_writable(const std::string& path);
+
 /// A file mapped for reading. Pages arrive when touched, so opening a large checkpoint costs nothing.
 class mapped_file {
  public:

@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -78,6 +79,17 @@ MEGANEURA_INLINE void write_file(const std::string& path, std::span<const std::s
     ::unlink(temporary.c_str());
     throw;
   }
+}
+
+MEGANEURA_INLINE void check_writable(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    fail(error_category::io, "{}: is a folder; name a file to write", path);
+  }
+  const std::string temporary = fmt::format("{}.{}.part", path, ::getpid());
+  const detail::descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.number < 0) detail::refuse(temporary, "be created");
+  ::unlink(temporary.c_str());
 }
 
 MEGANEURA_INLINE mapped_file::mapped_file(const std::string& path) {

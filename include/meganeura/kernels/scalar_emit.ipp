@@ -219,6 +219,9 @@ using spirv::detail::comparison;
 
 MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node,
                                    std::span<const scalar_value> operands) {
+  if (operands.empty() || operands.size() > 3) {
+    fail(error_category::internal, "scalar {} with {} operands", info(node.op).name, operands.size());
+  }
   int width = 1;
   bool literals = true;
   for (const scalar_value& each : operands) {

@@ -105,6 +105,10 @@ class planner {
 
   void levels() {
     for (node_id id = 0; id < g().size(); ++id) {
+      if (g()[id].extents.elements() > 0xffffffffLL) {
+        fail(error_category::unsupported, "plan: %{} is {}, {} elements; kernels count elements in 32 bits: split it", id,
+             to_string(g()[id].extents), g()[id].extents.elements());
+      }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
       const bool runs = info(kind).stage == op_stage::implementation || is_effect(id) || kind == op::gather ||
