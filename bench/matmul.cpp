@@ -311,18 +311,23 @@ nlohmann::json chosen_and_best(const nlohmann::json& rows) {
   return families;
 }
 
+// "41.9 TFLOP/s", "0.94 TFLOP/s" and, for software devices, "34.1 GFLOP/s".
+std::string rate(const nlohmann::json& row) {
+  const double tflops = row["tflops"];
+  return tflops < 0.5 ? fmt::format("{:.1f} GFLOP/s", 1000 * tflops) : fmt::format("{:.3g} TFLOP/s", tflops);
+}
+
 void print(const size& s, const nlohmann::json& rows, const nlohmann::json& families) {
   for (const auto& row : rows) {
-    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>9.3f} TFLOP/s  error {:.1e}\n",
+    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>15}  error {:.1e}\n",
                s.m, s.n, s.k, row["schedule"].get<std::string>(), row["min_ms"].get<double>(),
-               row["median_ms"].get<double>(), row["max_ms"].get<double>(), row["tflops"].get<double>(),
-               row["error"].get<double>());
+               row["median_ms"].get<double>(), row["max_ms"].get<double>(), rate(row), row["error"].get<double>());
   }
   for (const auto& [family, entry] : families.items()) {
     if (family == "Eigen") continue;
-    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {}: chosen '{}' {:.3f} TFLOP/s, best '{}' {:.3f} TFLOP/s\n", s.m, s.n,
-               s.k, family, entry["chosen"]["schedule"].get<std::string>(), entry["chosen"]["tflops"].get<double>(),
-               entry["best"]["schedule"].get<std::string>(), entry["best"]["tflops"].get<double>());
+    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {}: chosen '{}' {}, best '{}' {}\n", s.m, s.n, s.k, family,
+               entry["chosen"]["schedule"].get<std::string>(), rate(entry["chosen"]),
+               entry["best"]["schedule"].get<std::string>(), rate(entry["best"]));
   }
 }
 
