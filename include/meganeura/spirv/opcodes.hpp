@@ -63,7 +63,6 @@ enum class op : std::uint16_t {
   s_div = 135,
   f_div = 136,
   u_mod = 137,
-  s_rem = 138,
   matrix_times_scalar = 143,
   u_mul_extended = 151,
   is_nan = 156,

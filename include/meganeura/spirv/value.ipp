@@ -204,11 +204,14 @@ MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operan
     constexpr glsl table[2][3] = {{glsl::f_min, glsl::u_min, glsl::s_min}, {glsl::f_max, glsl::u_max, glsl::s_max}};
     return math(table[code == binary_op::maximum ? 1 : 0][column], lhs.type, {lhs, rhs});
   }
+  if (code == binary_op::modulo && column == 2) {  // OpSRem of a negative operand is undefined in Vulkan (SPIR-V environment)
+    return binary(binary_op::subtract, lhs, binary(binary_op::multiply, binary(binary_op::divide, lhs, rhs), rhs));
+  }
   constexpr op table[][3] = {{op::f_add, op::i_add, op::i_add},
                              {op::f_sub, op::i_sub, op::i_sub},
                              {op::f_mul, op::i_mul, op::i_mul},
                              {op::f_div, op::u_div, op::s_div},
-                             {op::u_mod, op::u_mod, op::s_rem},
+                             {op::u_mod, op::u_mod, op::u_mod},
                              {op::bitwise_and, op::bitwise_and, op::bitwise_and},
                              {op::bitwise_or, op::bitwise_or, op::bitwise_or},
                              {op::bitwise_xor, op::bitwise_xor, op::bitwise_xor},
