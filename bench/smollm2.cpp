@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <support/smollm2_reference.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -25,28 +26,6 @@ constexpr mn::models::llama_config config = [] {
 }();
 using model = mn::model<mn::models::smollm2<config>, mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>>;
 constexpr std::int64_t sequence = 128;
-
-std::uint32_t mix(std::uint32_t h) {
-  h ^= h >> 16, h *= 0x85ebca6bu;
-  h ^= h >> 13, h *= 0xc2b2ae35u;
-  return h ^ h >> 16;
-}
-
-// Weights from names alone, bit-exact everywhere.
-std::vector<float> reference_weights(const std::string& name, const mn::shape& extents) {
-  std::uint32_t fnv = 2166136261u;
-  for (char character : name) fnv = (fnv ^ static_cast<unsigned char>(character)) * 16777619u;
-  const bool vector = extents.rank == 1, embedding = name.find("embed_tokens") != std::string::npos;
-  const double fan_in = static_cast<double>(extents.elements()) / static_cast<double>(extents[0]);
-  const float bound = vector ? 0x1p-4f : embedding ? 0x1p-5f : static_cast<float>(std::sqrt(3 / fan_in));
-  std::vector<float> values(static_cast<std::size_t>(extents.elements()));
-  for (std::uint32_t i = 0; i < values.size(); ++i) {
-    const std::uint32_t k = mix(mix(i) ^ fnv) >> 8;
-    values[i] =
-        (vector ? 1.0f : 0.0f) + bound * (static_cast<float>(2 * static_cast<double>(k) + 1 - 16777216) / 16777216);
-  }
-  return values;
-}
 
 std::vector<float> floats(const std::vector<std::byte>& bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
@@ -136,7 +115,7 @@ nlohmann::json measure(const std::string& device_name, const std::string& refere
 
   const mn::device gpu({.device = device_name});
   const mn::parameters weights(gpu, mn::plan::make_layout(g, mn::op::parameter));
-  for (const auto& slot : weights.slots().slots) weights.set(slot.name, reference_weights(slot.name, slot.extents));
+  for (const auto& slot : weights.slots().slots) weights.set(slot.name, mn::support::smollm2_weights(slot.name, slot.extents));
   inputs data{std::vector<std::int32_t>(sequence), std::vector<std::int32_t>(sequence)};
   std::iota(data.tokens.begin(), data.tokens.end(), 0);
   std::iota(data.labels.begin(), data.labels.end(), 1);

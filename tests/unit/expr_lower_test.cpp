@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The pass from types to the run-time graph: names, shapes and nodes as written.
+#include <support/smollm2_reference.hpp>
+
 #include <gtest/gtest.h>
 
 #include <meganeura/core/error.hpp>
@@ -23,16 +25,7 @@ struct classifier {
 };
 using mlp = mn::model<classifier, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>;
 
-constexpr mn::models::llama_config tiny_config{.layers = 2,
-                                               .width = 48,
-                                               .heads = 3,
-                                               .kv_heads = 1,
-                                               .head_dim = 16,
-                                               .hidden = 64,
-                                               .vocab = 128,
-                                               .rope_theta = 1e4f,
-                                               .epsilon = 1e-5f};
-using tiny = mn::model<mn::models::smollm2<tiny_config>, mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;
+using tiny = mn::model<mn::models::smollm2<mn::support::tiny_smollm2>, mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;
 using full =
     mn::model<mn::models::smollm2<mn::models::smollm2_135m>, mn::input<"tokens", mn::dtype::i32, mn::dims<seq>>>;
 

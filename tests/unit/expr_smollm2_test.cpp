@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The tiny SmolLM2, composed from primitives and evaluated in double, against float64 figures of PyTorch.
+#include <support/smollm2_reference.hpp>
+
 #include <gtest/gtest.h>
 
 #include <meganeura/expr/lower.hpp>
@@ -16,36 +18,8 @@ namespace oracle = meganeura::oracle;
 
 namespace {
 
-constexpr mn::models::llama_config tiny_config{.layers = 2,
-                                               .width = 48,
-                                               .heads = 3,
-                                               .kv_heads = 1,
-                                               .head_dim = 16,
-                                               .hidden = 64,
-                                               .vocab = 128,
-                                               .rope_theta = 1e4f,
-                                               .epsilon = 1e-5f};
-using tiny =
-    mn::model<mn::models::smollm2<tiny_config>, mn::input<"tokens", mn::dtype::i32, mn::dims<1, mn::sym<"seq">>>>;
-
-std::uint32_t mixed(std::uint32_t h) {
-  h = (h ^ h >> 16) * 0x85ebca6bu;
-  h = (h ^ h >> 13) * 0xc2b2ae35u;
-  return h ^ h >> 16;
-}
-
-// Weights by name: uniform in offset +- bound from a hash of the name and the flat index, so that any program can make
-// them.
-double weight(const std::string& name, const mn::shape& extents, std::uint32_t index) {
-  std::uint32_t hash = 2166136261u;
-  for (char byte : name) hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619u;
-  const double k = mixed(mixed(index) ^ hash) >> 8;
-  const double unit = (2 * k + 1 - 0x1p24) / 0x1p24;
-  if (extents.rank == 1) return static_cast<float>(1 + 0x1p-4 * unit);
-  if (name.find("embed_tokens") != std::string::npos) return static_cast<float>(0x1p-5 * unit);
-  const auto bound = static_cast<float>(std::sqrt(3.0 / static_cast<double>(extents.elements() / extents[0])));
-  return static_cast<float>(static_cast<double>(bound) * unit);
-}
+using tiny = mn::model<mn::models::smollm2<mn::support::tiny_smollm2>,
+                       mn::input<"tokens", mn::dtype::i32, mn::dims<1, mn::sym<"seq">>>>;
 
 }  // namespace
 
@@ -57,11 +31,8 @@ TEST(expr_smollm2, outputs_and_loss_are_those_of_pytorch_in_float64) {
   oracle::tensors<double> leaves;
   for (mn::node_id id : g.leaves(mn::op::parameter)) {
     const std::string name = g.get<mn::leaf_attribute>(id).name;
-    oracle::tensor<double> values(g[id].extents);
-    for (std::int64_t i = 0; i < g[id].extents.elements(); ++i) {
-      values[i] = weight(name, g[id].extents, static_cast<std::uint32_t>(i));
-    }
-    leaves[name] = values;
+    const std::vector<float> values = mn::support::smollm2_weights(name, g[id].extents);
+    leaves[name] = oracle::tensor<double>(g[id].extents, std::vector<double>(values.begin(), values.end()));
   }
   oracle::tensor<double> tokens(mn::shape{1, 16}, mn::dtype::i32), labels(mn::shape{1, 16}, mn::dtype::i32);
   for (int i = 0; i < 16; ++i) tokens[i] = i, labels[i] = i + 1;

@@ -9,6 +9,7 @@
 
 #include <oracle/tolerance.hpp>
 #include <support/shared_device.hpp>
+#include <support/smollm2_reference.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -22,39 +23,7 @@ namespace {
 
 using namespace meganeura;
 
-constexpr models::llama_config tiny{.layers = 2,
-                                    .width = 48,
-                                    .heads = 3,
-                                    .kv_heads = 1,
-                                    .head_dim = 16,
-                                    .hidden = 64,
-                                    .vocab = 128,
-                                    .rope_theta = 1e4f,
-                                    .epsilon = 1e-5f};
-using model_type = model<models::smollm2<tiny>, input<"tokens", dtype::i32, dims<sym<"seq">>>>;
-
-std::uint32_t mix(std::uint32_t h) {
-  h ^= h >> 16, h *= 0x85ebca6bu;
-  h ^= h >> 13, h *= 0xc2b2ae35u;
-  return h ^ h >> 16;
-}
-
-// Weights from names alone, bit-exact everywhere: w = offset + bound * u with u = (2k + 1 - 2^24) / 2^24 from hashed
-// bits.
-std::vector<float> reference_weights(const std::string& name, const shape& extents) {
-  std::uint32_t fnv = 2166136261u;
-  for (char character : name) fnv = (fnv ^ static_cast<unsigned char>(character)) * 16777619u;
-  const bool vector = extents.rank == 1, embedding = name.find("embed_tokens") != std::string::npos;
-  const double fan_in = static_cast<double>(extents.elements()) / static_cast<double>(extents[0]);
-  const float bound = vector ? 0x1p-4f : embedding ? 0x1p-5f : static_cast<float>(std::sqrt(3 / fan_in));
-  std::vector<float> values;
-  for (std::uint32_t i = 0; i < extents.elements(); ++i) {
-    const std::uint32_t k = mix(mix(i) ^ fnv) >> 8;
-    const float u = static_cast<float>(2 * static_cast<double>(k) + 1 - 16777216) / 16777216;
-    values.push_back((vector ? 1.0f : 0.0f) + bound * u);
-  }
-  return values;
-}
+using model_type = model<models::smollm2<support::tiny_smollm2>, input<"tokens", dtype::i32, dims<sym<"seq">>>>;
 
 std::vector<float> floats(const program& from, const std::string& name) {
   const auto bytes = from.output(name);
@@ -91,17 +60,17 @@ TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradien
 
   const support::checked_device gpu;
   const parameters values(gpu, plan::make_layout(g, op::parameter));
-  for (const auto& slot : values.slots().slots) values.set(slot.name, reference_weights(slot.name, slot.extents));
+  for (const auto& slot : values.slots().slots) values.set(slot.name, support::smollm2_weights(slot.name, slot.extents));
   program run(gpu, g, values);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq)), labels(tokens.size());
   std::iota(tokens.begin(), tokens.end(), 0);
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>((i + 1) % tiny.vocab);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>((i + 1) % support::tiny_smollm2.vocab);
   run.set_input("tokens", dtype::i32, std::as_bytes(std::span(tokens)));
   run.set_input("label", dtype::i32, std::as_bytes(std::span(labels)));
   run.wait(run.submit());
 
   // The deepest chain sums over vocabulary, width and depth; its length stands for the growth of rounding errors.
-  const double tolerance = oracle::tolerance(dtype::f32, tiny.vocab * tiny.layers);
+  const double tolerance = oracle::tolerance(dtype::f32, support::tiny_smollm2.vocab * support::tiny_smollm2.layers);
   const auto output = floats(run, "output");
   std::vector<double> found;
   for (std::size_t i = 0; i < 256; ++i) found.push_back(output[i * output.size() / 256]);

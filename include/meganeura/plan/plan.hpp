@@ -11,7 +11,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-/// Memory areas. Each is one buffer (or more, past a device's limit); ranges of different areas never overlap.
+/// Memory areas. Each is one buffer; ranges of different areas never overlap.
 enum class area : std::uint8_t { input, parameter, gradient, moment1, moment2, state, arena, step_values };
 inline constexpr int area_count = 8;
 [[nodiscard]] const char* to_string(area where);
@@ -94,7 +94,7 @@ struct plan_options {
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
 /// Throws error(internal) if two steps of one group conflict, a step reads a range nobody wrote, or a range is outside
-/// its area. Used by tests and in debug builds: it shares no code with make_plan.
+/// its area. For tests: it shares no code with make_plan.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.
