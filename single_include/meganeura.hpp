@@ -4098,6 +4098,9 @@ struct range {
 
 /// Every tensor starts at a multiple of this many bytes: the largest alignment Vulkan lets a device ask for.
 inline constexpr std::uint64_t tensor_alignment = 256;
+[[nodiscard]] constexpr std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
+}
 
 /// Named tensors one after the other in one area.
 struct layout {
@@ -8409,10 +8412,6 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
 
 namespace detail {
 
-inline std::uint64_t aligned(std::uint64_t bytes) {
-  return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
-}
-
 inline std::uint64_t tensor_bytes(const node& n) {
   return static_cast<std::uint64_t>(n.extents.elements()) * static_cast<std::uint64_t>(size_of(n.type));
 }
@@ -8424,7 +8423,7 @@ MEGANEURA_INLINE layout make_layout(const graph& g, op leaf_kind) {
   for (node_id id : g.leaves(leaf_kind)) {
     const std::uint64_t bytes = detail::tensor_bytes(g[id]);
     result.slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, result.bytes, bytes});
-    result.bytes += detail::aligned(bytes);
+    result.bytes += aligned(bytes);
   }
   return result;
 }
@@ -11661,8 +11660,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   for (const auto& output : plan_.outputs) {
     if (output.where.bytes > small_output_bytes) continue;
     results_.push_back({output.name, output.where, result_bytes});
-    result_bytes +=
-        plan::tensor_alignment * ((output.where.bytes + plan::tensor_alignment - 1) / plan::tensor_alignment);
+    result_bytes += plan::aligned(output.where.bytes);
   }
   plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = plan::tensor_alignment;
   for (int i = 0; i < plan::area_count; ++i) {
@@ -11775,11 +11773,10 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
 
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values) {
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
-    if (!input_set_[i]) {
-      fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
-    }
-    input_set_[i] = false;
+    if (input_set_[i]) continue;
+    fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
   }
+  input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was bound
   slot& s = slots_[steps_ % slots_.size()];
   if (s.timeline) device_.wait(s.timeline);
   std::memcpy(s.inputs.mapped().data() + plan_.inputs.bytes, &values, sizeof(values));

@@ -5,7 +5,7 @@
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/step_values.hpp>
 #include <meganeura/spirv/kernel.hpp>
-#include <meganeura/vulkan/device.hpp>
+#include <meganeura/runtime/device.hpp>
 
 #include <gtest/gtest.h>
 #include <oracle/interpreter.hpp>
@@ -25,20 +25,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
-inline kernels::target device_target() {
-  const vulkan::device_facts& facts = shared_device().facts();
-  kernels::target on;
-  on.subgroup_size = facts.subgroup_size;
-  on.max_shared_bytes = facts.max_shared_bytes;
-  on.max_invocations = facts.max_workgroup_invocations;
-  for (std::size_t i = 0; i < 3; ++i) on.max_groups[i] = facts.max_workgroup_count[i];
-  if (facts.compute_units != 0) on.compute_units = facts.compute_units;
-  on.max_texel_elements = facts.max_texel_elements;
-  on.subgroup_arithmetic = facts.has_subgroup_arithmetic;
-  on.f16 = facts.has_f16;
-  on.prefers_texel_buffers = facts.quirks.prefers_texel_buffers;
-  return on;
-}
+inline kernels::target device_target() { return make_target(shared_device().facts()); }
 
 /// The device's own target, the one of a graphics processor of its subgroup size, and one without subgroup operations:
 /// a software device runs all three.

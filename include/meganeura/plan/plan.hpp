@@ -28,6 +28,9 @@ struct range {
 
 /// Every tensor starts at a multiple of this many bytes: the largest alignment Vulkan lets a device ask for.
 inline constexpr std::uint64_t tensor_alignment = 256;
+[[nodiscard]] constexpr std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
+}
 
 /// Named tensors one after the other in one area.
 struct layout {

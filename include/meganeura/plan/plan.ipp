@@ -28,10 +28,6 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
 
 namespace detail {
 
-inline std::uint64_t aligned(std::uint64_t bytes) {
-  return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
-}
-
 inline std::uint64_t tensor_bytes(const node& n) {
   return static_cast<std::uint64_t>(n.extents.elements()) * static_cast<std::uint64_t>(size_of(n.type));
 }
@@ -43,7 +39,7 @@ MEGANEURA_INLINE layout make_layout(const graph& g, op leaf_kind) {
   for (node_id id : g.leaves(leaf_kind)) {
     const std::uint64_t bytes = detail::tensor_bytes(g[id]);
     result.slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, result.bytes, bytes});
-    result.bytes += detail::aligned(bytes);
+    result.bytes += aligned(bytes);
   }
   return result;
 }

@@ -73,8 +73,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   for (const auto& output : plan_.outputs) {
     if (output.where.bytes > small_output_bytes) continue;
     results_.push_back({output.name, output.where, result_bytes});
-    result_bytes +=
-        plan::tensor_alignment * ((output.where.bytes + plan::tensor_alignment - 1) / plan::tensor_alignment);
+    result_bytes += plan::aligned(output.where.bytes);
   }
   plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = plan::tensor_alignment;
   for (int i = 0; i < plan::area_count; ++i) {
@@ -187,11 +186,10 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
 
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values) {
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
-    if (!input_set_[i]) {
-      fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
-    }
-    input_set_[i] = false;
+    if (input_set_[i]) continue;
+    fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
   }
+  input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was bound
   slot& s = slots_[steps_ % slots_.size()];
   if (s.timeline) device_.wait(s.timeline);
   std::memcpy(s.inputs.mapped().data() + plan_.inputs.bytes, &values, sizeof(values));
