@@ -10,7 +10,7 @@ STANDS_ON = {
     "core": [], "embedded": ["core"],
     "graph": ["core"], "expr": ["graph"], "ops": ["expr"], "nn": ["ops"], "models": ["nn"],
     "autodiff": ["graph"], "egraph": ["autodiff", "graph"], "plan": ["egraph"],
-    "spirv": ["core"], "kernels": ["plan", "spirv", "graph", "embedded"], "vulkan": ["spirv", "core"],
+    "spirv": ["core"], "kernels": ["plan", "spirv", "graph", "embedded"], "vulkan": ["spirv", "io", "core"],
     "io": ["core"], "data": ["io"],
     "runtime": ["models", "kernels", "vulkan", "data", "io"],
 }

@@ -7,8 +7,15 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <atomic>
 #include <iterator>
+#include <thread>
 
 namespace io = meganeura::io;
 
@@ -30,6 +37,15 @@ void replace(const std::string& path, const std::string& text) {
   io::write_file(path, pieces);
 }
 
+std::ptrdiff_t files_in(const support::temporary_folder& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder.path()), std::filesystem::directory_iterator());
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777 : 0;
+}
+
 }  // namespace
 
 TEST(io_file, written_pieces_are_read_back_joined) {
@@ -46,19 +62,157 @@ TEST(io_file, replacing_leaves_no_other_file_behind) {
   replace(folder / "f", "old");
   replace(folder / "f", "new");
   EXPECT_EQ(content(folder / "f"), "new");
-  const auto count =
-      std::distance(std::filesystem::directory_iterator(folder.path()), std::filesystem::directory_iterator());
-  EXPECT_EQ(count, 1);
+  EXPECT_EQ(files_in(folder), 1);
 }
 
 TEST(io_file, a_write_that_fails_removes_its_temporary_file) {
   const support::temporary_folder folder;
   std::filesystem::create_directories(folder / "taken/inside");  // a folder cannot be replaced by a file
-  EXPECT_NE(support::sentence_of([&] { replace(folder / "taken", "x"); }).find("cannot be replaced"),
-            std::string::npos);
-  const auto count =
-      std::distance(std::filesystem::directory_iterator(folder.path()), std::filesystem::directory_iterator());
-  EXPECT_EQ(count, 1);
+  EXPECT_EQ(support::sentence_of([&] { replace(folder / "taken", "x"); }),
+            folder / "taken" + ": is a folder; name a file to write");
+  {
+    io::file_writer file(folder / "late");
+    std::filesystem::create_directories(folder / "late/inside");
+    EXPECT_EQ(support::sentence_of([&] { file.commit(); }), folder / "late" + ": cannot be replaced: Is a directory");
+  }
+  std::filesystem::remove_all(folder / "late");
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(io_file, writers_at_the_same_moment_never_mix) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "f", texts[] = {std::string(20'000, 'a'), std::string(30'000, 'b')};
+  replace(path, texts[0]);
+  std::atomic<bool> done = false;
+  int bad = 0, reads = 0;
+  std::thread reader([&] {
+    for (; !done; ++reads) {
+      const std::string found = content(path);
+      bad += found != texts[0] && found != texts[1];
+    }
+  });
+  std::vector<std::thread> writers;
+  std::atomic<int> refused = 0;
+  for (const std::string& text : texts) {
+    writers.emplace_back([&] {
+      for (int i = 0; i < 300; ++i) refused += support::sentence_of([&] { replace(path, text); }) != "no error";
+    });
+  }
+  for (auto& writer : writers) writer.join();
+  done = true;
+  reader.join();
+  EXPECT_EQ(bad, 0) << "of " << reads;
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(io_file, a_planted_name_is_neither_followed_nor_in_the_way) {  // the temporary name was once path.<pid>.part
+  const support::temporary_folder folder;
+  support::write(folder / "foreign", std::string("precious"));
+  std::filesystem::create_symlink(folder / "foreign", folder / "f" + fmt::format(".{}.part", ::getpid()));
+  io::check_writable(folder / "f");
+  replace(folder / "f", "new");
+  EXPECT_EQ(content(folder / "foreign"), "precious");
+  EXPECT_EQ(content(folder / "f"), "new");
+}
+
+TEST(io_file, a_replaced_file_keeps_its_permissions_and_a_new_one_has_the_usual_ones) {
+  const support::temporary_folder folder;
+  replace(folder / "f", "old");
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  EXPECT_EQ(mode_of(folder / "f"), 0666 & ~mask);
+  for (const mode_t mode : {0600u, 0640u, 0444u}) {
+    ASSERT_EQ(::chmod((folder / "f").c_str(), mode), 0);
+    replace(folder / "f", "new");
+    EXPECT_EQ(mode_of(folder / "f"), mode);
+  }
+}
+
+TEST(io_file, a_replaced_file_keeps_its_owner_where_that_is_permitted) {
+  const support::temporary_folder folder;
+  replace(folder / "f", "old");
+  if (::chown((folder / "f").c_str(), 12345, 23456) != 0) GTEST_SKIP() << "only the superuser gives files away";
+  replace(folder / "f", "new");
+  struct stat facts {};
+  ASSERT_EQ(::stat((folder / "f").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_uid, 12345u);
+  EXPECT_EQ(facts.st_gid, 23456u);
+}
+
+TEST(io_file, a_link_at_the_path_stays_and_its_target_is_replaced) {
+  const support::temporary_folder folder;
+  std::filesystem::create_directories(folder / "disk");
+  std::filesystem::create_symlink("disk/model", folder / "relative");
+  std::filesystem::create_symlink(folder / "relative", folder / "f");
+  for (const char* text : {"created", "replaced"}) {
+    replace(folder / "f", text);
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / "f"));
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / "relative"));
+    EXPECT_EQ(content(folder / "disk/model"), text);
+  }
+  std::filesystem::create_symlink("round", folder / "round");
+  EXPECT_EQ(support::sentence_of([&] { replace(folder / "round", "x"); }),
+            folder / "round" + ": is not written: it leads through more than 40 links");
+}
+
+TEST(io_file, another_user_cannot_lead_a_write_elsewhere) {
+  const support::temporary_folder folder;
+  support::write(folder / "precious", std::string("old"));
+  std::filesystem::create_directories(folder / "shared");
+  std::filesystem::create_symlink(folder / "precious", folder / "shared/f");
+  if (::lchown((folder / "shared/f").c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only the superuser gives files away";
+  ASSERT_EQ(::chmod((folder / "shared").c_str(), 01777), 0);
+  EXPECT_EQ(support::sentence_of([&] { replace(folder / "shared/f", "x"); }),
+            folder / "shared/f" + ": is not written: it is a link of another user in a folder open to all; remove it");
+  EXPECT_EQ(content(folder / "precious"), "old");
+}
+
+TEST(io_file, what_is_no_ordinary_file_is_written_through) {
+  const support::temporary_folder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  io::check_writable(folder / "fifo");
+  EXPECT_EQ(support::sentence_of([&] { replace(folder / "fifo", "x"); }),
+            folder / "fifo" + ": cannot be opened for writing: nobody reads it");
+  const int reader = ::open((folder / "fifo").c_str(), O_RDONLY | O_NONBLOCK);
+  std::filesystem::create_symlink(folder / "fifo", folder / "link");
+  char buffer[8] = {};
+  for (const char* name : {"fifo", "link"}) {
+    replace(folder / name, "abc");
+    EXPECT_EQ(::read(reader, buffer, sizeof buffer), 3) << name;
+  }
+  ::close(reader);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  for (const char* where : {"/dev/fd/{}", "/proc/self/fd/{}"}) {
+    io::check_writable(fmt::format(fmt::runtime(where), ends[1]));
+    replace(fmt::format(fmt::runtime(where), ends[1]), "abc");
+    EXPECT_EQ(::read(ends[0], buffer, sizeof buffer), 3) << where;
+  }
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_EQ(files_in(folder), 2);
+}
+
+TEST(io_file, what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_not) {
+  const support::temporary_folder folder;
+  const std::string dead = folder / ".meganeura-0123456789abcdef.part";
+  support::write(dead, std::string("half"));
+  {
+    io::file_writer other(folder / "g");
+    other.write(std::as_bytes(std::span("slow", 4)));
+    replace(folder / "f", "new");
+    EXPECT_FALSE(std::filesystem::exists(dead));
+    other.commit();
+  }
+  EXPECT_EQ(content(folder / "g"), "slow");
+  EXPECT_EQ(files_in(folder), 2);
+}
+
+TEST(io_file, a_name_of_the_greatest_length_can_be_written) {
+  const support::temporary_folder folder;
+  replace(folder / std::string(255, 'n'), "x");
+  EXPECT_EQ(content(folder / std::string(255, 'n')), "x");
 }
 
 TEST(io_file, the_reason_the_system_gives_is_in_the_sentence) {

@@ -3,14 +3,16 @@
 #pragma once
 #include <meganeura/io/file.hpp>
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
-#include <filesystem>
+#include <charconv>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -40,13 +42,118 @@ inline std::size_t size_of(const descriptor& file, const std::string& path) {
   return static_cast<std::size_t>(facts.st_size);
 }
 
-inline void write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path) {
+inline void write_all(int file, std::span<const std::byte> bytes, const std::string& path) {
   while (!bytes.empty()) {
-    const ssize_t done = ::write(file.number, bytes.data(), bytes.size());
+    const ssize_t done = ::write(file, bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) refuse(path, "be written");
+    if (done == 0) errno = ENOSPC;  // a device that is full and says so this way would be asked for ever
+    if (done <= 0) refuse(path, "be written");
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
+}
+
+/// The number of one of this process's own descriptors by its name (/dev/stdout is a link to such a name), or -1.
+inline int own_descriptor(std::string_view path) {
+  for (const std::string_view prefix : {"/proc/self/fd/", "/dev/fd/"}) {
+    if (!path.starts_with(prefix)) continue;
+    const std::string_view digits = path.substr(prefix.size());
+    int number = -1;
+    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (problem == std::errc() && end == digits.data() + digits.size() && number >= 0) return number;
+  }
+  return -1;
+}
+
+inline std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+inline std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// What the kernel refuses by fs.protected_symlinks where that is set: in a folder that everyone may write into, a link
+/// of somebody else is a trap.
+inline bool is_foreign_link(const struct stat& link, const std::string& path) {
+  struct stat folder {};
+  if (::stat(folder_of(path).c_str(), &folder) != 0) return false;
+  const bool shared = (folder.st_mode & S_ISVTX) != 0 && (folder.st_mode & S_IWOTH) != 0;
+  return shared && link.st_uid != ::geteuid() && link.st_uid != folder.st_uid;
+}
+
+/// Where a file asked for at `path` is to be written: links followed as far as they lead, the last one to nothing too.
+inline std::string follow_links(const std::string& path) {
+  std::string at = path;
+  for (int links = 0; links < 40; ++links) {
+    struct stat facts {};
+    if (own_descriptor(at) >= 0 || ::lstat(at.c_str(), &facts) != 0 || !S_ISLNK(facts.st_mode)) return at;
+    if (is_foreign_link(facts, at)) {
+      fail(error_category::io, "{}: is not written: it is a link of another user in a folder open to all; remove it",
+           path);
+    }
+    char target[4096];
+    const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
+    if (length < 0) refuse(path, "be followed as a link");
+    const std::string next(target, static_cast<std::size_t>(length));
+    at = next.starts_with('/') ? next : folder_of(at) + "/" + next;
+  }
+  fail(error_category::io, "{}: is not written: it leads through more than 40 links", path);
+}
+
+inline constexpr std::string_view temporary_prefix = ".meganeura-", temporary_suffix = ".part";
+
+/// Independent of the file's own name, so that a name of the greatest length can be written too.
+inline std::string random_temporary_name() {
+  std::random_device random;
+  return fmt::format("{}{:08x}{:08x}{}", temporary_prefix, random(), random(), temporary_suffix);
+}
+
+/// Removes a temporary file when its writer is dead: each holds its lock until it is renamed or removed.
+inline void remove_if_abandoned(int folder, const char* name) {
+  const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, writable = ::openat(folder, name, O_RDWR | flags);
+  const descriptor file(writable < 0 ? ::openat(folder, name, O_RDONLY | flags)
+                                     : writable);  // NFS locks need the first
+  struct stat facts {};
+  if (file.number < 0 || ::fstat(file.number, &facts) != 0) return;
+  if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || facts.st_nlink != 1) return;
+  if (::flock(file.number, LOCK_EX | LOCK_NB) == 0) ::unlinkat(folder, name, 0);
+}
+
+inline void remove_abandoned(int folder) {
+  const int again = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // fdopendir takes it over
+  DIR* entries = again < 0 ? nullptr : ::fdopendir(again);
+  if (entries == nullptr) {
+    if (again >= 0) ::close(again);
+    return;
+  }
+  while (const dirent* entry = ::readdir(entries)) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(temporary_prefix) && name.ends_with(temporary_suffix))
+      remove_if_abandoned(folder, entry->d_name);
+  }
+  ::closedir(entries);
+}
+
+/// Whether `target` is written through instead of replaced: a device, a FIFO, a descriptor of this process.
+inline bool is_special(const std::string& target, const std::string& path) {
+  struct stat facts {};
+  if (own_descriptor(target) >= 0) return true;
+  if (::lstat(target.c_str(), &facts) != 0) return false;
+  if (S_ISDIR(facts.st_mode)) fail(error_category::io, "{}: is a folder; name a file to write", path);
+  return !S_ISREG(facts.st_mode);
+}
+
+/// Opens what is no ordinary file for writing. A FIFO that nobody reads is refused rather than waited for.
+inline int open_through(const std::string& target, const std::string& path) {
+  if (const int own = own_descriptor(target); own >= 0) {
+    const int copy = ::fcntl(own, F_DUPFD_CLOEXEC, 0);  // not opened anew: that would begin at its start again
+    if (copy < 0) refuse(path, "be opened for writing");
+    return copy;
+  }
+  const int file = ::open(target.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (file < 0 && errno == ENXIO) fail(error_category::io, "{}: cannot be opened for writing: nobody reads it", path);
+  if (file < 0) refuse(path, "be opened for writing");
+  ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  return file;
 }
 
 }  // namespace detail
@@ -67,29 +174,97 @@ MEGANEURA_INLINE std::vector<std::uint8_t> read_file(const std::string& path) {
   return bytes;
 }
 
-MEGANEURA_INLINE void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
-  const std::string temporary = fmt::format("{}.{}.part", path, ::getpid());
+MEGANEURA_INLINE file_writer::file_writer(const std::string& path) : path_(path) {
+  const std::string target = detail::follow_links(path);
+  if (detail::is_special(target, path)) {
+    file_ = detail::open_through(target, path);
+    return;
+  }
+  name_ = detail::name_of(target);
+  if (name_.empty()) fail(error_category::io, "\"{}\": names no file to write", path);
+  const std::string folder = detail::folder_of(target);
+  folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ < 0 && errno == EACCES) folder_ = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ < 0) detail::refuse(path, "be created");
   try {
-    const detail::descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (file.number < 0) detail::refuse(temporary, "be created");
-    for (const auto piece : pieces) detail::write_all(file, piece, temporary);
-    if (::fsync(file.number) != 0) detail::refuse(temporary, "be flushed to the disk");
-    if (std::rename(temporary.c_str(), path.c_str()) != 0) detail::refuse(path, "be replaced");
+    create_temporary();
   } catch (...) {
-    ::unlink(temporary.c_str());
+    ::close(folder_);
     throw;
   }
 }
 
-MEGANEURA_INLINE void check_writable(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    fail(error_category::io, "{}: is a folder; name a file to write", path);
+MEGANEURA_INLINE void file_writer::create_temporary() {
+  detail::remove_abandoned(folder_);
+  struct stat facts {};
+  const bool replaces = ::fstatat(folder_, name_.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
+  const mode_t mode = replaces ? 0600 : 0666;  // nobody else reads it before it has the mode of what it replaces
+  for (int attempts = 0; attempts < 100; ++attempts) {
+    const std::string name = detail::random_temporary_name();
+    const int file = ::openat(folder_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (file < 0 && errno == EEXIST) continue;
+    if (file < 0) detail::refuse(path_, "be created");
+    // Another writer that cleans up may have taken it for abandoned before it was locked; then it is gone, or will be.
+    const bool locked = ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    if (locked && ::fstat(file, &facts) == 0 && facts.st_nlink > 0) {
+      file_ = file;
+      temporary_ = name;
+      return;
+    }
+    ::close(file);
   }
-  const std::string temporary = fmt::format("{}.{}.part", path, ::getpid());
-  const detail::descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file.number < 0) detail::refuse(temporary, "be created");
-  ::unlink(temporary.c_str());
+  fail(error_category::io, "{}: cannot be created: no temporary file beside it lasts", path_);
+}
+
+MEGANEURA_INLINE file_writer::~file_writer() {
+  if (!temporary_.empty()) ::unlinkat(folder_, temporary_.c_str(), 0);
+  if (file_ >= 0) ::close(file_);
+  if (folder_ >= 0) ::close(folder_);
+}
+
+MEGANEURA_INLINE void file_writer::write(std::span<const std::byte> bytes) { detail::write_all(file_, bytes, path_); }
+
+MEGANEURA_INLINE void file_writer::keep_owner_and_mode() {
+  struct stat old {
+  }, own{};
+  if (::fstatat(folder_, name_.c_str(), &old, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(old.st_mode)) return;
+  if (::fchown(file_, old.st_uid, old.st_gid) != 0) {  // only the superuser gives files away, but a group may be shared
+    (void)!::fchown(file_, static_cast<uid_t>(-1), old.st_gid);
+  }
+  if (::fstat(file_, &own) != 0) detail::refuse(path_, "be examined");
+  mode_t mode = old.st_mode & 0777;
+  if (own.st_gid != old.st_gid) mode &= ~(S_IRWXG & ~(mode << 3));  // another group gets what everyone had, no more
+  if (mode != (own.st_mode & 0777) && ::fchmod(file_, mode) != 0)
+    detail::refuse(path_, "be given the permissions of the file it replaces");
+}
+
+MEGANEURA_INLINE void file_writer::commit() {
+  if (name_.empty()) return;  // written through
+  keep_owner_and_mode();
+  if (::fsync(file_) != 0) detail::refuse(path_, "be flushed to the disk");
+  if (::renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) != 0) detail::refuse(path_, "be replaced");
+  temporary_.clear();
+  // Only now does the new name survive a power cut. A folder that may not be read cannot be flushed (EBADF), and some
+  // file systems need no flush of folders and say so (EINVAL).
+  if (::fsync(folder_) != 0 && errno != EBADF && errno != EINVAL) detail::refuse(path_, "have its folder flushed");
+}
+
+MEGANEURA_INLINE void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
+  file_writer file(path);
+  for (const auto piece : pieces) file.write(piece);
+  file.commit();
+}
+
+MEGANEURA_INLINE void check_writable(const std::string& path) {
+  const std::string target = detail::follow_links(path);
+  if (!detail::is_special(target, path)) {
+    const file_writer tried(path);
+    return;
+  }
+  const int own = detail::own_descriptor(target);  // not opened: whoever reads a FIFO would see it end
+  if (own < 0 ? ::access(target.c_str(), W_OK) != 0 : ::fcntl(own, F_GETFL) < 0) {
+    detail::refuse(path, "be opened for writing");
+  }
 }
 
 MEGANEURA_INLINE mapped_file::mapped_file(const std::string& path) {
