@@ -6340,6 +6340,12 @@ inline bool keeps_bounds(const scalar_program& program, dtype stored) {
   });
 }
 
+/// Is everything but the result an argument or a constant? Then the stored result is the value of the only operation.
+inline bool is_one_operation(const scalar_program& program) {
+  return std::all_of(program.nodes.begin(), program.nodes.end() - 1,
+                     [](const scalar_node& node) { return info(node.op).arity == 0; });
+}
+
 /// Can the result change smoothly with operand `index`?
 inline bool passes_gradient(const graph& g, node_id id, std::size_t index) {
   if (!is_float(g[id].type) || !is_float(g[g.operand(id, index)].type)) return false;
@@ -6509,8 +6515,7 @@ class gradient_sweep {
 
     map_writer writer(graph_);
     scalar_builder& builder = writer.builder();
-    const bool single = static_cast<int>(program.nodes.size()) == info(program.nodes.back().op).arity + 1 &&
-                        keeps_bounds(program, graph_[id].type);
+    const bool single = is_one_operation(program) && keeps_bounds(program, graph_[id].type);
     std::vector<scalar_ref> forward;
     for (const scalar_node& node : program.nodes) {
       scalar_ref inputs[3]{};

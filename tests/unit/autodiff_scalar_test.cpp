@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace {
 
 using namespace meganeura;
@@ -101,6 +103,103 @@ TEST(autodiff_scalar, a_program_of_many_operations_matches) {
   const node_id output = g.map(b.finish(chosen), inputs, dtype::f32);
   EXPECT_LT(gradient_error(g, output, {inputs[0], inputs[1]}, leaves), gradient_tolerance);
   EXPECT_LT(second_gradient_error(g, output, {inputs[0], inputs[1]}, leaves), gradient_tolerance);
+}
+
+// A value and its derivative: forward mode, which shares nothing with the rules under test.
+struct dual {
+  double value = 0, slope = 0;
+};
+
+dual forward(scalar_op kind, dual a, dual b) {
+  const double p = a.value, q = b.value, da = a.slope, db = b.slope;
+  switch (kind) {
+    case scalar_op::negate: return {-p, -da};
+    case scalar_op::abs: return {std::fabs(p), p < 0 ? -da : da};
+    case scalar_op::sqrt: return {std::sqrt(p), da / (2 * std::sqrt(p))};
+    case scalar_op::exp: return {std::exp(p), da * std::exp(p)};
+    case scalar_op::log: return {std::log(p), da / p};
+    case scalar_op::sin: return {std::sin(p), da * std::cos(p)};
+    case scalar_op::tanh: return {std::tanh(p), da / (std::cosh(p) * std::cosh(p))};
+    case scalar_op::reciprocal: return {1 / p, -da / (p * p)};
+    case scalar_op::add: return {p + q, da + db};
+    case scalar_op::subtract: return {p - q, da - db};
+    case scalar_op::multiply: return {p * q, da * q + p * db};
+    case scalar_op::divide: return {p / q, (da * q - p * db) / (q * q)};
+    case scalar_op::minimum: return std::isnan(p) || p < q ? a : b;
+    default: return std::isnan(p) || p > q ? a : b;  // maximum
+  }
+}
+
+// Programs over few arguments and constants: every operand occurs in several places, and in some it is the last word.
+scalar_program random_program(std::mt19937& random) {
+  constexpr scalar_op kinds[] = {scalar_op::negate,   scalar_op::abs,      scalar_op::sqrt,       scalar_op::exp,
+                                 scalar_op::log,      scalar_op::sin,      scalar_op::tanh,       scalar_op::reciprocal,
+                                 scalar_op::add,      scalar_op::subtract, scalar_op::multiply,   scalar_op::divide,
+                                 scalar_op::minimum,  scalar_op::maximum};
+  scalar_builder b;
+  std::vector<scalar_ref> pool = {b.argument(0, dtype::f32), b.argument(1, dtype::f32), b.constant(1.5)};
+  for (std::size_t left = 1 + random() % 4; left > 0; --left) {
+    const scalar_op kind = kinds[random() % std::size(kinds)];
+    const scalar_ref operands[] = {pool.back(), pool[random() % pool.size()]};
+    pool.push_back(b.apply(kind, {operands, static_cast<std::size_t>(info(kind).arity)}));
+    if (random() % 3 == 0) std::swap(pool.back(), pool[random() % pool.size()]);
+  }
+  return b.finish(b.binary(scalar_op::multiply, pool.back(), b.binary(scalar_op::add, pool.back(), pool[random() % 3])));
+}
+
+dual forward(const scalar_program& program, std::span<const dual> arguments) {
+  std::vector<dual> values;
+  for (const scalar_node& node : program.nodes) {
+    const bool leaf = node.op == scalar_op::argument || node.op == scalar_op::constant;
+    values.push_back(node.op == scalar_op::argument ? arguments[static_cast<std::size_t>(node.value)]
+                     : leaf                         ? dual{node.value, 0}
+                                                    : forward(node.op, values[node.operands[0]], values[node.operands[1]]));
+  }
+  return values.back();
+}
+
+// The largest error of the gradients of one map by all of its operands, against forward mode.
+double map_gradient_error(const scalar_program& program) {
+  graph g;
+  const node_id inputs[] = {g.input("x", dtype::f32, size), g.input("y", dtype::f32, size)};
+  const node_id output = g.map(program, inputs, dtype::f32), seed = g.full(size, 1);
+  const auto found = gradients(g, std::span(&output, 1), std::span(&seed, 1), inputs);
+  const tensor<double> at[] = {random_tensor(size, 31, -2, 2), random_tensor(size, 32, 0.5, 2)};
+  interpreter<double> run(g, {{"x", at[0]}, {"y", at[1]}});
+  double worst = 0;
+  for (std::size_t wrt = 0; wrt < 2; ++wrt) {
+    const tensor<double>& symbolic = run.value(found[wrt]);
+    for (std::int64_t i = 0; i < size.elements(); ++i) {
+      const dual arguments[] = {{at[0][i], wrt == 0 ? 1.0 : 0.0}, {at[1][i], wrt == 1 ? 1.0 : 0.0}};
+      const dual expected = forward(program, arguments);
+      if (!std::isfinite(expected.value + expected.slope)) continue;  // the logarithm of a negative number
+      const double scale = std::max({1.0, std::fabs(expected.slope), std::fabs(expected.value)});
+      const double off = std::fabs(symbolic[i] - expected.slope) / scale;
+      worst = std::max(worst, std::isnan(off) ? INFINITY : off);
+    }
+  }
+  return worst;
+}
+
+TEST(autodiff_scalar, an_argument_used_in_several_places_of_one_program_gets_all_parts) {
+  const auto error_of = [](auto&& write) {
+    scalar_builder b;
+    return map_gradient_error(b.finish(write(b, b.argument(0, dtype::f32))));
+  };
+  const auto binary = [](scalar_op outer, scalar_op inner) {
+    return [=](scalar_builder& b, scalar_ref x) { return b.binary(outer, x, b.unary(inner, x)); };
+  };
+  EXPECT_LT(error_of([](scalar_builder& b, scalar_ref x) {
+              return b.binary(scalar_op::multiply, b.binary(scalar_op::multiply, x, x), x);
+            }), gradient_tolerance);
+  EXPECT_LT(error_of(binary(scalar_op::multiply, scalar_op::tanh)), gradient_tolerance);
+  EXPECT_LT(error_of(binary(scalar_op::maximum, scalar_op::negate)), gradient_tolerance);
+  EXPECT_LT(error_of(binary(scalar_op::divide, scalar_op::exp)), gradient_tolerance);
+  std::mt19937 random(11);
+  for (int round = 0; round < 2000; ++round) {
+    const scalar_program program = random_program(random);
+    ASSERT_LT(map_gradient_error(program), gradient_tolerance) << round << ": " << to_string(program);
+  }
 }
 
 TEST(autodiff_scalar, an_operand_used_twice_gets_both_parts) {
