@@ -7,9 +7,12 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
+// No axes named: all of them, as in NumPy and PyTorch. Axes that do not exist are left out: the callers' checks have
+// reported them.
 template <int... Axes>
 constexpr int axis_bits(int rank) {
-  return ((1 << normal_axis(Axes, rank)) | ... | 0);
+  if (sizeof...(Axes) == 0) return (1 << rank) - 1;
+  return ((normal_axis(Axes, rank) >= 0 ? 1 << normal_axis(Axes, rank) : 0) | ... | 0);
 }
 
 constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
@@ -23,9 +26,9 @@ constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
 template <reduction Kind, int... Axes, auto A>
 constexpr auto reduce(expr<A> a) {
   constexpr const symbolic_shape& shape = *A.root().shape;
+  constexpr int axes = axis_bits<Axes...>(shape.rank);
   static_assert((axis_exists<Axes, shape.rank> && ...), "meganeura: reduce<axes...>(x): x has no such axis");
-  if constexpr ((axis_exists<Axes, shape.rank> && ...)) {
-    constexpr int axes = axis_bits<Axes...>(shape.rank);
+  if constexpr (axes != 0 && (axis_exists<Axes, shape.rank> && ...)) {
     return apply<with_function(
                      make_node(primitive::reduce, A.root().type, interned_shape<reduced_shape(shape, axes)>, axes),
                      static_cast<int>(Kind)),
@@ -37,7 +40,8 @@ constexpr auto reduce(expr<A> a) {
 
 }  // namespace detail
 
-/// Sum over axes, which disappear; negative axes count from the end. sum<-1>(x).
+/// Sum over axes, which disappear; negative axes count from the end: sum<-1>(x). Without axes, over all: sum(x) is one
+/// number. max, min, product and mean likewise.
 /// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis".
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto sum(expr<A> x) {
@@ -60,29 +64,25 @@ template <int... Axes, auto A>
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound.
+/// errors: "x has no such axis".
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto mean(expr<A> x) {
-  constexpr int axes = detail::axis_bits<Axes...>(A.root().shape->rank);
+  constexpr int rank = A.root().shape->rank;
+  constexpr int axes = detail::axis_bits<Axes...>(rank);
   constexpr typed_node factor =
       detail::make_node(primitive::reciprocal_count, A.root().type, detail::interned_shape<symbolic_shape{}>, axes);
-  return sum<Axes...>(x) * detail::apply<factor, A>();
+  static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
+  if constexpr (axes != 0 && (detail::axis_exists<Axes, rank> && ...)) {
+    return sum<Axes...>(x) * detail::apply<factor, A>();
+  } else {
+    return x;
+  }
 }
 
-/// Mean of all elements, rank 0.
+/// Mean of all elements, rank 0: mean(x) by another name.
 template <auto A>
 [[nodiscard]] constexpr auto mean_of_all(expr<A> x) {
-  constexpr int rank = A.root().shape->rank;
-  constexpr int axes = (1 << rank) - 1;
-  constexpr typed_node total = detail::with_function(
-      detail::make_node(primitive::reduce, A.root().type, detail::interned_shape<symbolic_shape{}>, axes),
-      static_cast<int>(reduction::sum));
-  constexpr typed_node factor =
-      detail::make_node(primitive::reciprocal_count, A.root().type, detail::interned_shape<symbolic_shape{}>, axes);
-  if constexpr (rank == 0) {
-    return x;
-  } else {
-    return detail::apply<total, A>() * detail::apply<factor, A>();
-  }
+  return mean(x);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
