@@ -511,6 +511,7 @@ struct graph_output {
 class graph {
  public:
   // ---- leaves
+  // A parameter or state asked for again by its name is the same node; an input is declared once.
   node_id input(std::string_view name, dtype type, const shape& extents);
   node_id parameter(std::string_view name, dtype type, const shape& extents);
   node_id state(std::string_view name, dtype type, const shape& extents);
@@ -1085,7 +1086,7 @@ inline constexpr int max_operands = 4;
 struct typed_node {
   primitive kind{};
   dtype type = dtype::f32;
-  std::uint8_t function = 0;  // scalar_function, reduction or distribution
+  std::uint8_t function = 0;  // scalar_function, reduction or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
   std::int32_t count =
@@ -1322,7 +1323,7 @@ constexpr auto named_leaf() {
 }  // namespace detail
 
 /// A trained tensor, owned by the parameters object. Its full name is the path of the calls around it and `Name`,
-/// joined with dots. Used twice by one full name and shape it is one tensor (tied weights).
+/// joined with dots. Elsewhere in the model the same tensor is shared(parameter<..>): tied weights.
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
 
@@ -1508,6 +1509,22 @@ constexpr typed_node call_node(primitive kind, const module_body* body, const sy
   return result;
 }
 
+// Of a call, a parameter or a state. (A random stream's `function` is its distribution: it is shared by its call.)
+constexpr bool is_shared(const typed_node& n) { return n.kind != primitive::random && n.function == 1; }
+constexpr bool can_share(const typed_node& n) {
+  return n.kind == primitive::call || n.kind == primitive::repeat || n.kind == primitive::parameter ||
+         n.kind == primitive::state;
+}
+
+template <auto Graph>
+consteval auto marked_shared() {
+  auto marked = Graph;
+  marked.nodes[marked.size - 1].function = 1;
+  return marked;
+}
+template <auto Graph>
+inline constexpr auto shared_graph = marked_shared<Graph>();
+
 template <auto... Graphs>
 inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) && ... && true);
 
@@ -1546,6 +1563,21 @@ template <fixed_string Name, int Count, class Module, auto First, auto... Others
   }
 }
 
+/// The same weights as another layer of this name, on purpose: shared(linear<"encode", 64>(b)) beside
+/// linear<"encode", 64>(a), or shared(parameter<"embed.weight", dims<rows, width>>) beside embedding<"embed", ..>. All
+/// names inside the layer must occur elsewhere in the model, exactly once without `shared`.
+/// errors: "x must be the result of a layer", and in the model "there is none".
+template <auto A>
+[[nodiscard]] constexpr auto shared(expr<A> x) {
+  static_assert(detail::can_share(A.root()),
+                "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
+  if constexpr (detail::can_share(A.root())) {
+    return expr<detail::shared_graph<A>>{};
+  } else {
+    return x;
+  }
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -1574,11 +1606,12 @@ struct leaf {
 namespace detail {
 
 constexpr bool is_leaf(const typed_node& n) { return n.kind == primitive::parameter || n.kind == primitive::state; }
+constexpr bool is_named(const typed_node& n) { return is_leaf(n) || n.kind == primitive::random; }
 
 constexpr int count_leaves(const module_body& body) {
   int count = 0;
   for (int i = 0; i < body.size; ++i) {
-    if (is_leaf(body.nodes[i])) ++count;
+    if (is_named(body.nodes[i])) ++count;
     if (body.nodes[i].body) count += count_leaves(*body.nodes[i].body);
   }
   return count;
@@ -1605,37 +1638,85 @@ struct name_path {
   }
 };
 
+// A name as a template argument, so that the compiler's message spells it; "" stands for none.
+struct leaf_name {
+  char text[max_name_length]{};
+  constexpr leaf_name() = default;
+  constexpr explicit leaf_name(const char (&name)[max_name_length]) {
+    for (int i = 0; i < max_name_length; ++i) text[i] = name[i];
+  }
+  [[nodiscard]] constexpr bool none() const { return text[0] == '\0'; }
+};
+
+// "layers.*.weight" stands for "layers.0.weight", "layers.1.weight", ...
+constexpr bool is_turn_of(const char* name, const char* pattern) {
+  while (*pattern != '\0') {
+    if (*pattern == '*' && *name >= '0' && *name <= '9') {
+      while (*name >= '0' && *name <= '9') ++name;
+      ++pattern;
+    } else if (*pattern++ != *name++) {
+      return false;
+    }
+  }
+  return *name == '\0';
+}
+
+// Every name of a model, with what is wrong about the names. A stream of random numbers is checked like a parameter and
+// then left out: two draws of one name would be the same numbers.
 template <int Capacity>
 struct leaf_table {
   leaf leaves[Capacity > 0 ? Capacity : 1]{};
   int size = 0;
   bool names_fit = true;
-  int conflict = -1;  // a leaf whose name is used with another kind, dtype or shape
+  leaf_name conflicting, repeated, unknown;  // two shapes; two layers; shared, but nowhere else
 
-  constexpr void add(const module_body& body, const name_path& prefix) {
+  constexpr void add(const module_body& body, const name_path& prefix, bool shared) {
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
-      if (is_leaf(n)) add(n, name_path(prefix).append(n.name->text));
+      if (is_named(n)) add(n, name_path(prefix).append(n.name->text), shared || is_shared(n));
       if (!n.body) continue;
       name_path inner = name_path(prefix).append(n.name->text);
       if (n.kind == primitive::repeat) {
         inner.append("*");
         inner.copies *= n.count;
       }
-      add(*n.body, inner);
+      add(*n.body, inner, shared || is_shared(n));
     }
   }
 
+  constexpr void finish() {
+    int kept = 0;
+    for (int i = 0; i < size; ++i) {
+      const bool turn = !declared_[i] && shares_a_turn(leaves[i]);
+      if (!declared_[i] && !turn) unknown = leaf_name(leaves[i].name);
+      if (turn || leaves[i].kind == primitive::random) continue;
+      declared_[kept] = declared_[i];
+      leaves[kept++] = leaves[i];
+    }
+    size = kept;
+    if (!conflicting.none()) repeated = unknown = {};  // one error is enough
+  }
+
  private:
-  constexpr void add(const typed_node& n, const name_path& full) {
+  bool declared_[Capacity > 0 ? Capacity : 1]{};
+
+  constexpr void add(const typed_node& n, const name_path& full, bool shared) {
     std::uint64_t hash = 14695981039346656037u;  // FNV-1a: most names differ, comparing texts would cost steps
     for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
+    if (n.kind == primitive::random) ++hash;  // names of their own
     names_fit = names_fit && full.fits;
     for (int i = 0; i < size; ++i) {
       if (leaves[i].hash != hash || !texts_equal(leaves[i].name, full.text)) continue;
-      if (leaves[i].kind != n.kind || leaves[i].type != n.type || leaves[i].shape != n.shape) conflict = i;
+      const bool agrees = leaves[i].kind == n.kind && leaves[i].type == n.type && leaves[i].shape == n.shape;
+      if (!agrees && n.kind != primitive::random) {
+        conflicting = leaf_name(full.text);
+      } else if (!shared && declared_[i] && repeated.none()) {
+        repeated = leaf_name(full.text);
+      }
+      declared_[i] = declared_[i] || !shared;
       return;
     }
+    declared_[size] = !shared;
     leaf& added = leaves[size++];
     for (int i = 0; i < full.length; ++i) added.name[i] = full.text[i];
     added.hash = hash;
@@ -1644,27 +1725,43 @@ struct leaf_table {
     added.shape = n.shape;
     added.copies = full.copies;
   }
+
+  [[nodiscard]] constexpr bool shares_a_turn(const leaf& one) const {
+    for (int i = 0; i < size; ++i) {
+      if (declared_[i] && leaves[i].kind == one.kind && is_turn_of(one.name, leaves[i].name)) {
+        return leaves[i].type == one.type && leaves[i].shape == one.shape;
+      }
+    }
+    return false;
+  }
 };
 
 template <const module_body& Body>
 consteval auto collect_leaves() {
   leaf_table<count_leaves(Body)> table;
-  table.add(Body, name_path{});
+  table.add(Body, name_path{}, false);
+  table.finish();
   return table;
 }
 
-// The name as a template argument, so that the compiler's message spells it.
-struct leaf_name {
-  char text[max_name_length]{};
-};
-template <leaf_name Name, bool Unique>
-inline constexpr bool one_shape_a_name = Unique;
+template <leaf_name Name>
+inline constexpr bool one_shape_a_name = Name.none();
+template <leaf_name Name>
+inline constexpr bool one_layer_a_name = Name.none();
+template <leaf_name Name>
+inline constexpr bool shared_name_exists = Name.none();
+template <leaf_name Name>
+inline constexpr bool one_input_a_name = Name.none();
 
-template <class Table>
-constexpr leaf_name conflicting_name(const Table& table) {
-  leaf_name name;
-  for (int i = 0; table.conflict >= 0 && i < max_name_length; ++i) name.text[i] = table.leaves[table.conflict].name[i];
-  return name;
+// The name that two inputs have, if there is one.
+constexpr leaf_name doubled_input(const symbol* const* names, int count) {
+  for (int i = 0; i < count; ++i) {
+    for (int j = 0; j < i; ++j) {
+      if (!texts_equal(names[i]->text, names[j]->text)) continue;
+      return leaf_name(name_path{}.append(names[i]->text).text);
+    }
+  }
+  return {};
 }
 
 // Declared only: a call stops constant evaluation, and the compiler's message spells this name. No `throw`, so that the
@@ -1732,7 +1829,8 @@ struct flop_counter {
 }  // namespace detail
 
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
-/// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes.
+/// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes; "two layers of
+/// one name" unless all but one are `shared`; "two inputs of one name".
 template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
@@ -1747,8 +1845,15 @@ struct model {
   /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter and state.
   static constexpr auto leaves = detail::collect_leaves<detail::body_of<Module, Inputs::type...>>();
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
-  static_assert(detail::one_shape_a_name < detail::conflicting_name(leaves), leaves.conflict<0>,
+  static_assert(detail::one_shape_a_name<leaves.conflicting>,
                 "meganeura: model: one name, two shapes; a parameter used twice must have one shape and dtype");
+  static_assert(detail::one_layer_a_name<leaves.repeated>,
+                "meganeura: model: two layers of one name would have one set of weights; give each a name of its own, "
+                "or share on purpose: shared(linear<name, out>(x))");
+  static_assert(detail::shared_name_exists<leaves.unknown>,
+                "meganeura: model: shared(layer) shares with the layer of that name, and there is none");
+  static_assert(detail::one_input_a_name<detail::doubled_input(input_names, input_count)>,
+                "meganeura: model: two inputs of one name; give each a name of its own");
 
   /// Trained elements, tied weights once.
   static constexpr std::int64_t parameter_count = [] {
@@ -2177,9 +2282,12 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
+// No axes named: all of them, as in NumPy and PyTorch. Axes that do not exist are left out: the callers' checks have
+// reported them.
 template <int... Axes>
 constexpr int axis_bits(int rank) {
-  return ((1 << normal_axis(Axes, rank)) | ... | 0);
+  if (sizeof...(Axes) == 0) return (1 << rank) - 1;
+  return ((normal_axis(Axes, rank) >= 0 ? 1 << normal_axis(Axes, rank) : 0) | ... | 0);
 }
 
 constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
@@ -2193,9 +2301,9 @@ constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
 template <reduction Kind, int... Axes, auto A>
 constexpr auto reduce(expr<A> a) {
   constexpr const symbolic_shape& shape = *A.root().shape;
+  constexpr int axes = axis_bits<Axes...>(shape.rank);
   static_assert((axis_exists<Axes, shape.rank> && ...), "meganeura: reduce<axes...>(x): x has no such axis");
-  if constexpr ((axis_exists<Axes, shape.rank> && ...)) {
-    constexpr int axes = axis_bits<Axes...>(shape.rank);
+  if constexpr (axes != 0 && (axis_exists<Axes, shape.rank> && ...)) {
     return apply<with_function(
                      make_node(primitive::reduce, A.root().type, interned_shape<reduced_shape(shape, axes)>, axes),
                      static_cast<int>(Kind)),
@@ -2207,7 +2315,8 @@ constexpr auto reduce(expr<A> a) {
 
 }  // namespace detail
 
-/// Sum over axes, which disappear; negative axes count from the end. sum<-1>(x).
+/// Sum over axes, which disappear; negative axes count from the end: sum<-1>(x). Without axes, over all: sum(x) is one
+/// number. max, min, product and mean likewise.
 /// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis".
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto sum(expr<A> x) {
@@ -2230,29 +2339,25 @@ template <int... Axes, auto A>
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound.
+/// errors: "x has no such axis".
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto mean(expr<A> x) {
-  constexpr int axes = detail::axis_bits<Axes...>(A.root().shape->rank);
+  constexpr int rank = A.root().shape->rank;
+  constexpr int axes = detail::axis_bits<Axes...>(rank);
   constexpr typed_node factor =
       detail::make_node(primitive::reciprocal_count, A.root().type, detail::interned_shape<symbolic_shape{}>, axes);
-  return sum<Axes...>(x) * detail::apply<factor, A>();
+  static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
+  if constexpr (axes != 0 && (detail::axis_exists<Axes, rank> && ...)) {
+    return sum<Axes...>(x) * detail::apply<factor, A>();
+  } else {
+    return x;
+  }
 }
 
-/// Mean of all elements, rank 0.
+/// Mean of all elements, rank 0: mean(x) by another name.
 template <auto A>
 [[nodiscard]] constexpr auto mean_of_all(expr<A> x) {
-  constexpr int rank = A.root().shape->rank;
-  constexpr int axes = (1 << rank) - 1;
-  constexpr typed_node total = detail::with_function(
-      detail::make_node(primitive::reduce, A.root().type, detail::interned_shape<symbolic_shape{}>, axes),
-      static_cast<int>(reduction::sum));
-  constexpr typed_node factor =
-      detail::make_node(primitive::reciprocal_count, A.root().type, detail::interned_shape<symbolic_shape{}>, axes);
-  if constexpr (rank == 0) {
-    return x;
-  } else {
-    return detail::apply<total, A>() * detail::apply<factor, A>();
-  }
+  return mean(x);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3188,7 +3293,8 @@ template <fixed_string Name, std::int64_t Out, linear_options Options = linear_o
   return call<Name, modules::linear<Out, Options>>(x);
 }
 
-/// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head.
+/// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head,
+/// tied_linear(x, shared(parameter<"embed.weight", dims<rows, width>>)).
 /// errors: "the weight must be [out, in] of x's dtype, in the last extent of x".
 template <auto A, auto W>
 [[nodiscard]] constexpr auto tied_linear(expr<A> x, expr<W> weight) {
@@ -3480,7 +3586,7 @@ struct smollm2 {
     auto x = embedding<"model.embed_tokens", C.vocab, C.width>(tokens);
     auto y = repeat<"model.layers", C.layers, block<C>>(x);
     auto z = rms_norm<"model.norm", norm_options{.epsilon = C.epsilon}>(y);
-    return tied_linear(z, parameter<"model.embed_tokens.weight", dims<C.vocab, C.width>>);
+    return tied_linear(z, shared(parameter<"model.embed_tokens.weight", dims<C.vocab, C.width>>));
   }
 };
 
@@ -4318,15 +4424,23 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Bound shape. Errors: invalid_argument when a symbol has no binding or one below 1.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
+/// errors: invalid_argument for a binding of a symbol that neither the inputs nor the body have (the nearest one is
+/// suggested), and for a symbol bound twice.
+void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
+                    std::span<const binding> bindings);
+
 /// One body after its operands are nodes; returns its result. `prefix` stands before every parameter name.
+/// errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
 node_id lower_body(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
                    std::span<const binding> bindings);
 
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
 /// appends the loss to it.
-/// errors: invalid_argument for a symbol without binding and for anything the graph's own checks refuse.
+/// errors: invalid_argument for a symbol without binding, with two or unknown, and for anything the graph's own checks
+/// refuse.
 template <class Model>
 node_id lower_into(graph& g, std::span<const binding> bindings) {
+  check_bindings(Model::body, Model::input_types, bindings);
   std::vector<node_id> operands;
   for (int i = 0; i < Model::input_count; ++i) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
@@ -4928,7 +5042,8 @@ class session {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Training: a typed model, a loss and an optimiser as one recorded step on a device.
-// Losses a trainer appends to a model's output: each adds its own input and returns a scalar.
+// Losses a trainer appends to a model's output: each adds its own input, or takes the model's of that name, dtype and
+// shape, and returns a scalar.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5719,6 +5834,11 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
 }
 
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
+  if (const node_id known = find_leaf(name); known != no_node && nodes_[known].kind == op::input) {
+    fail(error_category::invalid_argument,
+         "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")", name,
+         to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents), name);
+  }
   return leaf(op::input, name, type, extents);
 }
 MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents) {
@@ -9111,14 +9231,11 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // Initialising, loading and saving of weights.
+// "Did you mean": the known name nearest to one that is not.
 
-#include <numbers>
+namespace meganeura::inline MEGANEURA_ABI::detail {
 
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-// Levenshtein distance, for "did you mean".
+// Levenshtein distance.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -9133,16 +9250,35 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-template <class Names>
-std::string nearest(std::string_view wanted, const Names& names) {
+// The nearest of `names`, or "" when none shares anything with `wanted`.
+inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
   std::string best;
   std::size_t distance = wanted.size();
-  for (const auto& candidate : names) {
-    const std::size_t d = edit_distance(wanted, candidate.name);
-    if (d < distance) distance = d, best = candidate.name;
+  for (const std::string& candidate : names) {
+    const std::size_t d = edit_distance(wanted, candidate);
+    if (d < distance) distance = d, best = candidate;
   }
   return best;
 }
+
+// The same over the member `name` of each element.
+template <class Named>
+std::string nearest_of(std::string_view wanted, const Named& all) {
+  std::vector<std::string> names;
+  for (const auto& each : all) names.push_back(each.name);
+  return nearest(wanted, names);
+}
+
+// "; did you mean "x"?", or nothing.
+inline std::string did_you_mean(const std::string& near) { return near.empty() ? "" : "; did you mean \"" + near + "\"?"; }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+#include <numbers>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
 
 // Uniform in (0, 1) from the top 24 bits: the same on every standard library, unlike std::uniform_real_distribution.
 inline double unit(std::mt19937_64& random) { return (static_cast<double>(random() >> 40) + 0.5) / 16777216.0; }
@@ -9201,9 +9337,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
   const plan::layout::slot* found = slots().find(name);
   if (!found) {
-    const std::string near = detail::nearest(name, slots().slots);
     fail(error_category::invalid_argument, "parameters: there is no \"{}\"{}", name,
-         near.empty() ? "" : "; did you mean \"" + near + "\"?");
+         detail::did_you_mean(detail::nearest_of(name, slots().slots)));
   }
   return *found;
 }
@@ -9243,7 +9378,7 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     const std::string name = options.rename ? options.rename(target.name) : target.name;
     const auto* entry = file.find(name);
     if (!entry) {
-      const std::string near = detail::nearest(name, file.tensors());
+      const std::string near = detail::nearest_of(name, file.tensors());
       if (options.strict)
         problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
       continue;
@@ -9309,12 +9444,58 @@ MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const bind
 
 namespace detail {
 
+inline void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
+  for (int i = 0; i < extents.rank; ++i) {
+    if (!extents[i].name || std::ranges::find(names, extents[i].name->text) != names.end()) continue;
+    names.emplace_back(extents[i].name->text);
+  }
+}
+
+inline void add_symbols(const module_body& body, std::vector<std::string>& names) {
+  for (int i = 0; i < body.size; ++i) {
+    add_symbols(*body.nodes[i].shape, names);
+    if (body.nodes[i].body) add_symbols(*body.nodes[i].body, names);
+  }
+}
+
+// Full names of one model. While compiling, "layers.*" stands for every turn of a repeat; here the numbers are known,
+// so that a layer called "layers.0" beside it is found as well.
+class used_names {
+ public:
+  void use(const std::string& name, bool shared) {
+    if (shared) {
+      shared_.insert(name);
+    } else if (!declared_.insert(name).second) {
+      fail(error_category::invalid_argument,
+           "lower: two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
+           "shared(layer)",
+           name);
+    }
+  }
+  void check() const {
+    for (const std::string& name : shared_) {
+      if (declared_.contains(name)) continue;
+      fail(error_category::invalid_argument, "lower: shared(...) refers to \"{}\", which the model does not have{}",
+           name, did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
+    }
+  }
+
+ private:
+  std::set<std::string> declared_, shared_;
+};
+
 // Lowers one body; a call makes another one over the same graph.
 class body_lowering {
  public:
   body_lowering(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
-                std::span<const binding> bindings)
-      : graph_(g), body_(body), prefix_(prefix), arguments_(operands), bindings_(bindings) {}
+                std::span<const binding> bindings, used_names& names, bool shared = false)
+      : graph_(g),
+        body_(body),
+        prefix_(prefix),
+        arguments_(operands),
+        bindings_(bindings),
+        names_(names),
+        shared_(shared) {}
 
   node_id run() {
     ids_.assign(static_cast<std::size_t>(body_.size), no_node);
@@ -9470,7 +9651,8 @@ class body_lowering {
     const std::string name = joined(prefix_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
       const std::string prefix = n.kind == primitive::repeat ? joined(name, std::to_string(turn)) : name;
-      operands[0] = lower_body(graph_, *n.body, prefix, operands, bindings_);
+      operands[0] =
+          body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
     }
     return operands[0];
   }
@@ -9478,7 +9660,11 @@ class body_lowering {
   [[nodiscard]] static std::string joined(const std::string& prefix, const std::string& name) {
     return prefix.empty() || name.empty() ? prefix + name : prefix + '.' + name;
   }
-  [[nodiscard]] std::string full_name(const typed_node& n) const { return joined(prefix_, n.name->text); }
+  [[nodiscard]] std::string full_name(const typed_node& n) const {
+    const std::string name = joined(prefix_, n.name->text);
+    names_.use(n.kind == primitive::random ? "random " + name : name, shared_ || is_shared(n));
+    return name;
+  }
   [[nodiscard]] shape extents(const typed_node& n) const { return bound(*n.shape, bindings_); }
   [[nodiscard]] node_id operand(const typed_node& n, int index) const {
     const node_id id = ids_[static_cast<std::size_t>(n.operand(index))];
@@ -9494,6 +9680,8 @@ class body_lowering {
   const std::string& prefix_;
   std::span<const node_id> arguments_;
   std::span<const binding> bindings_;
+  used_names& names_;
+  bool shared_;
   std::vector<node_id> ids_;
 };
 
@@ -9501,7 +9689,29 @@ class body_lowering {
 
 MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, const std::string& prefix,
                                     std::span<const node_id> operands, std::span<const binding> bindings) {
-  return detail::body_lowering(g, body, prefix, operands, bindings).run();
+  detail::used_names names;
+  const node_id result = detail::body_lowering(g, body, prefix, operands, bindings, names).run();
+  names.check();
+  return result;
+}
+
+MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
+                                     std::span<const binding> bindings) {
+  std::vector<std::string> names;
+  for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
+  detail::add_symbols(body, names);
+  for (const binding& each : bindings) {
+    if (std::ranges::find(names, each.symbol) == names.end()) {
+      fail(error_category::invalid_argument, "lower: \"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
+           each.extent, names.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(names, "\", \"")),
+           detail::did_you_mean(detail::nearest(each.symbol, names)));
+    }
+    for (const binding& other : bindings) {
+      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
+      fail(error_category::invalid_argument, "lower: the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
+           each.symbol, each.extent, other.extent);
+    }
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -12050,6 +12260,14 @@ inline node_id mean_of_all(graph& g, node_id a) {
   return g.multiply(total, g.full_like(total, 1.0 / static_cast<double>(whole.elements())));
 }
 
+// What a loss compares with: an input of its own, or the model's of that name, dtype and shape (an autoencoder's).
+inline node_id wanted_input(graph& g, std::string_view name, dtype type, const shape& extents) {
+  const node_id known = g.find_leaf(name);
+  const bool fits =
+      known != no_node && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
+  return fits ? known : g.input(name, type, extents);
+}
+
 // select(index == label, z, 0), one map over the logits; node for node what ops/loss.hpp lowers to.
 inline node_id picked(graph& g, node_id z, node_id label) {
   const shape whole = g[z].extents;
@@ -12076,7 +12294,7 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
   shape rows = whole;
   --rows.rank;
   rows[rows.rank] = 0;  // shapes compare unused extents too
-  const node_id labels = g.input(label, dtype::i32, rows);
+  const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
   // The shift cancels in the difference, so its gradient is zero and is not built.
   const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, logits, last));
   const node_id shifted = g.subtract(logits, g.expand_axes(largest, whole, last));
@@ -12086,7 +12304,7 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
 }
 
 MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const {
-  const node_id wanted = g.input(target, g[prediction].type, shape(g[prediction].extents));
+  const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
   const node_id difference = g.subtract(prediction, wanted);
   return detail::mean_of_all(g, g.multiply(difference, difference));
 }

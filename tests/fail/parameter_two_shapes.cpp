@@ -14,7 +14,7 @@ inline constexpr int width = 8;
 struct tied {
   static constexpr auto forward(mn::value auto x) {
     auto y = mn::linear<"layer", 8, mn::no_bias>(x);
-    return mn::tied_linear(mn::slice<-1, 0, 8>(y), mn::parameter<"layer.weight", mn::dims<width, 8>>);
+    return mn::tied_linear(mn::slice<-1, 0, 8>(y), mn::shared(mn::parameter<"layer.weight", mn::dims<width, 8>>));
   }
 };
 using model = mn::model<tied, mn::input<"x", mn::dtype::f32, mn::dims<4, 8>>>;

@@ -32,7 +32,7 @@ static_assert(sizeof(mlp) == 1);
 struct tied {
   static constexpr auto forward(mn::value auto x) {
     auto y = mn::linear<"layer", 8, mn::no_bias>(x);
-    return mn::tied_linear(y, mn::parameter<"layer.weight", mn::dims<8, 8>>);
+    return mn::tied_linear(y, mn::shared(mn::parameter<"layer.weight", mn::dims<8, 8>>));
   }
 };
 static_assert(mn::model<tied, mn::input<"x", mn::dtype::f32, mn::dims<4, 8>>>::parameter_count == 64);
@@ -48,6 +48,17 @@ using deep = mn::model<stack, mn::input<"x", mn::dtype::f32, mn::dims<4, 8>>>;
 static_assert(deep::leaves.size == 2 && deep::parameter_count == 7 * (8 + 64));
 static_assert(mn::detail::texts_equal(deep::leaves.leaves[0].name, "layers.*.norm.weight"));
 static_assert(mn::detail::texts_equal(deep::leaves.leaves[1].name, "layers.*.layer.weight"));
+
+// One turn of a repeat, and one layer on two inputs.
+struct first_again {
+  static constexpr auto forward(mn::value auto x, mn::value auto other) {
+    auto again = mn::tied_linear(mn::call<"", stack>(x), mn::shared(mn::parameter<"layers.0.layer.weight", mn::dims<8, 8>>));
+    return mn::linear<"both", 3>(again) + mn::shared(mn::linear<"both", 3>(other));
+  }
+};
+using siamese = mn::model<first_again, mn::input<"x", mn::dtype::f32, mn::dims<4, 8>>,
+                          mn::input<"other", mn::dtype::f32, mn::dims<4, 8>>>;
+static_assert(siamese::leaves.size == 4 && siamese::parameter_count == 7 * (8 + 64) + 3 * 8 + 3);
 
 using smollm2 =
     mn::model<mn::models::smollm2<mn::models::smollm2_135m>, mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;

@@ -10,6 +10,8 @@
 #include <meganeura/models/smollm2.hpp>
 #include <meganeura/runtime/loss.hpp>
 
+#include <oracle/interpreter.hpp>
+
 #include <chrono>
 
 namespace mn = meganeura;
@@ -66,6 +68,28 @@ struct convolutional {
   }
 };
 using cnn = mn::model<convolutional, mn::input<"image", mn::dtype::f32, mn::dims<batch, 1, 28, 28>>>;
+
+template <int Width>
+struct residual {
+  static constexpr auto forward(mn::value auto x) { return x + mn::linear<"fc", Width>(x); }
+};
+template <bool Shared>
+struct clashing_turns {
+  static constexpr auto forward(mn::value auto x) {
+    auto y = mn::repeat<"layers", 3, residual<4>>(x);
+    if constexpr (Shared) {
+      return mn::shared(mn::call<"layers.1", residual<4>>(y));
+    } else {
+      return mn::call<"layers.1", residual<4>>(y);
+    }
+  }
+};
+
+struct reduced_to_one {
+  static constexpr auto forward(mn::value auto x) {
+    return mn::sum(x) + mn::mean(x) + mn::max(x) + mn::min(x) + mn::product(x);
+  }
+};
 
 struct with_loss {
   static constexpr auto forward(mn::value auto logits, mn::value auto label) {
@@ -126,6 +150,46 @@ TEST(expr_lower, unbound_and_empty_symbols_are_refused_by_name) {
     EXPECT_NE(std::string(refused.what()).find("\"batch\""), std::string::npos);
   }
   EXPECT_THROW(static_cast<void>(mn::lower<mlp>({{"batch", 0}})), mn::error);
+}
+
+std::string sentence_of(const auto& call) {
+  try {
+    call();
+  } catch (const mn::error& refused) {
+    return refused.what();
+  }
+  return "";
+}
+
+TEST(expr_lower, unknown_and_doubled_symbols_are_refused_with_the_nearest_name) {
+  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"bacth", 3}})); }),
+            "lower: \"bacth\" is bound to 3, but no symbol of the model: it has \"batch\"; did you mean \"batch\"?");
+  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"batch", 3}})); }),
+            "lower: the symbol \"batch\" is bound twice, to 32 and to 3; bind it once");
+}
+
+TEST(expr_lower, a_layer_named_like_a_turn_of_a_repeat_is_refused_unless_shared) {
+  EXPECT_NE(sentence_of([] { static_cast<void>(mn::lower<of_matrix<clashing_turns<false>>>()); })
+                .find("two layers are called \"layers.1.fc.weight\""),
+            std::string::npos);
+  const mn::graph g = mn::lower<of_matrix<clashing_turns<true>>>();
+  EXPECT_EQ(g.leaves(mn::op::parameter).size(), 6u);
+}
+
+TEST(expr_lower, reductions_without_axes_take_all_elements) {
+  const mn::graph g = mn::lower<of_matrix<reduced_to_one>>();
+  mn::oracle::interpreter<double> truth(g, {{"x", {{2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}}}});
+  EXPECT_DOUBLE_EQ(truth.run()["output"].values[0], 36 + 4.5 + 8 + 1 + 40320);
+}
+
+TEST(expr_lower, an_input_is_declared_once_and_a_loss_may_take_the_models_own) {
+  mn::graph g;
+  const mn::node_id x = g.input("x", mn::dtype::f32, {2, 4});
+  EXPECT_NE(sentence_of([&] { g.input("x", mn::dtype::f32, {2, 4}); }).find("there is an input of that name"),
+            std::string::npos);
+  mn::mean_squared_error{"x"}(g, g.multiply(x, x));  // an autoencoder's target is its input
+  EXPECT_EQ(g.leaves(mn::op::input).size(), 1u);
+  EXPECT_THROW((mn::mean_squared_error{"x"}(g, g.slice(x, 1, 0, 2))), mn::error);
 }
 
 TEST(expr_lower, typed_and_run_time_cross_entropy_are_one_graph) {

@@ -14,7 +14,8 @@ using namespace meganeura;
 TEST(graph_build, equal_nodes_are_one_node) {
   graph g;
   const node_id a = g.input("a", dtype::f32, {2, 3}), b = g.input("b", dtype::f32, {2, 3});
-  EXPECT_EQ(g.input("a", dtype::f32, {2, 3}), a);
+  EXPECT_EQ(g.find_leaf("a"), a);
+  EXPECT_EQ(g.parameter("w", dtype::f32, {3}), g.parameter("w", dtype::f32, {3}));
   EXPECT_EQ(g.add(a, b), g.add(a, b));
   EXPECT_NE(g.add(a, b), g.add(b, a));
   EXPECT_EQ(g.reduce(reduce_kind::sum, a, 1), g.reduce(reduce_kind::sum, a, 1));

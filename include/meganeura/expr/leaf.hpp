@@ -34,7 +34,7 @@ constexpr auto named_leaf() {
 }  // namespace detail
 
 /// A trained tensor, owned by the parameters object. Its full name is the path of the calls around it and `Name`,
-/// joined with dots. Used twice by one full name and shape it is one tensor (tied weights).
+/// joined with dots. Elsewhere in the model the same tensor is shared(parameter<..>): tied weights.
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
 

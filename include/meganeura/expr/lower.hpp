@@ -13,15 +13,23 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Bound shape. Errors: invalid_argument when a symbol has no binding or one below 1.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
+/// errors: invalid_argument for a binding of a symbol that neither the inputs nor the body have (the nearest one is
+/// suggested), and for a symbol bound twice.
+void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
+                    std::span<const binding> bindings);
+
 /// One body after its operands are nodes; returns its result. `prefix` stands before every parameter name.
+/// errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
 node_id lower_body(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
                    std::span<const binding> bindings);
 
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
 /// appends the loss to it.
-/// errors: invalid_argument for a symbol without binding and for anything the graph's own checks refuse.
+/// errors: invalid_argument for a symbol without binding, with two or unknown, and for anything the graph's own checks
+/// refuse.
 template <class Model>
 node_id lower_into(graph& g, std::span<const binding> bindings) {
+  check_bindings(Model::body, Model::input_types, bindings);
   std::vector<node_id> operands;
   for (int i = 0; i < Model::input_count; ++i) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,

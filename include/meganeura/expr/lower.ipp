@@ -2,7 +2,13 @@
 // The pass from typed nodes to run-time nodes.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/nearest.hpp>
 #include <meganeura/expr/lower.hpp>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -32,12 +38,58 @@ MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const bind
 
 namespace detail {
 
+inline void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
+  for (int i = 0; i < extents.rank; ++i) {
+    if (!extents[i].name || std::ranges::find(names, extents[i].name->text) != names.end()) continue;
+    names.emplace_back(extents[i].name->text);
+  }
+}
+
+inline void add_symbols(const module_body& body, std::vector<std::string>& names) {
+  for (int i = 0; i < body.size; ++i) {
+    add_symbols(*body.nodes[i].shape, names);
+    if (body.nodes[i].body) add_symbols(*body.nodes[i].body, names);
+  }
+}
+
+// Full names of one model. While compiling, "layers.*" stands for every turn of a repeat; here the numbers are known,
+// so that a layer called "layers.0" beside it is found as well.
+class used_names {
+ public:
+  void use(const std::string& name, bool shared) {
+    if (shared) {
+      shared_.insert(name);
+    } else if (!declared_.insert(name).second) {
+      fail(error_category::invalid_argument,
+           "lower: two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
+           "shared(layer)",
+           name);
+    }
+  }
+  void check() const {
+    for (const std::string& name : shared_) {
+      if (declared_.contains(name)) continue;
+      fail(error_category::invalid_argument, "lower: shared(...) refers to \"{}\", which the model does not have{}",
+           name, did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
+    }
+  }
+
+ private:
+  std::set<std::string> declared_, shared_;
+};
+
 // Lowers one body; a call makes another one over the same graph.
 class body_lowering {
  public:
   body_lowering(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
-                std::span<const binding> bindings)
-      : graph_(g), body_(body), prefix_(prefix), arguments_(operands), bindings_(bindings) {}
+                std::span<const binding> bindings, used_names& names, bool shared = false)
+      : graph_(g),
+        body_(body),
+        prefix_(prefix),
+        arguments_(operands),
+        bindings_(bindings),
+        names_(names),
+        shared_(shared) {}
 
   node_id run() {
     ids_.assign(static_cast<std::size_t>(body_.size), no_node);
@@ -193,7 +245,8 @@ class body_lowering {
     const std::string name = joined(prefix_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
       const std::string prefix = n.kind == primitive::repeat ? joined(name, std::to_string(turn)) : name;
-      operands[0] = lower_body(graph_, *n.body, prefix, operands, bindings_);
+      operands[0] =
+          body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
     }
     return operands[0];
   }
@@ -201,7 +254,11 @@ class body_lowering {
   [[nodiscard]] static std::string joined(const std::string& prefix, const std::string& name) {
     return prefix.empty() || name.empty() ? prefix + name : prefix + '.' + name;
   }
-  [[nodiscard]] std::string full_name(const typed_node& n) const { return joined(prefix_, n.name->text); }
+  [[nodiscard]] std::string full_name(const typed_node& n) const {
+    const std::string name = joined(prefix_, n.name->text);
+    names_.use(n.kind == primitive::random ? "random " + name : name, shared_ || is_shared(n));
+    return name;
+  }
   [[nodiscard]] shape extents(const typed_node& n) const { return bound(*n.shape, bindings_); }
   [[nodiscard]] node_id operand(const typed_node& n, int index) const {
     const node_id id = ids_[static_cast<std::size_t>(n.operand(index))];
@@ -217,6 +274,8 @@ class body_lowering {
   const std::string& prefix_;
   std::span<const node_id> arguments_;
   std::span<const binding> bindings_;
+  used_names& names_;
+  bool shared_;
   std::vector<node_id> ids_;
 };
 
@@ -224,7 +283,29 @@ class body_lowering {
 
 MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, const std::string& prefix,
                                     std::span<const node_id> operands, std::span<const binding> bindings) {
-  return detail::body_lowering(g, body, prefix, operands, bindings).run();
+  detail::used_names names;
+  const node_id result = detail::body_lowering(g, body, prefix, operands, bindings, names).run();
+  names.check();
+  return result;
+}
+
+MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
+                                     std::span<const binding> bindings) {
+  std::vector<std::string> names;
+  for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
+  detail::add_symbols(body, names);
+  for (const binding& each : bindings) {
+    if (std::ranges::find(names, each.symbol) == names.end()) {
+      fail(error_category::invalid_argument, "lower: \"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
+           each.extent, names.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(names, "\", \"")),
+           detail::did_you_mean(detail::nearest(each.symbol, names)));
+    }
+    for (const binding& other : bindings) {
+      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
+      fail(error_category::invalid_argument, "lower: the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
+           each.symbol, each.extent, other.extent);
+    }
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -31,11 +31,12 @@ struct leaf {
 namespace detail {
 
 constexpr bool is_leaf(const typed_node& n) { return n.kind == primitive::parameter || n.kind == primitive::state; }
+constexpr bool is_named(const typed_node& n) { return is_leaf(n) || n.kind == primitive::random; }
 
 constexpr int count_leaves(const module_body& body) {
   int count = 0;
   for (int i = 0; i < body.size; ++i) {
-    if (is_leaf(body.nodes[i])) ++count;
+    if (is_named(body.nodes[i])) ++count;
     if (body.nodes[i].body) count += count_leaves(*body.nodes[i].body);
   }
   return count;
@@ -62,37 +63,85 @@ struct name_path {
   }
 };
 
+// A name as a template argument, so that the compiler's message spells it; "" stands for none.
+struct leaf_name {
+  char text[max_name_length]{};
+  constexpr leaf_name() = default;
+  constexpr explicit leaf_name(const char (&name)[max_name_length]) {
+    for (int i = 0; i < max_name_length; ++i) text[i] = name[i];
+  }
+  [[nodiscard]] constexpr bool none() const { return text[0] == '\0'; }
+};
+
+// "layers.*.weight" stands for "layers.0.weight", "layers.1.weight", ...
+constexpr bool is_turn_of(const char* name, const char* pattern) {
+  while (*pattern != '\0') {
+    if (*pattern == '*' && *name >= '0' && *name <= '9') {
+      while (*name >= '0' && *name <= '9') ++name;
+      ++pattern;
+    } else if (*pattern++ != *name++) {
+      return false;
+    }
+  }
+  return *name == '\0';
+}
+
+// Every name of a model, with what is wrong about the names. A stream of random numbers is checked like a parameter and
+// then left out: two draws of one name would be the same numbers.
 template <int Capacity>
 struct leaf_table {
   leaf leaves[Capacity > 0 ? Capacity : 1]{};
   int size = 0;
   bool names_fit = true;
-  int conflict = -1;  // a leaf whose name is used with another kind, dtype or shape
+  leaf_name conflicting, repeated, unknown;  // two shapes; two layers; shared, but nowhere else
 
-  constexpr void add(const module_body& body, const name_path& prefix) {
+  constexpr void add(const module_body& body, const name_path& prefix, bool shared) {
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
-      if (is_leaf(n)) add(n, name_path(prefix).append(n.name->text));
+      if (is_named(n)) add(n, name_path(prefix).append(n.name->text), shared || is_shared(n));
       if (!n.body) continue;
       name_path inner = name_path(prefix).append(n.name->text);
       if (n.kind == primitive::repeat) {
         inner.append("*");
         inner.copies *= n.count;
       }
-      add(*n.body, inner);
+      add(*n.body, inner, shared || is_shared(n));
     }
   }
 
+  constexpr void finish() {
+    int kept = 0;
+    for (int i = 0; i < size; ++i) {
+      const bool turn = !declared_[i] && shares_a_turn(leaves[i]);
+      if (!declared_[i] && !turn) unknown = leaf_name(leaves[i].name);
+      if (turn || leaves[i].kind == primitive::random) continue;
+      declared_[kept] = declared_[i];
+      leaves[kept++] = leaves[i];
+    }
+    size = kept;
+    if (!conflicting.none()) repeated = unknown = {};  // one error is enough
+  }
+
  private:
-  constexpr void add(const typed_node& n, const name_path& full) {
+  bool declared_[Capacity > 0 ? Capacity : 1]{};
+
+  constexpr void add(const typed_node& n, const name_path& full, bool shared) {
     std::uint64_t hash = 14695981039346656037u;  // FNV-1a: most names differ, comparing texts would cost steps
     for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
+    if (n.kind == primitive::random) ++hash;  // names of their own
     names_fit = names_fit && full.fits;
     for (int i = 0; i < size; ++i) {
       if (leaves[i].hash != hash || !texts_equal(leaves[i].name, full.text)) continue;
-      if (leaves[i].kind != n.kind || leaves[i].type != n.type || leaves[i].shape != n.shape) conflict = i;
+      const bool agrees = leaves[i].kind == n.kind && leaves[i].type == n.type && leaves[i].shape == n.shape;
+      if (!agrees && n.kind != primitive::random) {
+        conflicting = leaf_name(full.text);
+      } else if (!shared && declared_[i] && repeated.none()) {
+        repeated = leaf_name(full.text);
+      }
+      declared_[i] = declared_[i] || !shared;
       return;
     }
+    declared_[size] = !shared;
     leaf& added = leaves[size++];
     for (int i = 0; i < full.length; ++i) added.name[i] = full.text[i];
     added.hash = hash;
@@ -101,27 +150,43 @@ struct leaf_table {
     added.shape = n.shape;
     added.copies = full.copies;
   }
+
+  [[nodiscard]] constexpr bool shares_a_turn(const leaf& one) const {
+    for (int i = 0; i < size; ++i) {
+      if (declared_[i] && leaves[i].kind == one.kind && is_turn_of(one.name, leaves[i].name)) {
+        return leaves[i].type == one.type && leaves[i].shape == one.shape;
+      }
+    }
+    return false;
+  }
 };
 
 template <const module_body& Body>
 consteval auto collect_leaves() {
   leaf_table<count_leaves(Body)> table;
-  table.add(Body, name_path{});
+  table.add(Body, name_path{}, false);
+  table.finish();
   return table;
 }
 
-// The name as a template argument, so that the compiler's message spells it.
-struct leaf_name {
-  char text[max_name_length]{};
-};
-template <leaf_name Name, bool Unique>
-inline constexpr bool one_shape_a_name = Unique;
+template <leaf_name Name>
+inline constexpr bool one_shape_a_name = Name.none();
+template <leaf_name Name>
+inline constexpr bool one_layer_a_name = Name.none();
+template <leaf_name Name>
+inline constexpr bool shared_name_exists = Name.none();
+template <leaf_name Name>
+inline constexpr bool one_input_a_name = Name.none();
 
-template <class Table>
-constexpr leaf_name conflicting_name(const Table& table) {
-  leaf_name name;
-  for (int i = 0; table.conflict >= 0 && i < max_name_length; ++i) name.text[i] = table.leaves[table.conflict].name[i];
-  return name;
+// The name that two inputs have, if there is one.
+constexpr leaf_name doubled_input(const symbol* const* names, int count) {
+  for (int i = 0; i < count; ++i) {
+    for (int j = 0; j < i; ++j) {
+      if (!texts_equal(names[i]->text, names[j]->text)) continue;
+      return leaf_name(name_path{}.append(names[i]->text).text);
+    }
+  }
+  return {};
 }
 
 // Declared only: a call stops constant evaluation, and the compiler's message spells this name. No `throw`, so that the
@@ -189,7 +254,8 @@ struct flop_counter {
 }  // namespace detail
 
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
-/// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes.
+/// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes; "two layers of
+/// one name" unless all but one are `shared`; "two inputs of one name".
 template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
@@ -204,8 +270,15 @@ struct model {
   /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter and state.
   static constexpr auto leaves = detail::collect_leaves<detail::body_of<Module, Inputs::type...>>();
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
-  static_assert(detail::one_shape_a_name < detail::conflicting_name(leaves), leaves.conflict<0>,
+  static_assert(detail::one_shape_a_name<leaves.conflicting>,
                 "meganeura: model: one name, two shapes; a parameter used twice must have one shape and dtype");
+  static_assert(detail::one_layer_a_name<leaves.repeated>,
+                "meganeura: model: two layers of one name would have one set of weights; give each a name of its own, "
+                "or share on purpose: shared(linear<name, out>(x))");
+  static_assert(detail::shared_name_exists<leaves.unknown>,
+                "meganeura: model: shared(layer) shares with the layer of that name, and there is none");
+  static_assert(detail::one_input_a_name<detail::doubled_input(input_names, input_count)>,
+                "meganeura: model: two inputs of one name; give each a name of its own");
 
   /// Trained elements, tied weights once.
   static constexpr std::int64_t parameter_count = [] {

@@ -55,6 +55,22 @@ constexpr typed_node call_node(primitive kind, const module_body* body, const sy
   return result;
 }
 
+// Of a call, a parameter or a state. (A random stream's `function` is its distribution: it is shared by its call.)
+constexpr bool is_shared(const typed_node& n) { return n.kind != primitive::random && n.function == 1; }
+constexpr bool can_share(const typed_node& n) {
+  return n.kind == primitive::call || n.kind == primitive::repeat || n.kind == primitive::parameter ||
+         n.kind == primitive::state;
+}
+
+template <auto Graph>
+consteval auto marked_shared() {
+  auto marked = Graph;
+  marked.nodes[marked.size - 1].function = 1;
+  return marked;
+}
+template <auto Graph>
+inline constexpr auto shared_graph = marked_shared<Graph>();
+
 template <auto... Graphs>
 inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) && ... && true);
 
@@ -88,6 +104,21 @@ template <fixed_string Name, int Count, class Module, auto First, auto... Others
                                            &detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>,
                                            &detail::symbol_of<Name>, Count),
                          First, Others...>();
+  } else {
+    return x;
+  }
+}
+
+/// The same weights as another layer of this name, on purpose: shared(linear<"encode", 64>(b)) beside
+/// linear<"encode", 64>(a), or shared(parameter<"embed.weight", dims<rows, width>>) beside embedding<"embed", ..>. All
+/// names inside the layer must occur elsewhere in the model, exactly once without `shared`.
+/// errors: "x must be the result of a layer", and in the model "there is none".
+template <auto A>
+[[nodiscard]] constexpr auto shared(expr<A> x) {
+  static_assert(detail::can_share(A.root()),
+                "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
+  if constexpr (detail::can_share(A.root())) {
+    return expr<detail::shared_graph<A>>{};
   } else {
     return x;
   }

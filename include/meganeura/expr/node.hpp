@@ -120,7 +120,7 @@ inline constexpr int max_operands = 4;
 struct typed_node {
   primitive kind{};
   dtype type = dtype::f32;
-  std::uint8_t function = 0;  // scalar_function, reduction or distribution
+  std::uint8_t function = 0;  // scalar_function, reduction or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
   std::int32_t count =

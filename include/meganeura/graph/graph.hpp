@@ -50,6 +50,7 @@ struct graph_output {
 class graph {
  public:
   // ---- leaves
+  // A parameter or state asked for again by its name is the same node; an input is declared once.
   node_id input(std::string_view name, dtype type, const shape& extents);
   node_id parameter(std::string_view name, dtype type, const shape& extents);
   node_id state(std::string_view name, dtype type, const shape& extents);

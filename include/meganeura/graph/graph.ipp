@@ -107,6 +107,11 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
 }
 
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
+  if (const node_id known = find_leaf(name); known != no_node && nodes_[known].kind == op::input) {
+    fail(error_category::invalid_argument,
+         "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")", name,
+         to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents), name);
+  }
   return leaf(op::input, name, type, extents);
 }
 MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents) {

@@ -64,7 +64,7 @@ struct smollm2 {
     auto x = embedding<"model.embed_tokens", C.vocab, C.width>(tokens);
     auto y = repeat<"model.layers", C.layers, block<C>>(x);
     auto z = rms_norm<"model.norm", norm_options{.epsilon = C.epsilon}>(y);
-    return tied_linear(z, parameter<"model.embed_tokens.weight", dims<C.vocab, C.width>>);
+    return tied_linear(z, shared(parameter<"model.embed_tokens.weight", dims<C.vocab, C.width>>));
   }
 };
 

@@ -57,7 +57,8 @@ template <fixed_string Name, std::int64_t Out, linear_options Options = linear_o
   return call<Name, modules::linear<Out, Options>>(x);
 }
 
-/// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head.
+/// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head,
+/// tied_linear(x, shared(parameter<"embed.weight", dims<rows, width>>)).
 /// errors: "the weight must be [out, in] of x's dtype, in the last extent of x".
 template <auto A, auto W>
 [[nodiscard]] constexpr auto tied_linear(expr<A> x, expr<W> weight) {

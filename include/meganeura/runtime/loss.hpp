@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Losses a trainer appends to a model's output: each adds its own input and returns a scalar.
+// Losses a trainer appends to a model's output: each adds its own input, or takes the model's of that name, dtype and
+// shape, and returns a scalar.
 #pragma once
 #include <meganeura/graph/graph.hpp>
 

@@ -14,6 +14,14 @@ inline node_id mean_of_all(graph& g, node_id a) {
   return g.multiply(total, g.full_like(total, 1.0 / static_cast<double>(whole.elements())));
 }
 
+// What a loss compares with: an input of its own, or the model's of that name, dtype and shape (an autoencoder's).
+inline node_id wanted_input(graph& g, std::string_view name, dtype type, const shape& extents) {
+  const node_id known = g.find_leaf(name);
+  const bool fits =
+      known != no_node && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
+  return fits ? known : g.input(name, type, extents);
+}
+
 // select(index == label, z, 0), one map over the logits; node for node what ops/loss.hpp lowers to.
 inline node_id picked(graph& g, node_id z, node_id label) {
   const shape whole = g[z].extents;
@@ -40,7 +48,7 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
   shape rows = whole;
   --rows.rank;
   rows[rows.rank] = 0;  // shapes compare unused extents too
-  const node_id labels = g.input(label, dtype::i32, rows);
+  const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
   // The shift cancels in the difference, so its gradient is zero and is not built.
   const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, logits, last));
   const node_id shifted = g.subtract(logits, g.expand_axes(largest, whole, last));
@@ -50,7 +58,7 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
 }
 
 MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const {
-  const node_id wanted = g.input(target, g[prediction].type, shape(g[prediction].extents));
+  const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
   const node_id difference = g.subtract(prediction, wanted);
   return detail::mean_of_all(g, g.multiply(difference, difference));
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/hash.hpp>
+#include <meganeura/core/nearest.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/parameters.hpp>
 
@@ -11,38 +12,11 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
-#include <numeric>
 #include <random>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-
-// Levenshtein distance, for "did you mean".
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-template <class Names>
-std::string nearest(std::string_view wanted, const Names& names) {
-  std::string best;
-  std::size_t distance = wanted.size();
-  for (const auto& candidate : names) {
-    const std::size_t d = edit_distance(wanted, candidate.name);
-    if (d < distance) distance = d, best = candidate.name;
-  }
-  return best;
-}
 
 // Uniform in (0, 1) from the top 24 bits: the same on every standard library, unlike std::uniform_real_distribution.
 inline double unit(std::mt19937_64& random) { return (static_cast<double>(random() >> 40) + 0.5) / 16777216.0; }
@@ -101,9 +75,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
   const plan::layout::slot* found = slots().find(name);
   if (!found) {
-    const std::string near = detail::nearest(name, slots().slots);
     fail(error_category::invalid_argument, "parameters: there is no \"{}\"{}", name,
-         near.empty() ? "" : "; did you mean \"" + near + "\"?");
+         detail::did_you_mean(detail::nearest_of(name, slots().slots)));
   }
   return *found;
 }
@@ -143,7 +116,7 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     const std::string name = options.rename ? options.rename(target.name) : target.name;
     const auto* entry = file.find(name);
     if (!entry) {
-      const std::string near = detail::nearest(name, file.tensors());
+      const std::string near = detail::nearest_of(name, file.tensors());
       if (options.strict)
         problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
       continue;
