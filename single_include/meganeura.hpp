@@ -3625,7 +3625,7 @@ struct enode {
 
 struct eclass {
   std::vector<enode_id> nodes{};
-  std::vector<enode_id> parents{};  // nodes with this class as an operand
+  std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
   std::uint64_t symbols = 0;      // of its nodes
   std::uint32_t extents = 0;
   dtype type = dtype::f32;
@@ -4821,10 +4821,11 @@ struct optimize_options {
   bool fusion = true;                 // fuse_*, recompute
   bool epilogues = true;              // *_epilogue
   exactness tolerance = exactness::reassociates;
-  std::size_t max_nodes = 400'000;    // e-nodes; reaching it ends saturation, what was found is kept
-  std::size_t max_matches = 4'000;    // of one rule in one iteration, then it is banned for a while (doubling)
+  // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is kept.
+  std::size_t max_nodes = 0;          // e-nodes; 0: eight for each node of the source
+  std::size_t max_matches = 0;        // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
   int max_iterations = 8;
-  double max_milliseconds = 1'000;    // of saturation
+  std::size_t max_steps = 0;          // nodes looked at and matches found; 0: 64 for each node of the source
   region_limits region;
   std::size_t region_forms = 16;
   cost_model model;
@@ -7754,7 +7755,6 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
 MEGANEURA_INLINE void engine::retire(enode_id id) {
   nodes_[id].dead = true;
   std::erase(classes_[find(nodes_[id].owner)].nodes, id);
-  for (class_id operand : operands(id)) std::erase(classes_[find(operand)].parents, id);
 }
 
 MEGANEURA_INLINE void engine::repair(class_id id) {
@@ -10559,13 +10559,13 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
     ++uses_[g_.find(root)];
     hard_[g_.find(root)] = true;
   }
+  std::vector<class_id> counted_for(g_.class_slots(), none);
   for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
     const class_id id = order_[i];
-    std::vector<class_id> seen;
     for (enode_id parent : g_[id].parents) {
       const class_id user = g_.find(g_.node(parent).owner);
-      if (state_[user] != 2 || user == id || std::find(seen.begin(), seen.end(), user) != seen.end()) continue;
-      seen.push_back(user);
+      if (g_.node(parent).dead || state_[user] != 2 || user == id || counted_for[user] == id) continue;
+      counted_for[user] = id;
       const op kind = g_.node(parent).kind;
       if (kind == op::view) {
         uses_[id] += uses_[user];
@@ -11201,7 +11201,7 @@ struct extraction {
   int passes = 0;                 // of the repair
 };
 
-/// Bottom-up choice by tree cost, then repair with true use counts until nothing gets cheaper (at most `max_passes`).
+/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing gets cheaper (at most `max_passes`).
 /// `order` names the classes, operands before users as far as possible. Errors: internal when a root has no kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
                                  const cost_model& model, int max_passes = 8);
@@ -11666,11 +11666,12 @@ inline constexpr auto algebra = rule_set(
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
+/// Counts alone, never a clock: equal graphs get equal plans on every machine. 0 means in proportion to the graph.
 struct saturation_limits {
-  std::size_t nodes = 400'000;
-  std::size_t matches = 4'000;  // of one rule in one iteration; then it rests 1, 2, 4, ... iterations
+  std::size_t nodes = 0;    // of the e-graph; 0: eight for each it starts with
+  std::size_t matches = 0;  // of one rule in one iteration, then it rests 1, 2, 4, ... iterations; 0: four a node
   int iterations = 8;
-  double milliseconds = 1'000;
+  std::size_t steps = 0;    // nodes looked at and matches found; 0: 64 for each node it starts with
 };
 
 struct saturation_report {
@@ -11688,6 +11689,10 @@ class saturation {
       : g_(g), set_(set), enabled_(enabled), first_bit_(first_bit), limits_(limits) {
     report_.matches.resize(Set::count);
     report_.applied.resize(Set::count);
+    const std::size_t start = std::max<std::size_t>(g.node_count(), 1'000);  // room for a small graph to grow
+    if (limits_.nodes == 0) limits_.nodes = 8 * start;
+    if (limits_.matches == 0) limits_.matches = 4 * start;
+    if (limits_.steps == 0) limits_.steps = 64 * start;
   }
 
   saturation_report run() {
@@ -11702,24 +11707,20 @@ class saturation {
       ++report_.iterations;
       if (!step(dirty, i)) return std::move(report_);
     }
-    if (!g_.take_dirty(0).empty()) limit("iterations", static_cast<double>(limits_.iterations));
+    if (!g_.take_dirty(0).empty()) limit("iterations", static_cast<std::size_t>(limits_.iterations));
     return std::move(report_);
   }
 
  private:
-  void limit(const char* what, double value) {
+  void limit(const char* what, std::size_t value) {
     report_.limits.push_back(fmt::format("saturation stopped at the limit of {} {}; what was found until then is used",
                                          value, what));
-  }
-
-  [[nodiscard]] bool out_of_time() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count() >
-           limits_.milliseconds;
   }
 
   // Collects first and applies afterwards: matching walks vectors that applying grows.
   bool step(const std::vector<enode_id>& dirty, int iteration) {
     std::array<std::vector<bindings>, Set::count> found;
+    steps_ += dirty.size();
     for (enode_id node : dirty) {
       if (g_.node(node).dead || g_.node(node).type != dtype::f32) continue;
       set_.for_each(Set::at[g_.node(node).symbol] & enabled_, [&](std::size_t i, const auto& rule) {
@@ -11732,6 +11733,7 @@ class saturation {
     }
     for (std::size_t i = 0; i < Set::count; ++i) {
       report_.matches[i] += found[i].size();
+      steps_ += found[i].size();
       if (found[i].size() < limits_.matches || rests_until_[i] > iteration) continue;
       rests_until_[i] = iteration + 1 + (1 << bans_[i]++);
       report_.limits.push_back(fmt::format("a rule reached {} matches in one iteration and rests for {}", limits_.matches,
@@ -11743,14 +11745,14 @@ class saturation {
         if (!within) return;
         report_.applied[i] += rule.apply(g_, b, first_bit_ << i);
         if (g_.node_count() > limits_.nodes) {
-          limit("nodes", static_cast<double>(limits_.nodes));
+          limit("nodes", limits_.nodes);
           within = false;
         }
       }
     });
     g_.rebuild();
-    if (within && out_of_time()) {
-      limit("milliseconds", limits_.milliseconds);
+    if (within && steps_ > limits_.steps) {
+      limit("steps", limits_.steps);
       within = false;
     }
     return within;
@@ -11764,7 +11766,7 @@ class saturation {
   std::array<std::vector<enode_id>, Set::count> waiting_;
   std::array<int, Set::count> rests_until_{};
   std::array<int, Set::count> bans_{};
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::size_t steps_ = 0;
 };
 
 }  // namespace detail
@@ -11931,7 +11933,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, result);
   report.nodes_in = g.size();
   lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
-  const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_milliseconds};
+  const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =
       run_rules(result.graph, rules::algebra, detail::admitted_rules(options) & enabled >> structural_count,
                 rule_mask{1} << structural_count, limits);
@@ -14678,7 +14680,11 @@ class extractor {
  public:
   extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const cost_model& model)
       : g_(g), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
-    for (class_id id : order) order_.push_back(g.find(id));
+    std::vector<bool> listed(g.class_slots(), false);
+    for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
+      if (!listed[g.find(id)]) order_.push_back(g.find(id));
+      listed[g.find(id)] = true;
+    }
     for (class_id id : roots) roots_.push_back(g.find(id));
     for (enode_id node = 0; node < g.node_count(); ++node) {
       first_operand_.push_back(operands_.size());
@@ -14690,7 +14696,7 @@ class extractor {
     }
     first_operand_.push_back(operands_.size());
     rank_classes(model);
-    choose_trees();
+    choose_first();
   }
 
   void repair(int max_passes, int& passes) {
@@ -14714,7 +14720,6 @@ class extractor {
       live.push_back(id);
     }
     std::stable_sort(live.begin(), live.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    live.erase(std::unique(live.begin(), live.end()), live.end());
     made.order = std::move(live);
     return made;
   }
@@ -14733,21 +14738,21 @@ class extractor {
   // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
   void rank_classes(const cost_model& model) {
     std::uint32_t next = 0;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (class_id id : order_) {
-        if (classes_[id].rank != none) continue;
+    std::vector<class_id> waiting = order_;
+    for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
+      before = waiting.size();
+      std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
           if (cost_[node] < 0) cost_[node] = node_cost(g_, node, model);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
-        if (classes_[id].candidates.empty()) continue;
+        if (classes_[id].candidates.empty()) return false;
         classes_[id].rank = next++;
-        changed = true;
         for (enode_id node : classes_[id].candidates) note_reader(id, node);
-      }
+        return true;
+      });
     }
     for (class_id root : roots_) {
       if (classes_[root].rank != none) continue;
@@ -14775,36 +14780,51 @@ class extractor {
     return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
   }
 
-  void choose_trees() {
+  // The first choice. A value's cost is shared out among the classes that may read it: added up whole for every path to
+  // it, costs would double with each layer of a residual model and soon mean nothing.
+  void choose_first() {
     std::vector<class_id> by_rank;
     for (class_id id : order_) {
       if (classes_[id].rank != none) by_rank.push_back(id);
     }
     std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    std::vector<double> tree(g_.class_slots(), std::numeric_limits<double>::infinity());
+    std::vector<double> share(g_.class_slots());
     for (class_id id : by_rank) {
+      double least = std::numeric_limits<double>::infinity();
       for (enode_id node : classes_[id].candidates) {
         double cost = cost_[node];
-        for (class_id operand : distinct_operands(node)) cost += tree[operand];
-        if (cost >= tree[id]) continue;
-        tree[id] = cost;
+        for (class_id operand : distinct_operands(node)) cost += share[operand];
+        if (cost >= least) continue;
+        least = cost;
         live_[id].node = node;
       }
+      share[id] = least / static_cast<double>(std::max<std::size_t>(1, classes_[id].readers.size()));
     }
   }
 
   // Adds one use of a class; what becomes live with it costs.
   double acquire(class_id id) {
-    if (live_[id].uses++ > 0) return 0;
-    double cost = cost_[live_[id].node];
-    for (class_id operand : distinct_operands(live_[id].node)) cost += acquire(operand);
+    double cost = 0;
+    for (pending_.push_back(id); !pending_.empty();) {
+      live_class& own = live_[pending_.back()];
+      pending_.pop_back();
+      if (own.uses++ == 0) cost += visit_operands(own.node);
+    }
     return cost;
   }
   double release(class_id id) {
-    if (--live_[id].uses > 0) return 0;
-    double cost = cost_[live_[id].node];
-    for (class_id operand : distinct_operands(live_[id].node)) cost += release(operand);
+    double cost = 0;
+    for (pending_.push_back(id); !pending_.empty();) {
+      live_class& own = live_[pending_.back()];
+      pending_.pop_back();
+      if (--own.uses == 0) cost += visit_operands(own.node);
+    }
     return cost;
+  }
+  double visit_operands(enode_id node) {
+    const std::span<const class_id> operands = distinct_operands(node);
+    pending_.insert(pending_.end(), operands.begin(), operands.end());
+    return cost_[node];
   }
 
   // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
@@ -14880,6 +14900,7 @@ class extractor {
   std::vector<class_choice> classes_;
   std::vector<double> cost_;
   std::vector<live_class> live_;
+  std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
   double total_ = 0;
 };
 

@@ -4,7 +4,10 @@
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/models/smollm2.hpp>
+#include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/loss.hpp>
+
+#include <support/egraph_sample_graphs.hpp>
 
 #include <gtest/gtest.h>
 
@@ -41,10 +44,8 @@ budget measure() {
   std::vector<mn::node_id> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) pairs.insert(pairs.end(), {weights[i], slopes[i]});
   g.optimizer_step({.kind = mn::optimizer_kind::adam}, pairs);
-  mn::egraph::optimize_options options;
-  options.max_milliseconds = 1e9;  // counts must not depend on the machine
   mn::egraph::optimize_report report;
-  const mn::graph plan = mn::egraph::optimize(g, options, &report);
+  const mn::graph plan = mn::egraph::optimize(g, {}, &report);
   budget result{g.size(), report.enodes, report.classes, 0, report.limits};
   for (mn::node_id id = 0; id < plan.size(); ++id) {
     result.kernels += info(plan[id].kind).stage == mn::op_stage::implementation;
@@ -66,6 +67,67 @@ TEST(egraph_budget, every_layer_costs_the_same) {
   EXPECT_EQ(eight.enodes - four.enodes, twelve.enodes - eight.enodes);
   EXPECT_EQ(eight.classes - four.classes, twelve.classes - eight.classes);
   EXPECT_EQ(eight.kernels - four.kernels, twelve.kernels - eight.kernels);
+}
+
+// ---- depth -----------------------------------------------------------------------------------------------------------
+
+/// Kernels of the optimised graph, which is also planned; its predicted time is that of its kernels, a launch each at least.
+int kernels_of_plan(const mn::graph& g) {
+  mn::egraph::optimize_report report;
+  mn::graph best = mn::egraph::optimize(g, {}, &report);
+  EXPECT_TRUE(report.limits.empty());
+  const int kernels = mn::samples::kernel_count(best);
+  const mn::egraph::cost_model model;
+  EXPECT_GT(report.predicted_seconds, kernels * model.launch);
+  EXPECT_LT(report.predicted_seconds, 1.2 * kernels * model.launch);  // all of them are tiny
+  const mn::plan::layout parameters = mn::plan::make_layout(best, mn::op::parameter);
+  const mn::plan::execution_plan plan = mn::plan::make_plan(std::move(best), parameters);
+  EXPECT_GE(static_cast<int>(plan.steps.size()), kernels);
+  return kernels;
+}
+
+mn::node_id layer_weight(mn::graph& g, const char* name, int layer) {
+  return g.parameter(name + std::to_string(layer), mn::dtype::f32, {4, 4});
+}
+
+TEST(egraph_depth, two_thousand_layers_that_read_their_input_twice) {
+  // Costs added up along paths would double with each layer, past the largest double at the 1,024th.
+  mn::graph g;
+  mn::node_id h = g.input("x", mn::dtype::f32, {4, 4});
+  for (int i = 0; i < 2000; ++i) {
+    const mn::node_id a = g.contract(h, layer_weight(g, "w", i), "ik", "kj", "ij");
+    h = g.multiply(a, g.contract(h, layer_weight(g, "v", i), "ik", "kj", "ij"));
+  }
+  g.add_output("y", h);
+  EXPECT_EQ(kernels_of_plan(g), 2 * 2000);
+}
+
+TEST(egraph_depth, two_thousand_residual_layers_sharing_a_gate) {
+  mn::graph g;
+  mn::node_id h = g.input("x", mn::dtype::f32, {4, 4});
+  const mn::node_id gate = g.input("gate", mn::dtype::f32, {4, 4});  // a value with 2,000 readers
+  for (int i = 0; i < 2000; ++i) {
+    const mn::node_id y = mn::samples::relu(g, g.contract(h, layer_weight(g, "w", i), "ik", "kj", "ij"));
+    h = g.add(h, g.multiply(y, gate));
+  }
+  g.add_output("y", h);
+  EXPECT_EQ(kernels_of_plan(g), 2000);
+}
+
+TEST(egraph_depth, five_hundred_transformer_layers_forward_and_backward) {
+  const auto training = [](int layers) {
+    mn::graph g;
+    const mn::node_id x = g.input("x", mn::dtype::f32, {1, 2, 4});
+    const mn::node_id loss = mn::samples::total(g, mn::samples::transformer(g, x, layers, 2, 5));
+    g.add_output("loss", loss);
+    const std::vector<mn::node_id> weights = g.leaves(mn::op::parameter), slopes = mn::gradients(g, loss, weights);
+    std::vector<mn::node_id> pairs;
+    for (std::size_t i = 0; i < weights.size(); ++i) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+    g.optimizer_step({.kind = mn::optimizer_kind::adam}, pairs);
+    return kernels_of_plan(g);
+  };
+  const int four = training(4), eight = training(8);
+  EXPECT_EQ(training(500), four + (eight - four) / 4 * 496);
 }
 
 }  // namespace

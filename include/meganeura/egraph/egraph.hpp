@@ -36,7 +36,7 @@ struct enode {
 
 struct eclass {
   std::vector<enode_id> nodes{};
-  std::vector<enode_id> parents{};  // nodes with this class as an operand
+  std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
   std::uint64_t symbols = 0;      // of its nodes
   std::uint32_t extents = 0;
   dtype type = dtype::f32;

@@ -184,7 +184,6 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
 MEGANEURA_INLINE void engine::retire(enode_id id) {
   nodes_[id].dead = true;
   std::erase(classes_[find(nodes_[id].owner)].nodes, id);
-  for (class_id operand : operands(id)) std::erase(classes_[find(operand)].parents, id);
 }
 
 MEGANEURA_INLINE void engine::repair(class_id id) {

@@ -15,7 +15,7 @@ struct extraction {
   int passes = 0;                 // of the repair
 };
 
-/// Bottom-up choice by tree cost, then repair with true use counts until nothing gets cheaper (at most `max_passes`).
+/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing gets cheaper (at most `max_passes`).
 /// `order` names the classes, operands before users as far as possible. Errors: internal when a root has no kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
                                  const cost_model& model, int max_passes = 8);

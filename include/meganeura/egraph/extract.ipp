@@ -16,7 +16,11 @@ class extractor {
  public:
   extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const cost_model& model)
       : g_(g), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
-    for (class_id id : order) order_.push_back(g.find(id));
+    std::vector<bool> listed(g.class_slots(), false);
+    for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
+      if (!listed[g.find(id)]) order_.push_back(g.find(id));
+      listed[g.find(id)] = true;
+    }
     for (class_id id : roots) roots_.push_back(g.find(id));
     for (enode_id node = 0; node < g.node_count(); ++node) {
       first_operand_.push_back(operands_.size());
@@ -28,7 +32,7 @@ class extractor {
     }
     first_operand_.push_back(operands_.size());
     rank_classes(model);
-    choose_trees();
+    choose_first();
   }
 
   void repair(int max_passes, int& passes) {
@@ -52,7 +56,6 @@ class extractor {
       live.push_back(id);
     }
     std::stable_sort(live.begin(), live.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    live.erase(std::unique(live.begin(), live.end()), live.end());
     made.order = std::move(live);
     return made;
   }
@@ -71,21 +74,21 @@ class extractor {
   // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
   void rank_classes(const cost_model& model) {
     std::uint32_t next = 0;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (class_id id : order_) {
-        if (classes_[id].rank != none) continue;
+    std::vector<class_id> waiting = order_;
+    for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
+      before = waiting.size();
+      std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
           if (cost_[node] < 0) cost_[node] = node_cost(g_, node, model);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
-        if (classes_[id].candidates.empty()) continue;
+        if (classes_[id].candidates.empty()) return false;
         classes_[id].rank = next++;
-        changed = true;
         for (enode_id node : classes_[id].candidates) note_reader(id, node);
-      }
+        return true;
+      });
     }
     for (class_id root : roots_) {
       if (classes_[root].rank != none) continue;
@@ -113,36 +116,51 @@ class extractor {
     return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
   }
 
-  void choose_trees() {
+  // The first choice. A value's cost is shared out among the classes that may read it: added up whole for every path to
+  // it, costs would double with each layer of a residual model and soon mean nothing.
+  void choose_first() {
     std::vector<class_id> by_rank;
     for (class_id id : order_) {
       if (classes_[id].rank != none) by_rank.push_back(id);
     }
     std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    std::vector<double> tree(g_.class_slots(), std::numeric_limits<double>::infinity());
+    std::vector<double> share(g_.class_slots());
     for (class_id id : by_rank) {
+      double least = std::numeric_limits<double>::infinity();
       for (enode_id node : classes_[id].candidates) {
         double cost = cost_[node];
-        for (class_id operand : distinct_operands(node)) cost += tree[operand];
-        if (cost >= tree[id]) continue;
-        tree[id] = cost;
+        for (class_id operand : distinct_operands(node)) cost += share[operand];
+        if (cost >= least) continue;
+        least = cost;
         live_[id].node = node;
       }
+      share[id] = least / static_cast<double>(std::max<std::size_t>(1, classes_[id].readers.size()));
     }
   }
 
   // Adds one use of a class; what becomes live with it costs.
   double acquire(class_id id) {
-    if (live_[id].uses++ > 0) return 0;
-    double cost = cost_[live_[id].node];
-    for (class_id operand : distinct_operands(live_[id].node)) cost += acquire(operand);
+    double cost = 0;
+    for (pending_.push_back(id); !pending_.empty();) {
+      live_class& own = live_[pending_.back()];
+      pending_.pop_back();
+      if (own.uses++ == 0) cost += visit_operands(own.node);
+    }
     return cost;
   }
   double release(class_id id) {
-    if (--live_[id].uses > 0) return 0;
-    double cost = cost_[live_[id].node];
-    for (class_id operand : distinct_operands(live_[id].node)) cost += release(operand);
+    double cost = 0;
+    for (pending_.push_back(id); !pending_.empty();) {
+      live_class& own = live_[pending_.back()];
+      pending_.pop_back();
+      if (--own.uses == 0) cost += visit_operands(own.node);
+    }
     return cost;
+  }
+  double visit_operands(enode_id node) {
+    const std::span<const class_id> operands = distinct_operands(node);
+    pending_.insert(pending_.end(), operands.begin(), operands.end());
+    return cost_[node];
   }
 
   // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
@@ -218,6 +236,7 @@ class extractor {
   std::vector<class_choice> classes_;
   std::vector<double> cost_;
   std::vector<live_class> live_;
+  std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
   double total_ = 0;
 };
 

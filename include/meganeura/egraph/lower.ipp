@@ -78,13 +78,13 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
     ++uses_[g_.find(root)];
     hard_[g_.find(root)] = true;
   }
+  std::vector<class_id> counted_for(g_.class_slots(), none);
   for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
     const class_id id = order_[i];
-    std::vector<class_id> seen;
     for (enode_id parent : g_[id].parents) {
       const class_id user = g_.find(g_.node(parent).owner);
-      if (state_[user] != 2 || user == id || std::find(seen.begin(), seen.end(), user) != seen.end()) continue;
-      seen.push_back(user);
+      if (g_.node(parent).dead || state_[user] != 2 || user == id || counted_for[user] == id) continue;
+      counted_for[user] = id;
       const op kind = g_.node(parent).kind;
       if (kind == op::view) {
         uses_[id] += uses_[user];

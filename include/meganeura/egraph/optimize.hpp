@@ -14,10 +14,11 @@ struct optimize_options {
   bool fusion = true;                 // fuse_*, recompute
   bool epilogues = true;              // *_epilogue
   exactness tolerance = exactness::reassociates;
-  std::size_t max_nodes = 400'000;    // e-nodes; reaching it ends saturation, what was found is kept
-  std::size_t max_matches = 4'000;    // of one rule in one iteration, then it is banned for a while (doubling)
+  // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is kept.
+  std::size_t max_nodes = 0;          // e-nodes; 0: eight for each node of the source
+  std::size_t max_matches = 0;        // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
   int max_iterations = 8;
-  double max_milliseconds = 1'000;    // of saturation
+  std::size_t max_steps = 0;          // nodes looked at and matches found; 0: 64 for each node of the source
   region_limits region;
   std::size_t region_forms = 16;
   cost_model model;

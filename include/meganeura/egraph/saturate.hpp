@@ -5,18 +5,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <chrono>
 #include <string>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
+/// Counts alone, never a clock: equal graphs get equal plans on every machine. 0 means in proportion to the graph.
 struct saturation_limits {
-  std::size_t nodes = 400'000;
-  std::size_t matches = 4'000;  // of one rule in one iteration; then it rests 1, 2, 4, ... iterations
+  std::size_t nodes = 0;    // of the e-graph; 0: eight for each it starts with
+  std::size_t matches = 0;  // of one rule in one iteration, then it rests 1, 2, 4, ... iterations; 0: four a node
   int iterations = 8;
-  double milliseconds = 1'000;
+  std::size_t steps = 0;    // nodes looked at and matches found; 0: 64 for each node it starts with
 };
 
 struct saturation_report {
@@ -34,6 +35,10 @@ class saturation {
       : g_(g), set_(set), enabled_(enabled), first_bit_(first_bit), limits_(limits) {
     report_.matches.resize(Set::count);
     report_.applied.resize(Set::count);
+    const std::size_t start = std::max<std::size_t>(g.node_count(), 1'000);  // room for a small graph to grow
+    if (limits_.nodes == 0) limits_.nodes = 8 * start;
+    if (limits_.matches == 0) limits_.matches = 4 * start;
+    if (limits_.steps == 0) limits_.steps = 64 * start;
   }
 
   saturation_report run() {
@@ -48,24 +53,20 @@ class saturation {
       ++report_.iterations;
       if (!step(dirty, i)) return std::move(report_);
     }
-    if (!g_.take_dirty(0).empty()) limit("iterations", static_cast<double>(limits_.iterations));
+    if (!g_.take_dirty(0).empty()) limit("iterations", static_cast<std::size_t>(limits_.iterations));
     return std::move(report_);
   }
 
  private:
-  void limit(const char* what, double value) {
+  void limit(const char* what, std::size_t value) {
     report_.limits.push_back(fmt::format("saturation stopped at the limit of {} {}; what was found until then is used",
                                          value, what));
-  }
-
-  [[nodiscard]] bool out_of_time() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count() >
-           limits_.milliseconds;
   }
 
   // Collects first and applies afterwards: matching walks vectors that applying grows.
   bool step(const std::vector<enode_id>& dirty, int iteration) {
     std::array<std::vector<bindings>, Set::count> found;
+    steps_ += dirty.size();
     for (enode_id node : dirty) {
       if (g_.node(node).dead || g_.node(node).type != dtype::f32) continue;
       set_.for_each(Set::at[g_.node(node).symbol] & enabled_, [&](std::size_t i, const auto& rule) {
@@ -78,6 +79,7 @@ class saturation {
     }
     for (std::size_t i = 0; i < Set::count; ++i) {
       report_.matches[i] += found[i].size();
+      steps_ += found[i].size();
       if (found[i].size() < limits_.matches || rests_until_[i] > iteration) continue;
       rests_until_[i] = iteration + 1 + (1 << bans_[i]++);
       report_.limits.push_back(fmt::format("a rule reached {} matches in one iteration and rests for {}", limits_.matches,
@@ -89,14 +91,14 @@ class saturation {
         if (!within) return;
         report_.applied[i] += rule.apply(g_, b, first_bit_ << i);
         if (g_.node_count() > limits_.nodes) {
-          limit("nodes", static_cast<double>(limits_.nodes));
+          limit("nodes", limits_.nodes);
           within = false;
         }
       }
     });
     g_.rebuild();
-    if (within && out_of_time()) {
-      limit("milliseconds", limits_.milliseconds);
+    if (within && steps_ > limits_.steps) {
+      limit("steps", limits_.steps);
       within = false;
     }
     return within;
@@ -110,7 +112,7 @@ class saturation {
   std::array<std::vector<enode_id>, Set::count> waiting_;
   std::array<int, Set::count> rests_until_{};
   std::array<int, Set::count> bans_{};
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::size_t steps_ = 0;
 };
 
 }  // namespace detail
