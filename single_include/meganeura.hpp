@@ -3741,6 +3741,7 @@ struct target {
   std::uint32_t max_groups[3]{65535, 65535, 65535};
   std::uint32_t compute_units = 32;      // multiprocessors; an estimate where the driver does not say
   std::uint64_t max_texel_elements = 0;  // RGBA32F texels one uniform texel buffer may hold
+  std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
   bool subgroup_arithmetic = true;
   bool f16 = false;
   bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
@@ -3766,6 +3767,9 @@ struct module {
   std::vector<std::uint32_t> specialization;  // value of constant_id 0, 1, 2, ... (kernels compiled from shaders/)
   std::uint32_t shared_bytes = 0;             // workgroup memory; must not exceed the device's limit
   std::uint32_t subgroup_size = 0;            // required size, 0 = the device's default
+  /// Passes of all its loops that one invocation makes at most, the last one that finds the end included; the largest
+  /// number where a loop's length is only known when it runs.
+  std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                     // shaderFloat16 and 16-bit storage
   bool needs_cooperative_matrix = false;      // VK_KHR_cooperative_matrix and the Vulkan memory model
   bool needs_subgroup_arithmetic = false;
@@ -3838,25 +3842,28 @@ class read_back_ticket {
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
-/// Each flag is a question the planner or the run time asks; all are false for a driver nobody has measured.
+/// Each answers a question the planner or the run time asks; all are false or 0 for a driver nobody has measured.
 struct quirk_set {
   bool prefers_texel_buffers = false;        // vec4 texel fetches are far cheaper than storage-buffer loads
   bool jit_at_first_dispatch = false;        // pipeline creation is a promise: run each pipeline once before timing
   bool silent_shared_overflow = false;       // too much workgroup memory loses the device instead of failing creation
   bool slow_cooperative_matrix2 = false;     // VK_NV_cooperative_matrix2 compiles slowly and runs below the KHR path
   bool expensive_workgroup_barrier = false;  // prefer workgroups of one subgroup
+  std::uint32_t max_loop_iterations = 0;     // an invocation stops after so many, of all its loops; 0 = never
 };
 
 struct quirk {
   const char* name;
   std::uint32_t vendor_id;  // 0 = any vendor
   std::uint32_t driver_id;  // VkDriverId, 0 = any driver
-  bool quirk_set::*flag;
+  bool quirk_set::*flag;  // or, where null, `number` is set to `value`
   const char* evidence;
+  std::uint32_t quirk_set::*number = nullptr;
+  std::uint32_t value = 0;
 };
 
 /// PCI vendor 0x10DE is NVIDIA. VkDriverId 4 is NVIDIA's proprietary driver, 13 is Mesa's llvmpipe (lavapipe).
-inline constexpr std::array<quirk, 5> quirk_table{{
+inline constexpr std::array<quirk, 6> quirk_table{{
     {"lavapipe prefers texel buffers", 0, 13, &quirk_set::prefers_texel_buffers,
      "Mesa 22.3.6: a storage-buffer load becomes eight scalar, bounds-checked loads; f32 GEMM 512^3 gains 2 to 4 "
      "times"},
@@ -3864,6 +3871,10 @@ inline constexpr std::array<quirk, 5> quirk_table{{
      "Mesa 22.3.6: 2-20 ms to create a pipeline, then 50-800 ms the first time it runs"},
     {"lavapipe pays for workgroup barriers", 0, 13, &quirk_set::expensive_workgroup_barrier,
      "Mesa 22.3.6: about 15 ns a subgroup and barrier; a workgroup of one subgroup is 6.6 times cheaper"},
+    {"lavapipe stops long loops", 0, 13, nullptr,
+     "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
+     "an error",
+     &quirk_set::max_loop_iterations, 65535},
     {"NVIDIA accepts too much shared memory", 0x10DE, 4, &quirk_set::silent_shared_overflow,
      "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
     {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, &quirk_set::slow_cooperative_matrix2,
@@ -3875,7 +3886,11 @@ inline constexpr std::array<quirk, 5> quirk_table{{
   for (const quirk& entry : quirk_table) {
     const bool vendor_matches = entry.vendor_id == 0 || entry.vendor_id == vendor_id;
     const bool driver_matches = entry.driver_id == 0 || entry.driver_id == driver_id;
-    if (vendor_matches && driver_matches) found.*entry.flag = true;
+    if (!vendor_matches || !driver_matches) continue;
+    if (entry.flag)
+      found.*entry.flag = true;
+    else
+      found.*entry.number = entry.value;
   }
   return found;
 }
@@ -4182,6 +4197,7 @@ using vulkan::enumerate_devices;
                          .max_invocations = facts.max_workgroup_invocations,
                          .compute_units = facts.compute_units,
                          .max_texel_elements = facts.max_texel_elements,
+                         .max_loop_iterations = facts.quirks.max_loop_iterations,
                          .subgroup_arithmetic = facts.has_subgroup_arithmetic,
                          .f16 = facts.has_f16,
                          .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
@@ -11988,6 +12004,11 @@ struct kernel_dispatch {
   std::array<std::uint32_t, 3> groups{1, 1, 1};
 };
 
+/// Whether the driver lets every invocation finish its loops.
+[[nodiscard]] inline bool within_loop_limit(const spirv::module& made, const target& on) {
+  return on.max_loop_iterations == 0 || made.loop_iterations <= on.max_loop_iterations;
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -11996,7 +12017,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
                                           const target& on);
 
-/// Operands indices (i32), updates. Deterministic: every element adds its updates in their order; no atomics.
+/// Operands indices (i32), updates. Deterministic: every element adds its updates in an order that only the shapes and
+/// the device decide; no atomics. The error of a sum grows with the logarithm of its length.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const target& on);
 
@@ -12016,7 +12038,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// errors: internal when the node is not one that runs on a device (leaves, primitives, assign).
+/// errors: unsupported when an invocation would loop longer than the device lets it; internal when the node is not one that runs on a device (leaves, primitives, assign).
 [[nodiscard]] kernel_dispatch generate(const graph& g, node_id id, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -15637,62 +15659,7 @@ inline constexpr std::uint32_t sgd_momentum[] = {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::embedded
-// Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-// Layout. Four neighbouring elements of a tensor share one call; element i takes word i % 4 of
-//   key     = (seed_low, seed_high)                                   from step_values
-//   counter = (low 32 bits of i / 4, high 32 bits of i / 4, fnv1a(stream name), step)
-// uniform: (word >> 8) * 2^-24, in [0, 1), exact in f32.
-// normal:  Box-Muller on the words (0, 1) and (2, 3) of the same call: with u = ((first >> 8) + 1) * 2^-24 in (0, 1],
-// so that
-//          log never sees 0, and v = (second >> 8) * 2^-24: the even element is sqrt(-2 log u) cos(2 pi v), the odd one
-//          sqrt(-2 log u) sin(2 pi v). A last odd element drops its partner.
-
-using philox_words = std::array<std::uint32_t, 4>;
-
-/// Constants of Philox 4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
-inline constexpr std::uint32_t philox_multipliers[] = {0xD2511F53u, 0xCD9E8D57u};
-inline constexpr std::uint32_t philox_key_steps[] = {0x9E3779B9u, 0xBB67AE85u};
-inline constexpr int philox_rounds = 10;
-
-/// Four random words of a counter under a key.
-[[nodiscard]] constexpr philox_words philox(philox_words counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < philox_rounds; ++round) {
-    const std::uint64_t first = std::uint64_t{philox_multipliers[0]} * counter[0];
-    const std::uint64_t second = std::uint64_t{philox_multipliers[1]} * counter[2];
-    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
-               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
-    key[0] += philox_key_steps[0];
-    key[1] += philox_key_steps[1];
-  }
-  return counter;
-}
-
-/// The 32-bit FNV-1a hash of a stream's name: the third counter word.
-[[nodiscard]] constexpr std::uint32_t stream_hash(std::string_view name) {
-  std::uint32_t hash = 0x811C9DC5u;
-  for (char character : name) hash = (hash ^ static_cast<unsigned char>(character)) * 0x01000193u;
-  return hash;
-}
-
-/// The words that elements 4 * block to 4 * block + 3 of a stream are made of.
-[[nodiscard]] constexpr philox_words random_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step,
-                                                  std::uint32_t seed_low, std::uint32_t seed_high) {
-  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
-                {seed_low, seed_high});
-}
-
-/// [0, 1) with 24 bits.
-[[nodiscard]] constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
-/// (0, 1] with 24 bits: what Box-Muller takes the logarithm of.
-[[nodiscard]] constexpr float positive_uniform_from(std::uint32_t word) {
-  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Tensors bound to a kernel, and loop nests that read them through affine accesses.
+// Loops that add up many numbers without losing any: sums in blocks, blocks in blocks of blocks.
 // Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
 // The kernel language: one compute shader written as C++ over typed values, turned into a SPIR-V module.
 // Writes a SPIR-V module word by word: sections in the order the specification asks for, each type and constant once.
@@ -16428,6 +16395,8 @@ class texel_buffer {
 
 enum class reduction : std::uint8_t { add, multiply, minimum, maximum };
 
+inline constexpr std::uint64_t unknown_iterations = ~std::uint64_t{0};
+
 /// A kernel under construction. Values and memory refer to it: it stays where it is and outlives them.
 class kernel {
  public:
@@ -16491,28 +16460,33 @@ class kernel {
     builder_.end_selection(open);
   }
   /// `for (i = begin; i < end; i += step) body(i)`; with literal bounds an empty loop vanishes and a single pass is
-  /// inlined.
+  /// inlined. `at_most`: an upper bound of the passes where end is no literal, see module::loop_iterations.
   template <class Body>
-  void for_(const u32& begin, const u32& end, const u32& step, Body&& body, unrolling hint = unrolling::automatic) {
+  void for_(const u32& begin, const u32& end, const u32& step, Body&& body, unrolling hint = unrolling::automatic,
+            std::uint64_t at_most = unknown_iterations) {
     if (begin.is_literal() && end.is_literal() && begin.bits >= end.bits) return;
     if (begin.is_literal() && end.is_literal() && step.is_literal() && end.bits - begin.bits <= step.bits)
       return static_cast<void>(body(begin));
+    const loop_tally before = begin_tally();
     const auto open =
         builder_.begin_counted_loop(builder_.type(u32::static_type), use(begin), use(end), op::u_less_than, hint);
     body(u32(wrap(u32::static_type, open.counter)));
     builder_.end_counted_loop(open, use(step));
+    end_tally(before, std::min(at_most, passes(begin, end, step)));
   }
   template <class Body>
   void for_(const u32& end, Body&& body) {
     for_(u32(0), end, u32(1), std::forward<Body>(body));
   }
-  /// Repeats `body` while `condition()` holds; both run inside the loop.
+  /// Repeats `body` while `condition()` holds; both run inside the loop. `at_most`: an upper bound of the passes.
   template <class Condition, class Body>
-  void while_(Condition&& condition, Body&& body) {
+  void while_(Condition&& condition, Body&& body, std::uint64_t at_most = unknown_iterations) {
+    const loop_tally before = begin_tally();
     const auto open = builder_.begin_loop();
     builder_.break_if(open, use(!boolean(condition())));
     body();
     builder_.end_loop(open);
+    end_tally(before, at_most);
   }
   /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
   /// too.
@@ -16589,6 +16563,16 @@ class kernel {
   [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
 
  private:
+  // What the loops closed so far cost, added up over both branches of a selection: neighbouring invocations may take
+  // different ones, and a driver that runs them in step makes both.
+  struct loop_tally {
+    std::uint64_t iterations = 0;
+    std::uint64_t loops = 0;  // each still makes a pass where nothing is left to do
+  };
+  [[nodiscard]] loop_tally begin_tally() { return std::exchange(tally_, {}); }
+  void end_tally(const loop_tally& before, std::uint64_t passes);
+  [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
+
   void mark_aliased(word variable);
   [[nodiscard]] u32 built_in_component(built_in which, word axis);
   [[nodiscard]] u32 built_in_scalar(built_in which);
@@ -16597,6 +16581,7 @@ class kernel {
   module_builder builder_;
   spirv::module module_;
   std::set<word> aliased_;
+  loop_tally tally_;
   bool precise_ = false;
   bool finished_ = false;
 };
@@ -16634,6 +16619,153 @@ using scalar_value = spirv::detail::operand;
                                 const std::function<scalar_value(int)>& argument);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A running total that every pass of a loop adds to. Only sums that round gain by blocks: no integer, no maximum; and
+/// of a product every factor rounds the whole.
+struct running_sum {
+  spirv::detail::place_reference place;
+  scalar_op how = scalar_op::row_sum;
+  scalar_value start{};
+  [[nodiscard]] bool rounds() const { return start.type.is_float() && how == scalar_op::row_sum; }
+};
+
+/// How many terms go into one total. The rounding error of a total grows with its number of terms: with a cascade of
+/// totals of at most `block_terms` each it grows with the logarithm of all terms.
+struct cascade_lengths {
+  std::uint64_t terms = 1;        // that a pass adds to each total
+  std::uint64_t straight = 1024;  // up to so many need no cascade, whose totals cost registers
+  static constexpr std::uint64_t block_terms = 256;
+};
+
+namespace detail {
+
+class cascade {
+ public:
+  cascade(spirv::kernel& owner, std::span<const running_sum> sums, std::uint32_t step, std::uint64_t block)
+      : owner_(owner), sums_(sums), step_(step), block_(block) {}
+
+  // Passes [first, last), counted in steps of `step`; `passes` is their literal upper bound.
+  template <class Body>
+  void run(const spirv::u32& first, const spirv::u32& last, std::uint64_t passes, const Body& body) {
+    if (passes == 1) return body(first);
+    if (passes <= block_) {
+      return owner_.for_(first, last, spirv::u32(step_), body, spirv::unrolling::automatic, passes);
+    }
+    std::uint64_t part = block_;  // the largest block of blocks that is not all of them
+    while (part * cascade_lengths::block_terms < passes) part *= cascade_lengths::block_terms;
+    const std::vector<running_sum> totals = open_totals();
+    const auto length = static_cast<std::uint32_t>(part * step_);
+    const auto piece = [&](const spirv::u32& at) {
+      for (const running_sum& sum : sums_) spirv::detail::store(sum.place, sum.start);
+      run(at, at + min(last - at, spirv::u32(length)), part, body);
+      add(totals, sums_);
+    };
+    owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, (passes + part - 1) / part);
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      spirv::detail::store(sums_[i].place, spirv::detail::load(totals[i].place));
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<running_sum> open_totals() {
+    std::vector<running_sum> totals(sums_.begin(), sums_.end());
+    for (running_sum& total : totals) {
+      const scalar_value before = spirv::detail::load(total.place);
+      total.place = owner_.declare_variable(before.type);
+      spirv::detail::store(total.place, before);
+    }
+    return totals;
+  }
+
+  void add(std::span<const running_sum> totals, std::span<const running_sum> sums) {
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const scalar_value sum = spirv::detail::load(sums[i].place), total = spirv::detail::load(totals[i].place);
+      spirv::detail::store(totals[i].place, combine(owner_, sums[i].how, total, sum));
+    }
+  }
+
+  spirv::kernel& owner_;
+  std::span<const running_sum> sums_;
+  std::uint32_t step_;
+  std::uint64_t block_;
+};
+
+}  // namespace detail
+
+/// `for (i = 0; i < end; i += step) body(i)`, where each pass adds to `sums`. A short loop is that loop and nothing
+/// more; a long one puts what it adds in blocks. The sums hold their start, or something to add to, beforehand.
+template <class Body>
+void for_summed(spirv::kernel& owner, std::uint32_t end, std::uint32_t step, const cascade_lengths& lengths,
+                std::span<const running_sum> sums, const Body& body) {
+  const std::uint64_t passes = (std::uint64_t{end} + step - 1) / step;
+  std::vector<running_sum> rounding;
+  std::copy_if(sums.begin(), sums.end(), std::back_inserter(rounding), [](const auto& sum) { return sum.rounds(); });
+  if (rounding.empty() || passes * lengths.terms <= lengths.straight) {
+    return owner.for_(spirv::u32(0), spirv::u32(end), spirv::u32(step), body);
+  }
+  const std::uint64_t block = std::max<std::uint64_t>(cascade_lengths::block_terms / lengths.terms, 1);
+  detail::cascade(owner, rounding, step, block).run(spirv::u32(0), spirv::u32(end), passes, body);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+// Layout. Four neighbouring elements of a tensor share one call; element i takes word i % 4 of
+//   key     = (seed_low, seed_high)                                   from step_values
+//   counter = (low 32 bits of i / 4, high 32 bits of i / 4, fnv1a(stream name), step)
+// uniform: (word >> 8) * 2^-24, in [0, 1), exact in f32.
+// normal:  Box-Muller on the words (0, 1) and (2, 3) of the same call: with u = ((first >> 8) + 1) * 2^-24 in (0, 1],
+// so that
+//          log never sees 0, and v = (second >> 8) * 2^-24: the even element is sqrt(-2 log u) cos(2 pi v), the odd one
+//          sqrt(-2 log u) sin(2 pi v). A last odd element drops its partner.
+
+using philox_words = std::array<std::uint32_t, 4>;
+
+/// Constants of Philox 4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+inline constexpr std::uint32_t philox_multipliers[] = {0xD2511F53u, 0xCD9E8D57u};
+inline constexpr std::uint32_t philox_key_steps[] = {0x9E3779B9u, 0xBB67AE85u};
+inline constexpr int philox_rounds = 10;
+
+/// Four random words of a counter under a key.
+[[nodiscard]] constexpr philox_words philox(philox_words counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < philox_rounds; ++round) {
+    const std::uint64_t first = std::uint64_t{philox_multipliers[0]} * counter[0];
+    const std::uint64_t second = std::uint64_t{philox_multipliers[1]} * counter[2];
+    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
+               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
+    key[0] += philox_key_steps[0];
+    key[1] += philox_key_steps[1];
+  }
+  return counter;
+}
+
+/// The 32-bit FNV-1a hash of a stream's name: the third counter word.
+[[nodiscard]] constexpr std::uint32_t stream_hash(std::string_view name) {
+  std::uint32_t hash = 0x811C9DC5u;
+  for (char character : name) hash = (hash ^ static_cast<unsigned char>(character)) * 0x01000193u;
+  return hash;
+}
+
+/// The words that elements 4 * block to 4 * block + 3 of a stream are made of.
+[[nodiscard]] constexpr philox_words random_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step,
+                                                  std::uint32_t seed_low, std::uint32_t seed_high) {
+  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
+                {seed_low, seed_high});
+}
+
+/// [0, 1) with 24 bits.
+[[nodiscard]] constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+/// (0, 1] with 24 bits: what Box-Muller takes the logarithm of.
+[[nodiscard]] constexpr float positive_uniform_from(std::uint32_t word) {
+  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Tensors bound to a kernel, and loop nests that read them through affine accesses.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -16720,38 +16852,143 @@ struct axis_split {
           static_cast<std::uint32_t>(inner / width), width};
 }
 
-inline constexpr std::uint32_t index_chunk = 256;
+/// `slices` invocations share an element of the result and add up at the end; each takes its part of every chunk of the
+/// index list, which passes through shared memory.
+struct scatter_plan {
+  std::uint32_t size = 256;    // invocations of a workgroup
+  std::uint32_t slices = 1;    // powers of two, as are the others
+  std::uint32_t loads = 1;     // indices an invocation brings for a chunk
+  std::uint32_t unrolled = 1;  // indices compared in a pass
 
-// Adds the updates of all indices equal to `row` to `total`. The list of indices passes through shared memory in
-// chunks; a chunk that no row of this workgroup occurs in is skipped.
-inline void add_matching(spirv::kernel& owner, const bound_tensor& indices, const bound_tensor& updates,
-                         std::uint32_t count, const axis_split& split, const spirv::u32& outer, const spirv::u32& row,
-                         const spirv::u32& column, const spirv::u32& lowest, const spirv::u32& highest,
-                         const spirv::detail::place_reference& total) {
-  const auto list = owner.shared<spirv::u32>(index_chunk);
-  const auto found = owner.shared<spirv::u32>(1);
-  const spirv::u32 thread = owner.local_id(0);
-  owner.for_(spirv::u32(0), spirv::u32(count), spirv::u32(index_chunk), [&](const spirv::u32& first) {
-    owner.barrier();  // the last chunk is no longer read
-    owner.if_(thread == 0u, [&] { found[0] = spirv::u32(0); });
-    owner.barrier();
-    const spirv::u32 at = first + thread;
-    owner.if_(at < spirv::u32(count), [&] {
-      const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(indices.load(at)));
-      list[thread] = index;
-      owner.if_(index >= lowest && index <= highest, [&] { found[0] = spirv::u32(1); });
-    });
-    owner.barrier();
-    owner.if_(found[0].load() != 0u, [&] {
-      owner.for_(min(spirv::u32(count) - first, spirv::u32(index_chunk)), [&](const spirv::u32& i) {
-        owner.if_(list[i].load() == row, [&] {
-          const scalar_value update = updates.load((outer * count + (first + i)) * split.inner + column, split.width);
-          spirv::detail::store(total, combine(owner, scalar_op::row_sum, spirv::detail::load(total), update));
-        });
-      });
-    });
-  });
+  [[nodiscard]] std::uint32_t chunk() const { return size * loads; }
+  [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }   // indices of a chunk one invocation compares
+  [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
+  /// More sharing, then fewer and fuller passes; false when there is no more to be had.
+  [[nodiscard]] bool shorten() {
+    if (slices < size) return slices *= 2, true;
+    if (loads < 16) return loads *= 2, true;
+    return false;
+  }
+};
+
+// Few elements and a long list: all invocations of a workgroup and several workgroups have something to do.
+[[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const target& on) {
+  scatter_plan plan{.size = std::min(256u, std::bit_floor(on.max_invocations))};
+  const std::int64_t wanted = std::int64_t{plan.size} * on.compute_units;
+  while (count >= 1024 && plan.slices < plan.size && items * plan.slices * 2 <= wanted) plan.slices *= 2;
+  plan.unrolled = std::min(plan.share(), plan.slices == 1 ? 1u : 4u);
+  return plan;
 }
+
+/// Everything of one scatter_add kernel but its end.
+class scatter_kernel {
+ public:
+  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan, const target& on)
+      : split_(split),
+        plan_(plan),
+        count_(count),
+        type_(type),
+        items_(std::int64_t{split.outer} * split.extent * split.inner),
+        grid_(make_flat_grid((items_ + plan.elements() - 1) / plan.elements(), on)),
+        owner_(fmt::format("scatter_add {} of {}", items_ * split.width, count), {plan.size, 1, 1}),
+        indices_(owner_, dtype::i32, "indices"),
+        updates_(owner_, type, "updates"),
+        result_(owner_, type, "result", split.width) {}
+
+  [[nodiscard]] kernel_dispatch make() {
+    const spirv::u32 thread = owner_.local_id(0), last(static_cast<std::uint32_t>(items_ - 1));
+    const spirv::u32 group_first = grid_.position(owner_) * plan_.elements();
+    const spirv::u32 wanted = group_first + thread % plan_.elements(), position = min(wanted, last);
+    slice_ = thread / plan_.elements();
+    row_ = position / split_.inner % split_.extent;
+    outer_ = position / split_.inner / split_.extent;
+    column_ = position % split_.inner;
+    // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
+    const spirv::u32 first_line = min(group_first, last) / split_.inner,
+                     last_line = min(group_first + (plan_.elements() - 1), last) / split_.inner;
+    const spirv::boolean wraps = first_line / split_.extent != last_line / split_.extent;
+    lowest_ = select(wraps, spirv::u32(0), first_line % split_.extent);
+    highest_ = select(wraps, spirv::u32(split_.extent - 1), last_line % split_.extent);
+    total_ = owner_.declare_variable(value_type(type_, split_.width));
+    const scalar_value zero = widened(literal(type_, 0), split_.width);
+    spirv::detail::store(total_, zero);
+    const running_sum sum{total_, scalar_op::row_sum, zero};
+    const auto list = owner_.shared<spirv::u32>(plan_.chunk());
+    const auto found = owner_.shared<spirv::u32>(1);
+    for_summed(owner_, count_, plan_.chunk(), {.terms = plan_.share()}, std::span(&sum, 1),
+               [&](const spirv::u32& first) {
+                 load_chunk(list, found, first);
+                 owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
+               });
+    add_slices();
+    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::detail::load(total_)); });
+    return {owner_.finish(), grid_.groups};
+  }
+
+ private:
+  // Sets `found` where a row of this workgroup occurs in the chunk; past the end stands no row at all.
+  void load_chunk(const spirv::memory<spirv::u32>& list, const spirv::memory<spirv::u32>& found,
+                  const spirv::u32& first) {
+    const spirv::u32 thread = owner_.local_id(0);
+    owner_.barrier();  // the last chunk is no longer read
+    owner_.if_(thread == 0u, [&] { found[0] = spirv::u32(0); });
+    owner_.barrier();
+    for (std::uint32_t load = 0; load < plan_.loads; ++load) {
+      const spirv::u32 place = thread + load * plan_.size, at = first + place;
+      const spirv::boolean exists = at < spirv::u32(count_);
+      const spirv::u32 read = spirv::bitcast<spirv::u32>(spirv::i32(indices_.load(min(at, spirv::u32(count_ - 1)))));
+      const spirv::u32 index = select(exists, read, spirv::u32(0xffffffffu));
+      list[place] = index;
+      owner_.if_(index >= lowest_ && index <= highest_, [&] { found[0] = spirv::u32(1); });
+    }
+    owner_.barrier();
+  }
+
+  void add_matching(const spirv::memory<spirv::u32>& list, const spirv::u32& first) {
+    const spirv::u32 begin = slice_ * plan_.share();
+    owner_.for_(spirv::u32(0), spirv::u32(plan_.share()), spirv::u32(plan_.unrolled), [&](const spirv::u32& done) {
+      for (std::uint32_t i = 0; i < plan_.unrolled; ++i) {
+        const spirv::u32 place = begin + done + i;
+        owner_.if_(list[place].load() == row_, [&] {
+          const spirv::u32 line = outer_ * count_ + (first + place);
+          const scalar_value update = updates_.load(line * split_.inner + column_, split_.width);
+          add(update);
+        });
+      }
+    });
+  }
+
+  void add(const scalar_value& update) {
+    spirv::detail::store(total_, combine(owner_, scalar_op::row_sum, spirv::detail::load(total_), update));
+  }
+
+  void add_slices() {
+    if (plan_.slices == 1) return;
+    const auto shared = owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup,
+                                             plan_.size / 2);
+    const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
+    const spirv::u32 thread = owner_.local_id(0);
+    for (std::uint32_t half = plan_.slices / 2; half > 0; half /= 2) {
+      const std::uint32_t kept = half * plan_.elements();
+      owner_.if_(slice_ >= half && slice_ < 2 * half,
+                 [&] { spirv::detail::store(at(thread - kept), spirv::detail::load(total_)); });
+      owner_.barrier();
+      owner_.if_(slice_ < half, [&] { add(spirv::detail::load(at(thread))); });
+      owner_.barrier();
+    }
+  }
+
+  axis_split split_;
+  scatter_plan plan_;
+  std::uint32_t count_;
+  dtype type_;
+  std::int64_t items_;
+  flat_grid grid_;
+  spirv::kernel owner_;
+  bound_tensor indices_, updates_, result_;
+  spirv::u32 slice_, row_, outer_, column_, lowest_, highest_;
+  spirv::detail::place_reference total_;
+};
 
 /// A kernel of shaders/ that handles four elements an invocation, 256 invocations a workgroup.
 [[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
@@ -16797,26 +17034,12 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   const detail::axis_split split = detail::split_at(result_extents, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
-  const std::uint32_t size = detail::index_chunk;
-  const flat_grid grid = make_flat_grid((items + size - 1) / size, on);
-  spirv::kernel owner(fmt::format("scatter_add {} of {}", items * split.width, count), {size, 1, 1});
-  const bound_tensor at(owner, dtype::i32, "indices");
-  const bound_tensor updates(owner, type, "updates");
-  const bound_tensor result(owner, type, "result", split.width);
-  const spirv::u32 group_first = grid.position(owner) * size, last(items - 1);
-  const spirv::u32 wanted = group_first + owner.local_id(0), position = min(wanted, last);
-  const spirv::u32 line = position / split.inner, outer = line / split.extent, row = line % split.extent;
-  // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
-  const spirv::u32 first_line = min(group_first, last) / split.inner,
-                   last_line = min(group_first + (size - 1), last) / split.inner;
-  const spirv::boolean wraps = first_line / split.extent != last_line / split.extent;
-  const spirv::u32 lowest = select(wraps, spirv::u32(0), first_line % split.extent);
-  const spirv::u32 highest = select(wraps, spirv::u32(split.extent - 1), last_line % split.extent);
-  const auto total = owner.declare_variable(value_type(type, split.width));
-  spirv::detail::store(total, widened(literal(type, 0), split.width));
-  detail::add_matching(owner, at, updates, count, split, outer, row, position % split.inner, lowest, highest, total);
-  owner.if_(wanted <= last, [&] { result.store(position, spirv::detail::load(total)); });
-  return {owner.finish(), grid.groups};
+  detail::scatter_plan plan = detail::plan_scatter(items, count, on);
+  for (;;) {
+    kernel_dispatch made = detail::scatter_kernel(split, count, type, plan, on).make();
+    if (within_loop_limit(made.module, on) || !plan.shorten()) return made;
+    plan.unrolled = std::min(plan.share(), 4u);
+  }
 }
 
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
@@ -17016,7 +17239,9 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
+namespace detail {
+
+[[nodiscard]] inline kernel_dispatch make_kernel(const graph& g, node_id id, const target& on) {
   const node& n = g[id];
   std::vector<dtype> types;
   std::vector<shape> extents;
@@ -17045,6 +17270,18 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
       fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
            to_string(n.kind));
   }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
+  kernel_dispatch made = detail::make_kernel(g, id, on);
+  if (within_loop_limit(made.module, on)) return made;
+  fail(error_category::unsupported,
+       "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
+       "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
+       made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
+       on.max_loop_iterations);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -17945,9 +18182,25 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_vote(op code, const detail::op
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
 
+MEGANEURA_INLINE std::uint64_t kernel::passes(const u32& begin, const u32& end, const u32& step) {
+  if (!end.is_literal() || !step.is_literal() || step.bits == 0) return unknown_iterations;
+  const std::uint64_t first = begin.is_literal() ? begin.bits : 0;  // no index is below 0
+  return end.bits <= first ? 0 : (end.bits - first + step.bits - 1) / step.bits;
+}
+
+MEGANEURA_INLINE void kernel::end_tally(const loop_tally& before, std::uint64_t passes) {
+  const std::uint64_t inner = tally_.iterations, loops = tally_.loops;
+  const bool known = passes != unknown_iterations && inner != unknown_iterations &&
+                     before.iterations != unknown_iterations && inner < unknown_iterations / 4 / (passes + 1);
+  // After the last pass comes one that finds the end, in step with it one of each loop inside.
+  tally_ = {known ? before.iterations + passes * (inner + 1) + loops + 1 : unknown_iterations,
+            before.loops + loops + 1};
+}
+
 MEGANEURA_INLINE module kernel::finish() {
   if (finished_) fail(error_category::invalid_argument, "kernel '{}' was finished twice", module_.name);
   finished_ = true;
+  module_.loop_iterations = tally_.iterations;
   module_.words = builder_.finish(module_.local_size);
   for (std::size_t i = 5; i < module_.words.size() && (module_.words[i] & 0xffffu) == 17u;
        i += module_.words[i] >> 16) {
@@ -20588,24 +20841,32 @@ class row_emitter {
     }
   }
 
-  // Calls body(item, exists) for this lane's items: all written out if few, else a loop and a written-out rest.
+  // Calls body(items) for this lane's items: all written out if few, else a loop and a written-out rest. A pass adds one
+  // number to each of `sums`.
+  struct row_item {
+    spirv::u32 position;
+    spirv::boolean exists{true};
+  };
   template <class Body>
-  void for_items(Body&& body) {
+  void for_items(std::span<const running_sum> sums, Body&& body) {
     const std::int64_t steps = ceil_div(map_.row_items, map_.lanes);
     const std::int64_t at_once = map_.unrolled;
     const std::int64_t rounds = steps <= at_once ? 0 : map_.row_items / (map_.lanes * at_once);
     const auto stride = static_cast<std::uint32_t>(map_.lanes * at_once);
-    owner_.for_(0u, spirv::u32(rounds), 1u, [&](const spirv::u32& round) {
-      for (std::uint32_t i = 0; i < at_once; ++i) {
-        body(round * stride + (lane_ + i * map_.lanes), spirv::boolean(true));
-      }
+    std::vector<row_item> items;
+    for_summed(owner_, static_cast<std::uint32_t>(rounds), 1, {}, sums, [&](const spirv::u32& round) {
+      items.clear();
+      for (std::uint32_t i = 0; i < at_once; ++i) items.push_back({round * stride + (lane_ + i * map_.lanes)});
+      body(items);
     });
+    items.clear();
     for (std::int64_t first = rounds * stride; first < map_.row_items; first += map_.lanes) {
       const spirv::u32 item = lane_ + spirv::u32(first);
       const bool all = first + map_.lanes <= map_.row_items;
       const spirv::u32 last(map_.row_items - 1);
-      body(all ? item : min(item, last), all ? spirv::boolean(true) : item <= last);
+      items.push_back({all ? item : min(item, last), all ? spirv::boolean(true) : item <= last});
     }
+    if (!items.empty()) body(items);
   }
 
   struct accumulator {
@@ -20620,6 +20881,7 @@ class row_emitter {
     const bool loops = steps > map_.unrolled;
     const int width = map_.vector_axis >= 0 ? 4 : 1;
     std::vector<accumulator> sums;
+    std::vector<running_sum> running;
     for (std::size_t ref = 0; ref < program_.nodes.size(); ++ref) {
       const scalar_node& node = program_.nodes[ref];
       if (!is_row_reduction(node.op) || facts_[ref].level != level) continue;
@@ -20627,29 +20889,50 @@ class row_emitter {
       if (loops) {
         sum.place = owner_.declare_variable(value_type(node.type, width));
         spirv::detail::store(sum.place, sum.start);
+        running.push_back({sum.place, node.op, sum.start});
       }
       sums.push_back(sum);
     }
-    for_items([&](const spirv::u32& item, const spirv::boolean& exists) {
-      const coordinates at = element_at(item);
-      memo known(program_.nodes.size());
-      for (accumulator& sum : sums) {
-        const scalar_node& node = program_.nodes[sum.ref];
-        scalar_value term = widened(evaluate_node(node.operands[0], at, known), width);
-        term = spirv::detail::select(widened(exists, width), term, sum.start);
-        if (loops) {
-          spirv::detail::store(sum.place, combine(owner_, node.op, spirv::detail::load(sum.place), term));
-        } else {
-          sum.value = sum.value ? combine(owner_, node.op, *sum.value, term) : term;
-        }
-      }
-    });
+    for_items(running, [&](std::span<const row_item> items) { add_items(sums, items, loops); });
     for (accumulator& sum : sums) {
       if (loops) sum.value = spirv::detail::load(sum.place);
       if (along_row()) sum.value = folded(program_.nodes[sum.ref].op, *sum.value);
     }
     share(sums);
     for (const accumulator& sum : sums) row_values_[sum.ref] = *sum.value;
+  }
+
+  // The items' terms are added to each other before they meet the total: one rounding of it a pass, and no chain.
+  void add_items(std::vector<accumulator>& sums, std::span<const row_item> items, bool loops) {
+    const int width = map_.vector_axis >= 0 ? 4 : 1;
+    std::vector<std::vector<scalar_value>> terms(sums.size());
+    for (const row_item& item : items) {
+      const coordinates at = element_at(item.position);
+      memo known(program_.nodes.size());
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const scalar_node& node = program_.nodes[sums[i].ref];
+        const scalar_value term = widened(evaluate_node(node.operands[0], at, known), width);
+        terms[i].push_back(spirv::detail::select(widened(item.exists, width), term, sums[i].start));
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const scalar_op how = program_.nodes[sums[i].ref].op;
+      const scalar_value term = pairwise(how, terms[i]);
+      if (!loops)
+        sums[i].value = term;
+      else
+        spirv::detail::store(sums[i].place, combine(owner_, how, spirv::detail::load(sums[i].place), term));
+    }
+  }
+
+  [[nodiscard]] scalar_value pairwise(scalar_op how, std::vector<scalar_value> terms) {
+    while (terms.size() > 1) {
+      std::vector<scalar_value> half;
+      for (std::size_t i = 0; i + 1 < terms.size(); i += 2) half.push_back(combine(owner_, how, terms[i], terms[i + 1]));
+      if (terms.size() % 2 != 0) half.push_back(terms.back());
+      terms = std::move(half);
+    }
+    return terms[0];
   }
 
   [[nodiscard]] scalar_value folded(scalar_op how, const scalar_value& four) {
@@ -20755,11 +21038,13 @@ class row_emitter {
   }
 
   void store_elements(const bound_tensor& result) {
-    for_items([&](const spirv::u32& item, const spirv::boolean& exists) {
-      const coordinates at = element_at(item);
-      memo known(program_.nodes.size());
-      const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), at, known);
-      owner_.if_(exists && row_exists_, [&] { store(nest_, result, value, at, map_.vector_axis); });
+    for_items({}, [&](std::span<const row_item> items) {
+      for (const row_item& item : items) {
+        const coordinates at = element_at(item.position);
+        memo known(program_.nodes.size());
+        const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), at, known);
+        owner_.if_(item.exists && row_exists_, [&] { store(nest_, result, value, at, map_.vector_axis); });
+      }
     });
   }
 
@@ -20778,11 +21063,26 @@ class row_emitter {
   std::vector<spirv::detail::memory_object> shared_;
 };
 
-[[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const target& on) {
-  const int guide = region.per_row ? reading_guide(region) : -1;
-  const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
-  const row_mapping map = make_row_mapping(nest, guide, on);
+// Twice the invocations a row; false when the workgroup is full.
+[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const target& on) {
+  const std::uint32_t most = std::bit_floor(on.max_invocations);
+  if (map.style == row_mapping::columns) {
+    if (map.lanes >= most) return false;
+    map.lanes *= 2;
+    if (map.lanes * map.rows > most) map.rows /= 2;
+    return true;
+  }
+  const std::uint32_t lanes = std::max(2 * map.lanes, std::min(2 * on.subgroup_size, most));
+  if (map.lanes >= most || lanes > most) return false;
+  map.style = row_mapping::workgroup;
+  map.lanes = lanes;
+  map.rows = 1;
+  return true;
+}
+
+[[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
+                                               dtype result_type, const loop_nest& nest, const row_mapping& map,
+                                               const target& on) {
   const flat_grid grid = make_flat_grid(ceil_div(map.outer_items, map.rows), on);
   spirv::kernel owner(
       fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
@@ -20792,6 +21092,18 @@ class row_emitter {
   const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis));
   row_emitter(owner, nest, map, region.program, operands, on).run(grid, result, region.per_row);
   return {owner.finish(), grid.groups};
+}
+
+[[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
+                                               dtype result_type, const target& on) {
+  const int guide = region.per_row ? reading_guide(region) : -1;
+  const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
+  row_mapping map = make_row_mapping(nest, guide, on);
+  kernel_dispatch made = emit_rows(region, types, result_type, nest, map, on);
+  while (!within_loop_limit(made.module, on) && share_rows_wider(map, on)) {
+    made = emit_rows(region, types, result_type, nest, map, on);
+  }
+  return made;
 }
 
 }  // namespace detail

@@ -10,13 +10,22 @@
 namespace meganeura::inline MEGANEURA_ABI::oracle {
 
 /// Largest relative error (against the largest magnitude of the expected tensor, see `relative_error`) of a result
-/// whose elements sum `reduction_length` products each. Rounding errors of a sum grow like sqrt(length) for random
-/// signs; the factor 4 leaves room for a few pointwise operations before and after (exp, division: up to 2.5 units of
-/// error each are what Vulkan allows). f16 results are rounded once more when stored; their sums run in f32.
+/// whose elements sum `reduction_length` products each. Rounding errors of a running total grow like sqrt(length) for
+/// random signs, and kernels let one grow over at most 1024 terms before they start another: beyond, the totals are
+/// added level by level, and errors grow with the logarithm of the length. The factor 4 leaves room for a few pointwise
+/// operations before and after (exp, division: up to 2.5 units of error each are what Vulkan allows). f16 results are
+/// rounded once more when stored; their sums run in f32.
 [[nodiscard]] inline double tolerance(dtype type, std::int64_t reduction_length = 1) {
-  const double grown = 4 + std::sqrt(static_cast<double>(std::max<std::int64_t>(reduction_length, 1)));
+  constexpr double one_total = 1024;
+  const double length = static_cast<double>(std::max<std::int64_t>(reduction_length, 1));
+  const double grown = 4 + std::sqrt(std::min(length, one_total)) + std::log2(std::max(length / one_total, 1.0));
   if (!is_float(type)) return 0;
   return 4 * 0x1p-24 * grown + (type == dtype::f16 ? 2 * 0x1p-11 : 0);
+}
+
+/// Of a product of `factors` f32 numbers: every one of them rounds the whole product, in whatever order.
+[[nodiscard]] inline double product_tolerance(std::int64_t factors) {
+  return 4 * 0x1p-24 * (4 + std::sqrt(static_cast<double>(factors)));
 }
 
 /// Of a result computed in f64 and compared with another f64 computation.

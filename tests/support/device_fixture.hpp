@@ -154,16 +154,17 @@ class device_graph {
 };
 
 /// All outputs of `g`, on every target, against the oracle in f64. `reduction_length`: of the longest sum, for the
-/// tolerance.
+/// tolerance; `tolerance`: another one, where it is not 0.
 inline void expect_matches_oracle(const graph& g, const oracle::tensors<double>& leaves,
-                                  std::int64_t reduction_length = 1, const kernels::step_values& step = {}) {
+                                  std::int64_t reduction_length = 1, const kernels::step_values& step = {},
+                                  double tolerance = 0) {
   oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, step).run();
   int number = 0;
   for (const kernels::target& on : all_targets()) {
     const oracle::tensors<double> actual = device_graph(g, on, step).run(leaves);
     for (const auto& [name, want] : expected) {
       const double worst = oracle::relative_error(actual.at(name), want);
-      EXPECT_LE(worst, oracle::tolerance(want.type, reduction_length)) << name << ", target " << number;
+      EXPECT_LE(worst, tolerance != 0 ? tolerance : oracle::tolerance(want.type, reduction_length)) << name << ", target " << number;
     }
     ++number;
   }

@@ -171,6 +171,38 @@ TEST(spirv_run, loops_branches_and_variables_follow_the_program) {
   }
 }
 
+// A pair of loops of `length` and a nest around `inner`, taken by some of the invocations only.
+meganeura::spirv::module looping(std::uint32_t length, std::uint32_t outer, std::uint32_t inner) {
+  kernel k("loops");
+  const auto in = k.storage_buffer<u32>("in");
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  const u32 i = k.global_id();
+  const auto steps = k.variable<u32>(0u);
+  const auto count = [&](const u32&) { steps += in[i].load(); };
+  k.if_(
+      i % 2u == 0u, [&] { k.for_(length, count); }, [&] { k.for_(0u, length, 1u, count); });
+  k.for_(outer, [&](const u32& a) { k.for_(a, a + inner, 1u, count, unrolling::automatic, inner); });
+  out[i] = steps.load();
+  return k.finish();
+}
+
+// What a driver's limit counts, from both sides: loops that just pass it run to their end, twice as many do not.
+TEST(spirv_run, loops_within_the_drivers_limit_run_to_their_end) {
+  const std::uint32_t limit = gpu().facts().quirks.max_loop_iterations;
+  if (limit == 0) GTEST_SKIP() << "the driver has no limit";
+  const std::vector<std::uint32_t> ones(64, 1);
+  const std::array<std::uint32_t, 3> cases[] = {{32600, 100, 1}, {100, 300, 200}, {10, 16000, 2}, {2000, 2, 30000}};
+  for (const auto& [length, outer, inner] : cases) {
+    const auto made = looping(length, outer, inner);
+    EXPECT_LE(made.loop_iterations, limit);
+    EXPECT_GT(made.loop_iterations, limit / 10 * 9);
+    EXPECT_EQ(run<std::uint32_t>(made, ones, 64, 1), std::vector<std::uint32_t>(64, length + outer * inner));
+    const auto twice = looping(2 * length, 2 * outer, inner);
+    EXPECT_GT(twice.loop_iterations, limit);
+    EXPECT_NE(run<std::uint32_t>(twice, ones, 64, 1), std::vector<std::uint32_t>(64, 2 * (length + outer * inner)));
+  }
+}
+
 TEST(spirv_run, workgroup_memory_and_barriers_reverse_a_block) {
   kernel k("reverse");
   const auto in = k.storage_buffer<f32>("in");

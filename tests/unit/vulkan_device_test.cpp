@@ -91,6 +91,8 @@ TEST(vulkan_quirks, match_on_vendor_and_driver) {
   static_assert(vulkan::find_quirks(0x10DE, 4).silent_shared_overflow);
   static_assert(!vulkan::find_quirks(0x10DE, 23).slow_cooperative_matrix2, "NVK is not NVIDIA's driver");
   static_assert(!vulkan::find_quirks(0x1002, 3).silent_shared_overflow);
+  static_assert(vulkan::find_quirks(0x10005, 13).max_loop_iterations == 65535);
+  static_assert(vulkan::find_quirks(0x10DE, 4).max_loop_iterations == 0);
   for (const vulkan::quirk& entry : vulkan::quirk_table)
     EXPECT_GT(std::string(entry.evidence).size(), 10U) << entry.name;
 }

@@ -4,12 +4,14 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/embedded/shaders.hpp>
 #include <meganeura/kernels/builtin.hpp>
+#include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/philox.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -31,38 +33,143 @@ struct axis_split {
           static_cast<std::uint32_t>(inner / width), width};
 }
 
-inline constexpr std::uint32_t index_chunk = 256;
+/// `slices` invocations share an element of the result and add up at the end; each takes its part of every chunk of the
+/// index list, which passes through shared memory.
+struct scatter_plan {
+  std::uint32_t size = 256;    // invocations of a workgroup
+  std::uint32_t slices = 1;    // powers of two, as are the others
+  std::uint32_t loads = 1;     // indices an invocation brings for a chunk
+  std::uint32_t unrolled = 1;  // indices compared in a pass
 
-// Adds the updates of all indices equal to `row` to `total`. The list of indices passes through shared memory in
-// chunks; a chunk that no row of this workgroup occurs in is skipped.
-inline void add_matching(spirv::kernel& owner, const bound_tensor& indices, const bound_tensor& updates,
-                         std::uint32_t count, const axis_split& split, const spirv::u32& outer, const spirv::u32& row,
-                         const spirv::u32& column, const spirv::u32& lowest, const spirv::u32& highest,
-                         const spirv::detail::place_reference& total) {
-  const auto list = owner.shared<spirv::u32>(index_chunk);
-  const auto found = owner.shared<spirv::u32>(1);
-  const spirv::u32 thread = owner.local_id(0);
-  owner.for_(spirv::u32(0), spirv::u32(count), spirv::u32(index_chunk), [&](const spirv::u32& first) {
-    owner.barrier();  // the last chunk is no longer read
-    owner.if_(thread == 0u, [&] { found[0] = spirv::u32(0); });
-    owner.barrier();
-    const spirv::u32 at = first + thread;
-    owner.if_(at < spirv::u32(count), [&] {
-      const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(indices.load(at)));
-      list[thread] = index;
-      owner.if_(index >= lowest && index <= highest, [&] { found[0] = spirv::u32(1); });
-    });
-    owner.barrier();
-    owner.if_(found[0].load() != 0u, [&] {
-      owner.for_(min(spirv::u32(count) - first, spirv::u32(index_chunk)), [&](const spirv::u32& i) {
-        owner.if_(list[i].load() == row, [&] {
-          const scalar_value update = updates.load((outer * count + (first + i)) * split.inner + column, split.width);
-          spirv::detail::store(total, combine(owner, scalar_op::row_sum, spirv::detail::load(total), update));
-        });
-      });
-    });
-  });
+  [[nodiscard]] std::uint32_t chunk() const { return size * loads; }
+  [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }   // indices of a chunk one invocation compares
+  [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
+  /// More sharing, then fewer and fuller passes; false when there is no more to be had.
+  [[nodiscard]] bool shorten() {
+    if (slices < size) return slices *= 2, true;
+    if (loads < 16) return loads *= 2, true;
+    return false;
+  }
+};
+
+// Few elements and a long list: all invocations of a workgroup and several workgroups have something to do.
+[[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const target& on) {
+  scatter_plan plan{.size = std::min(256u, std::bit_floor(on.max_invocations))};
+  const std::int64_t wanted = std::int64_t{plan.size} * on.compute_units;
+  while (count >= 1024 && plan.slices < plan.size && items * plan.slices * 2 <= wanted) plan.slices *= 2;
+  plan.unrolled = std::min(plan.share(), plan.slices == 1 ? 1u : 4u);
+  return plan;
 }
+
+/// Everything of one scatter_add kernel but its end.
+class scatter_kernel {
+ public:
+  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan, const target& on)
+      : split_(split),
+        plan_(plan),
+        count_(count),
+        type_(type),
+        items_(std::int64_t{split.outer} * split.extent * split.inner),
+        grid_(make_flat_grid((items_ + plan.elements() - 1) / plan.elements(), on)),
+        owner_(fmt::format("scatter_add {} of {}", items_ * split.width, count), {plan.size, 1, 1}),
+        indices_(owner_, dtype::i32, "indices"),
+        updates_(owner_, type, "updates"),
+        result_(owner_, type, "result", split.width) {}
+
+  [[nodiscard]] kernel_dispatch make() {
+    const spirv::u32 thread = owner_.local_id(0), last(static_cast<std::uint32_t>(items_ - 1));
+    const spirv::u32 group_first = grid_.position(owner_) * plan_.elements();
+    const spirv::u32 wanted = group_first + thread % plan_.elements(), position = min(wanted, last);
+    slice_ = thread / plan_.elements();
+    row_ = position / split_.inner % split_.extent;
+    outer_ = position / split_.inner / split_.extent;
+    column_ = position % split_.inner;
+    // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
+    const spirv::u32 first_line = min(group_first, last) / split_.inner,
+                     last_line = min(group_first + (plan_.elements() - 1), last) / split_.inner;
+    const spirv::boolean wraps = first_line / split_.extent != last_line / split_.extent;
+    lowest_ = select(wraps, spirv::u32(0), first_line % split_.extent);
+    highest_ = select(wraps, spirv::u32(split_.extent - 1), last_line % split_.extent);
+    total_ = owner_.declare_variable(value_type(type_, split_.width));
+    const scalar_value zero = widened(literal(type_, 0), split_.width);
+    spirv::detail::store(total_, zero);
+    const running_sum sum{total_, scalar_op::row_sum, zero};
+    const auto list = owner_.shared<spirv::u32>(plan_.chunk());
+    const auto found = owner_.shared<spirv::u32>(1);
+    for_summed(owner_, count_, plan_.chunk(), {.terms = plan_.share()}, std::span(&sum, 1),
+               [&](const spirv::u32& first) {
+                 load_chunk(list, found, first);
+                 owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
+               });
+    add_slices();
+    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::detail::load(total_)); });
+    return {owner_.finish(), grid_.groups};
+  }
+
+ private:
+  // Sets `found` where a row of this workgroup occurs in the chunk; past the end stands no row at all.
+  void load_chunk(const spirv::memory<spirv::u32>& list, const spirv::memory<spirv::u32>& found,
+                  const spirv::u32& first) {
+    const spirv::u32 thread = owner_.local_id(0);
+    owner_.barrier();  // the last chunk is no longer read
+    owner_.if_(thread == 0u, [&] { found[0] = spirv::u32(0); });
+    owner_.barrier();
+    for (std::uint32_t load = 0; load < plan_.loads; ++load) {
+      const spirv::u32 place = thread + load * plan_.size, at = first + place;
+      const spirv::boolean exists = at < spirv::u32(count_);
+      const spirv::u32 read = spirv::bitcast<spirv::u32>(spirv::i32(indices_.load(min(at, spirv::u32(count_ - 1)))));
+      const spirv::u32 index = select(exists, read, spirv::u32(0xffffffffu));
+      list[place] = index;
+      owner_.if_(index >= lowest_ && index <= highest_, [&] { found[0] = spirv::u32(1); });
+    }
+    owner_.barrier();
+  }
+
+  void add_matching(const spirv::memory<spirv::u32>& list, const spirv::u32& first) {
+    const spirv::u32 begin = slice_ * plan_.share();
+    owner_.for_(spirv::u32(0), spirv::u32(plan_.share()), spirv::u32(plan_.unrolled), [&](const spirv::u32& done) {
+      for (std::uint32_t i = 0; i < plan_.unrolled; ++i) {
+        const spirv::u32 place = begin + done + i;
+        owner_.if_(list[place].load() == row_, [&] {
+          const spirv::u32 line = outer_ * count_ + (first + place);
+          const scalar_value update = updates_.load(line * split_.inner + column_, split_.width);
+          add(update);
+        });
+      }
+    });
+  }
+
+  void add(const scalar_value& update) {
+    spirv::detail::store(total_, combine(owner_, scalar_op::row_sum, spirv::detail::load(total_), update));
+  }
+
+  void add_slices() {
+    if (plan_.slices == 1) return;
+    const auto shared = owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup,
+                                             plan_.size / 2);
+    const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
+    const spirv::u32 thread = owner_.local_id(0);
+    for (std::uint32_t half = plan_.slices / 2; half > 0; half /= 2) {
+      const std::uint32_t kept = half * plan_.elements();
+      owner_.if_(slice_ >= half && slice_ < 2 * half,
+                 [&] { spirv::detail::store(at(thread - kept), spirv::detail::load(total_)); });
+      owner_.barrier();
+      owner_.if_(slice_ < half, [&] { add(spirv::detail::load(at(thread))); });
+      owner_.barrier();
+    }
+  }
+
+  axis_split split_;
+  scatter_plan plan_;
+  std::uint32_t count_;
+  dtype type_;
+  std::int64_t items_;
+  flat_grid grid_;
+  spirv::kernel owner_;
+  bound_tensor indices_, updates_, result_;
+  spirv::u32 slice_, row_, outer_, column_, lowest_, highest_;
+  spirv::detail::place_reference total_;
+};
 
 /// A kernel of shaders/ that handles four elements an invocation, 256 invocations a workgroup.
 [[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
@@ -108,26 +215,12 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   const detail::axis_split split = detail::split_at(result_extents, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
-  const std::uint32_t size = detail::index_chunk;
-  const flat_grid grid = make_flat_grid((items + size - 1) / size, on);
-  spirv::kernel owner(fmt::format("scatter_add {} of {}", items * split.width, count), {size, 1, 1});
-  const bound_tensor at(owner, dtype::i32, "indices");
-  const bound_tensor updates(owner, type, "updates");
-  const bound_tensor result(owner, type, "result", split.width);
-  const spirv::u32 group_first = grid.position(owner) * size, last(items - 1);
-  const spirv::u32 wanted = group_first + owner.local_id(0), position = min(wanted, last);
-  const spirv::u32 line = position / split.inner, outer = line / split.extent, row = line % split.extent;
-  // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
-  const spirv::u32 first_line = min(group_first, last) / split.inner,
-                   last_line = min(group_first + (size - 1), last) / split.inner;
-  const spirv::boolean wraps = first_line / split.extent != last_line / split.extent;
-  const spirv::u32 lowest = select(wraps, spirv::u32(0), first_line % split.extent);
-  const spirv::u32 highest = select(wraps, spirv::u32(split.extent - 1), last_line % split.extent);
-  const auto total = owner.declare_variable(value_type(type, split.width));
-  spirv::detail::store(total, widened(literal(type, 0), split.width));
-  detail::add_matching(owner, at, updates, count, split, outer, row, position % split.inner, lowest, highest, total);
-  owner.if_(wanted <= last, [&] { result.store(position, spirv::detail::load(total)); });
-  return {owner.finish(), grid.groups};
+  detail::scatter_plan plan = detail::plan_scatter(items, count, on);
+  for (;;) {
+    kernel_dispatch made = detail::scatter_kernel(split, count, type, plan, on).make();
+    if (within_loop_limit(made.module, on) || !plan.shorten()) return made;
+    plan.unrolled = std::min(plan.share(), 4u);
+  }
 }
 
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What every kernel generator returns: a module and the grid to launch it with.
 #pragma once
+#include <meganeura/kernels/target.hpp>
 #include <meganeura/spirv/module.hpp>
 
 #include <array>
@@ -14,5 +15,10 @@ struct kernel_dispatch {
   spirv::module module;
   std::array<std::uint32_t, 3> groups{1, 1, 1};
 };
+
+/// Whether the driver lets every invocation finish its loops.
+[[nodiscard]] inline bool within_loop_limit(const spirv::module& made, const target& on) {
+  return on.max_loop_iterations == 0 || made.loop_iterations <= on.max_loop_iterations;
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

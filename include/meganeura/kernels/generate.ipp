@@ -13,7 +13,9 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
+namespace detail {
+
+[[nodiscard]] inline kernel_dispatch make_kernel(const graph& g, node_id id, const target& on) {
   const node& n = g[id];
   std::vector<dtype> types;
   std::vector<shape> extents;
@@ -42,6 +44,18 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
       fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
            to_string(n.kind));
   }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
+  kernel_dispatch made = detail::make_kernel(g, id, on);
+  if (within_loop_limit(made.module, on)) return made;
+  fail(error_category::unsupported,
+       "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
+       "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
+       made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
+       on.max_loop_iterations);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for kernels/region.hpp: the mapping of a nest onto invocations, and the passes over a row.
 #pragma once
+#include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
@@ -299,24 +300,32 @@ class row_emitter {
     }
   }
 
-  // Calls body(item, exists) for this lane's items: all written out if few, else a loop and a written-out rest.
+  // Calls body(items) for this lane's items: all written out if few, else a loop and a written-out rest. A pass adds one
+  // number to each of `sums`.
+  struct row_item {
+    spirv::u32 position;
+    spirv::boolean exists{true};
+  };
   template <class Body>
-  void for_items(Body&& body) {
+  void for_items(std::span<const running_sum> sums, Body&& body) {
     const std::int64_t steps = ceil_div(map_.row_items, map_.lanes);
     const std::int64_t at_once = map_.unrolled;
     const std::int64_t rounds = steps <= at_once ? 0 : map_.row_items / (map_.lanes * at_once);
     const auto stride = static_cast<std::uint32_t>(map_.lanes * at_once);
-    owner_.for_(0u, spirv::u32(rounds), 1u, [&](const spirv::u32& round) {
-      for (std::uint32_t i = 0; i < at_once; ++i) {
-        body(round * stride + (lane_ + i * map_.lanes), spirv::boolean(true));
-      }
+    std::vector<row_item> items;
+    for_summed(owner_, static_cast<std::uint32_t>(rounds), 1, {}, sums, [&](const spirv::u32& round) {
+      items.clear();
+      for (std::uint32_t i = 0; i < at_once; ++i) items.push_back({round * stride + (lane_ + i * map_.lanes)});
+      body(items);
     });
+    items.clear();
     for (std::int64_t first = rounds * stride; first < map_.row_items; first += map_.lanes) {
       const spirv::u32 item = lane_ + spirv::u32(first);
       const bool all = first + map_.lanes <= map_.row_items;
       const spirv::u32 last(map_.row_items - 1);
-      body(all ? item : min(item, last), all ? spirv::boolean(true) : item <= last);
+      items.push_back({all ? item : min(item, last), all ? spirv::boolean(true) : item <= last});
     }
+    if (!items.empty()) body(items);
   }
 
   struct accumulator {
@@ -331,6 +340,7 @@ class row_emitter {
     const bool loops = steps > map_.unrolled;
     const int width = map_.vector_axis >= 0 ? 4 : 1;
     std::vector<accumulator> sums;
+    std::vector<running_sum> running;
     for (std::size_t ref = 0; ref < program_.nodes.size(); ++ref) {
       const scalar_node& node = program_.nodes[ref];
       if (!is_row_reduction(node.op) || facts_[ref].level != level) continue;
@@ -338,29 +348,50 @@ class row_emitter {
       if (loops) {
         sum.place = owner_.declare_variable(value_type(node.type, width));
         spirv::detail::store(sum.place, sum.start);
+        running.push_back({sum.place, node.op, sum.start});
       }
       sums.push_back(sum);
     }
-    for_items([&](const spirv::u32& item, const spirv::boolean& exists) {
-      const coordinates at = element_at(item);
-      memo known(program_.nodes.size());
-      for (accumulator& sum : sums) {
-        const scalar_node& node = program_.nodes[sum.ref];
-        scalar_value term = widened(evaluate_node(node.operands[0], at, known), width);
-        term = spirv::detail::select(widened(exists, width), term, sum.start);
-        if (loops) {
-          spirv::detail::store(sum.place, combine(owner_, node.op, spirv::detail::load(sum.place), term));
-        } else {
-          sum.value = sum.value ? combine(owner_, node.op, *sum.value, term) : term;
-        }
-      }
-    });
+    for_items(running, [&](std::span<const row_item> items) { add_items(sums, items, loops); });
     for (accumulator& sum : sums) {
       if (loops) sum.value = spirv::detail::load(sum.place);
       if (along_row()) sum.value = folded(program_.nodes[sum.ref].op, *sum.value);
     }
     share(sums);
     for (const accumulator& sum : sums) row_values_[sum.ref] = *sum.value;
+  }
+
+  // The items' terms are added to each other before they meet the total: one rounding of it a pass, and no chain.
+  void add_items(std::vector<accumulator>& sums, std::span<const row_item> items, bool loops) {
+    const int width = map_.vector_axis >= 0 ? 4 : 1;
+    std::vector<std::vector<scalar_value>> terms(sums.size());
+    for (const row_item& item : items) {
+      const coordinates at = element_at(item.position);
+      memo known(program_.nodes.size());
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const scalar_node& node = program_.nodes[sums[i].ref];
+        const scalar_value term = widened(evaluate_node(node.operands[0], at, known), width);
+        terms[i].push_back(spirv::detail::select(widened(item.exists, width), term, sums[i].start));
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const scalar_op how = program_.nodes[sums[i].ref].op;
+      const scalar_value term = pairwise(how, terms[i]);
+      if (!loops)
+        sums[i].value = term;
+      else
+        spirv::detail::store(sums[i].place, combine(owner_, how, spirv::detail::load(sums[i].place), term));
+    }
+  }
+
+  [[nodiscard]] scalar_value pairwise(scalar_op how, std::vector<scalar_value> terms) {
+    while (terms.size() > 1) {
+      std::vector<scalar_value> half;
+      for (std::size_t i = 0; i + 1 < terms.size(); i += 2) half.push_back(combine(owner_, how, terms[i], terms[i + 1]));
+      if (terms.size() % 2 != 0) half.push_back(terms.back());
+      terms = std::move(half);
+    }
+    return terms[0];
   }
 
   [[nodiscard]] scalar_value folded(scalar_op how, const scalar_value& four) {
@@ -466,11 +497,13 @@ class row_emitter {
   }
 
   void store_elements(const bound_tensor& result) {
-    for_items([&](const spirv::u32& item, const spirv::boolean& exists) {
-      const coordinates at = element_at(item);
-      memo known(program_.nodes.size());
-      const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), at, known);
-      owner_.if_(exists && row_exists_, [&] { store(nest_, result, value, at, map_.vector_axis); });
+    for_items({}, [&](std::span<const row_item> items) {
+      for (const row_item& item : items) {
+        const coordinates at = element_at(item.position);
+        memo known(program_.nodes.size());
+        const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), at, known);
+        owner_.if_(item.exists && row_exists_, [&] { store(nest_, result, value, at, map_.vector_axis); });
+      }
     });
   }
 
@@ -489,11 +522,26 @@ class row_emitter {
   std::vector<spirv::detail::memory_object> shared_;
 };
 
-[[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const target& on) {
-  const int guide = region.per_row ? reading_guide(region) : -1;
-  const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
-  const row_mapping map = make_row_mapping(nest, guide, on);
+// Twice the invocations a row; false when the workgroup is full.
+[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const target& on) {
+  const std::uint32_t most = std::bit_floor(on.max_invocations);
+  if (map.style == row_mapping::columns) {
+    if (map.lanes >= most) return false;
+    map.lanes *= 2;
+    if (map.lanes * map.rows > most) map.rows /= 2;
+    return true;
+  }
+  const std::uint32_t lanes = std::max(2 * map.lanes, std::min(2 * on.subgroup_size, most));
+  if (map.lanes >= most || lanes > most) return false;
+  map.style = row_mapping::workgroup;
+  map.lanes = lanes;
+  map.rows = 1;
+  return true;
+}
+
+[[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
+                                               dtype result_type, const loop_nest& nest, const row_mapping& map,
+                                               const target& on) {
   const flat_grid grid = make_flat_grid(ceil_div(map.outer_items, map.rows), on);
   spirv::kernel owner(
       fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
@@ -503,6 +551,18 @@ class row_emitter {
   const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis));
   row_emitter(owner, nest, map, region.program, operands, on).run(grid, result, region.per_row);
   return {owner.finish(), grid.groups};
+}
+
+[[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
+                                               dtype result_type, const target& on) {
+  const int guide = region.per_row ? reading_guide(region) : -1;
+  const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
+  row_mapping map = make_row_mapping(nest, guide, on);
+  kernel_dispatch made = emit_rows(region, types, result_type, nest, map, on);
+  while (!within_loop_limit(made.module, on) && share_rows_wider(map, on)) {
+    made = emit_rows(region, types, result_type, nest, map, on);
+  }
+  return made;
 }
 
 }  // namespace detail

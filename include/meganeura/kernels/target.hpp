@@ -14,6 +14,7 @@ struct target {
   std::uint32_t max_groups[3]{65535, 65535, 65535};
   std::uint32_t compute_units = 32;      // multiprocessors; an estimate where the driver does not say
   std::uint64_t max_texel_elements = 0;  // RGBA32F texels one uniform texel buffer may hold
+  std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
   bool subgroup_arithmetic = true;
   bool f16 = false;
   bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope

@@ -21,6 +21,7 @@ using vulkan::enumerate_devices;
                          .max_invocations = facts.max_workgroup_invocations,
                          .compute_units = facts.compute_units,
                          .max_texel_elements = facts.max_texel_elements,
+                         .max_loop_iterations = facts.quirks.max_loop_iterations,
                          .subgroup_arithmetic = facts.has_subgroup_arithmetic,
                          .f16 = facts.has_f16,
                          .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};

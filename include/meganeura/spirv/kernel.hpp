@@ -5,6 +5,7 @@
 #include <meganeura/spirv/module.hpp>
 #include <meganeura/spirv/value.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -126,6 +127,8 @@ class texel_buffer {
 
 enum class reduction : std::uint8_t { add, multiply, minimum, maximum };
 
+inline constexpr std::uint64_t unknown_iterations = ~std::uint64_t{0};
+
 /// A kernel under construction. Values and memory refer to it: it stays where it is and outlives them.
 class kernel {
  public:
@@ -189,28 +192,33 @@ class kernel {
     builder_.end_selection(open);
   }
   /// `for (i = begin; i < end; i += step) body(i)`; with literal bounds an empty loop vanishes and a single pass is
-  /// inlined.
+  /// inlined. `at_most`: an upper bound of the passes where end is no literal, see module::loop_iterations.
   template <class Body>
-  void for_(const u32& begin, const u32& end, const u32& step, Body&& body, unrolling hint = unrolling::automatic) {
+  void for_(const u32& begin, const u32& end, const u32& step, Body&& body, unrolling hint = unrolling::automatic,
+            std::uint64_t at_most = unknown_iterations) {
     if (begin.is_literal() && end.is_literal() && begin.bits >= end.bits) return;
     if (begin.is_literal() && end.is_literal() && step.is_literal() && end.bits - begin.bits <= step.bits)
       return static_cast<void>(body(begin));
+    const loop_tally before = begin_tally();
     const auto open =
         builder_.begin_counted_loop(builder_.type(u32::static_type), use(begin), use(end), op::u_less_than, hint);
     body(u32(wrap(u32::static_type, open.counter)));
     builder_.end_counted_loop(open, use(step));
+    end_tally(before, std::min(at_most, passes(begin, end, step)));
   }
   template <class Body>
   void for_(const u32& end, Body&& body) {
     for_(u32(0), end, u32(1), std::forward<Body>(body));
   }
-  /// Repeats `body` while `condition()` holds; both run inside the loop.
+  /// Repeats `body` while `condition()` holds; both run inside the loop. `at_most`: an upper bound of the passes.
   template <class Condition, class Body>
-  void while_(Condition&& condition, Body&& body) {
+  void while_(Condition&& condition, Body&& body, std::uint64_t at_most = unknown_iterations) {
+    const loop_tally before = begin_tally();
     const auto open = builder_.begin_loop();
     builder_.break_if(open, use(!boolean(condition())));
     body();
     builder_.end_loop(open);
+    end_tally(before, at_most);
   }
   /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
   /// too.
@@ -287,6 +295,16 @@ class kernel {
   [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
 
  private:
+  // What the loops closed so far cost, added up over both branches of a selection: neighbouring invocations may take
+  // different ones, and a driver that runs them in step makes both.
+  struct loop_tally {
+    std::uint64_t iterations = 0;
+    std::uint64_t loops = 0;  // each still makes a pass where nothing is left to do
+  };
+  [[nodiscard]] loop_tally begin_tally() { return std::exchange(tally_, {}); }
+  void end_tally(const loop_tally& before, std::uint64_t passes);
+  [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
+
   void mark_aliased(word variable);
   [[nodiscard]] u32 built_in_component(built_in which, word axis);
   [[nodiscard]] u32 built_in_scalar(built_in which);
@@ -295,6 +313,7 @@ class kernel {
   module_builder builder_;
   spirv::module module_;
   std::set<word> aliased_;
+  loop_tally tally_;
   bool precise_ = false;
   bool finished_ = false;
 };

@@ -242,9 +242,25 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_vote(op code, const detail::op
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
 
+MEGANEURA_INLINE std::uint64_t kernel::passes(const u32& begin, const u32& end, const u32& step) {
+  if (!end.is_literal() || !step.is_literal() || step.bits == 0) return unknown_iterations;
+  const std::uint64_t first = begin.is_literal() ? begin.bits : 0;  // no index is below 0
+  return end.bits <= first ? 0 : (end.bits - first + step.bits - 1) / step.bits;
+}
+
+MEGANEURA_INLINE void kernel::end_tally(const loop_tally& before, std::uint64_t passes) {
+  const std::uint64_t inner = tally_.iterations, loops = tally_.loops;
+  const bool known = passes != unknown_iterations && inner != unknown_iterations &&
+                     before.iterations != unknown_iterations && inner < unknown_iterations / 4 / (passes + 1);
+  // After the last pass comes one that finds the end, in step with it one of each loop inside.
+  tally_ = {known ? before.iterations + passes * (inner + 1) + loops + 1 : unknown_iterations,
+            before.loops + loops + 1};
+}
+
 MEGANEURA_INLINE module kernel::finish() {
   if (finished_) fail(error_category::invalid_argument, "kernel '{}' was finished twice", module_.name);
   finished_ = true;
+  module_.loop_iterations = tally_.iterations;
   module_.words = builder_.finish(module_.local_size);
   for (std::size_t i = 5; i < module_.words.size() && (module_.words[i] & 0xffffu) == 17u;
        i += module_.words[i] >> 16) {

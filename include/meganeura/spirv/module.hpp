@@ -21,6 +21,9 @@ struct module {
   std::vector<std::uint32_t> specialization;  // value of constant_id 0, 1, 2, ... (kernels compiled from shaders/)
   std::uint32_t shared_bytes = 0;             // workgroup memory; must not exceed the device's limit
   std::uint32_t subgroup_size = 0;            // required size, 0 = the device's default
+  /// Passes of all its loops that one invocation makes at most, the last one that finds the end included; the largest
+  /// number where a loop's length is only known when it runs.
+  std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                     // shaderFloat16 and 16-bit storage
   bool needs_cooperative_matrix = false;      // VK_KHR_cooperative_matrix and the Vulkan memory model
   bool needs_subgroup_arithmetic = false;

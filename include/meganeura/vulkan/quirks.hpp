@@ -8,25 +8,28 @@
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
-/// Each flag is a question the planner or the run time asks; all are false for a driver nobody has measured.
+/// Each answers a question the planner or the run time asks; all are false or 0 for a driver nobody has measured.
 struct quirk_set {
   bool prefers_texel_buffers = false;        // vec4 texel fetches are far cheaper than storage-buffer loads
   bool jit_at_first_dispatch = false;        // pipeline creation is a promise: run each pipeline once before timing
   bool silent_shared_overflow = false;       // too much workgroup memory loses the device instead of failing creation
   bool slow_cooperative_matrix2 = false;     // VK_NV_cooperative_matrix2 compiles slowly and runs below the KHR path
   bool expensive_workgroup_barrier = false;  // prefer workgroups of one subgroup
+  std::uint32_t max_loop_iterations = 0;     // an invocation stops after so many, of all its loops; 0 = never
 };
 
 struct quirk {
   const char* name;
   std::uint32_t vendor_id;  // 0 = any vendor
   std::uint32_t driver_id;  // VkDriverId, 0 = any driver
-  bool quirk_set::*flag;
+  bool quirk_set::*flag;  // or, where null, `number` is set to `value`
   const char* evidence;
+  std::uint32_t quirk_set::*number = nullptr;
+  std::uint32_t value = 0;
 };
 
 /// PCI vendor 0x10DE is NVIDIA. VkDriverId 4 is NVIDIA's proprietary driver, 13 is Mesa's llvmpipe (lavapipe).
-inline constexpr std::array<quirk, 5> quirk_table{{
+inline constexpr std::array<quirk, 6> quirk_table{{
     {"lavapipe prefers texel buffers", 0, 13, &quirk_set::prefers_texel_buffers,
      "Mesa 22.3.6: a storage-buffer load becomes eight scalar, bounds-checked loads; f32 GEMM 512^3 gains 2 to 4 "
      "times"},
@@ -34,6 +37,10 @@ inline constexpr std::array<quirk, 5> quirk_table{{
      "Mesa 22.3.6: 2-20 ms to create a pipeline, then 50-800 ms the first time it runs"},
     {"lavapipe pays for workgroup barriers", 0, 13, &quirk_set::expensive_workgroup_barrier,
      "Mesa 22.3.6: about 15 ns a subgroup and barrier; a workgroup of one subgroup is 6.6 times cheaper"},
+    {"lavapipe stops long loops", 0, 13, nullptr,
+     "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
+     "an error",
+     &quirk_set::max_loop_iterations, 65535},
     {"NVIDIA accepts too much shared memory", 0x10DE, 4, &quirk_set::silent_shared_overflow,
      "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
     {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, &quirk_set::slow_cooperative_matrix2,
@@ -45,7 +52,11 @@ inline constexpr std::array<quirk, 5> quirk_table{{
   for (const quirk& entry : quirk_table) {
     const bool vendor_matches = entry.vendor_id == 0 || entry.vendor_id == vendor_id;
     const bool driver_matches = entry.driver_id == 0 || entry.driver_id == driver_id;
-    if (vendor_matches && driver_matches) found.*entry.flag = true;
+    if (!vendor_matches || !driver_matches) continue;
+    if (entry.flag)
+      found.*entry.flag = true;
+    else
+      found.*entry.number = entry.value;
   }
   return found;
 }

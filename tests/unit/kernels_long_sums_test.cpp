@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// Sums of hundreds of thousands of terms and more, every family: complete where a driver stops long loops, and exact to
+// the logarithm of their length.
+#include <meganeura/kernels/generate.hpp>
+
+#include <support/device_fixture.hpp>
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+using namespace meganeura;
+
+namespace {
+
+index_map strided(std::initializer_list<std::int64_t> strides, int source = 0) {
+  index_map map;
+  map.source = source;
+  std::copy(strides.begin(), strides.end(), map.strides);
+  return map;
+}
+
+scalar_program row_program(scalar_op kind, dtype type = dtype::f32) {
+  scalar_builder b;
+  return b.finish(b.unary(kind, b.argument(0, type)));
+}
+
+// All near 0.1: roundings of a running total then mostly go the same way, the worst that happens in practice.
+oracle::tensor<double> near_a_tenth(const shape& extents, dtype type = dtype::f32) {
+  return oracle::random_tensor<double>(extents, 11, 0.0999, 0.1001, type);
+}
+
+// `expected` by plain f64 arithmetic: the oracle takes too long over millions of elements.
+void expect_sums(const graph& g, const oracle::tensors<double>& leaves, const std::vector<double>& expected,
+                 std::int64_t length, std::vector<kernels::target> targets = support::all_targets()) {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto found = support::device_graph(g, targets[i]).run(leaves).at("y");
+    EXPECT_LE(oracle::relative_error(found.values, expected), oracle::tolerance(dtype::f32, length)) << "target " << i;
+  }
+}
+
+// The last axis of [rows, length] or the first of [length, columns].
+void expect_reduction(const shape& extents, bool along_last, scalar_op kind, std::vector<kernels::target> targets) {
+  const std::int64_t rows = along_last ? extents[0] : extents[1], length = along_last ? extents[1] : extents[0];
+  const std::int64_t row_stride = along_last ? length : 1, stride = along_last ? 1 : rows;
+  graph g;
+  const node_id x = g.input("x", dtype::f32, extents);
+  const region_attribute region{.space = {rows, length},
+                                .row_axes = 1,
+                                .per_row = true,
+                                .program = row_program(kind),
+                                .accesses = {strided({row_stride, stride})},
+                                .output = strided({1, 0})};
+  g.add_output("y", g.add_node(op::region, dtype::f32, {rows}, region, std::span(&x, 1)));
+  oracle::tensor<double> values = near_a_tenth(extents);
+  values.values.back() = 0.2;  // the maximum of one row stands at its end
+  std::vector<double> expected(static_cast<std::size_t>(rows), 0.0);
+  for (std::size_t i = 0; i < values.values.size(); ++i) {
+    double& total = expected[i % static_cast<std::size_t>(length * rows) / static_cast<std::size_t>(row_stride) %
+                             static_cast<std::size_t>(rows)];
+    const double value = static_cast<double>(static_cast<float>(values.values[i]));
+    total = kind == scalar_op::row_sum ? total + value : std::max(total, value);
+  }
+  expect_sums(g, {{"x", values}}, expected, kind == scalar_op::row_sum ? length : 1, std::move(targets));
+}
+
+TEST(kernels_long_sums, rows_of_sixteen_million) {
+  expect_reduction({1, 16'800'000}, true, scalar_op::row_sum, {support::device_target()});
+  expect_reduction({1, 2'499'999}, true, scalar_op::row_max, {support::device_target()});
+}
+
+TEST(kernels_long_sums, rows_of_a_million) {
+  expect_reduction({1, 1'000'003}, true, scalar_op::row_sum, support::all_targets());
+  expect_reduction({2, 1'000'000}, true, scalar_op::row_sum, support::all_targets());
+}
+
+TEST(kernels_long_sums, columns_of_six_hundred_thousand) {
+  expect_reduction({600'000, 2}, false, scalar_op::row_sum, support::all_targets());
+  expect_reduction({600'001, 3}, false, scalar_op::row_max, support::all_targets());
+  expect_reduction({270'000, 12}, false, scalar_op::row_sum, support::all_targets());
+}
+
+// Three passes over a row, one of them to store it.
+TEST(kernels_long_sums, softmax_of_a_million) {
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, dtype::f32);
+  const scalar_ref e = b.unary(scalar_op::exp, b.binary(scalar_op::subtract, x, b.unary(scalar_op::row_max, x)));
+  const region_attribute region{.space = {1, 1'000'000},
+                                .row_axes = 1,
+                                .program = b.finish(b.binary(scalar_op::divide, e, b.unary(scalar_op::row_sum, e))),
+                                .accesses = {strided({0, 1})},
+                                .output = strided({0, 1})};
+  graph g;
+  const node_id in = g.input("x", dtype::f32, {1, 1'000'000});
+  g.add_output("y", g.add_node(op::region, dtype::f32, {1, 1'000'000}, region, std::span(&in, 1)));
+  const oracle::tensors<double> leaves{{"x", oracle::random_tensor<double>({1, 1'000'000}, 3, -2, 2)}};
+  std::vector<double> expected = leaves.at("x").values;
+  for (double& value : expected) value = std::exp(value);
+  const double total = std::accumulate(expected.begin(), expected.end(), 0.0);
+  for (double& value : expected) value /= total;
+  expect_sums(g, leaves, expected, 1'000'000);
+}
+
+// Embedding gradients: all updates of a few rows.
+void expect_scatter(std::int64_t rows, std::int64_t width, std::int64_t count, dtype type,
+                    std::vector<kernels::target> targets) {
+  graph g;
+  const node_id indices = g.input("indices", dtype::i32, {count}), updates = g.input("updates", type, {count, width});
+  g.add_output("y", g.scatter_add(indices, updates, 0, {rows, width}));
+  oracle::tensors<double> leaves{
+      {"indices", oracle::random_tensor<double>({count}, 5, 0, static_cast<double>(rows), dtype::i32)},
+      {"updates", type == dtype::f32 ? near_a_tenth({count, width})
+                                     : oracle::random_tensor<double>({count, width}, 5, 0, 9, type)}};
+  std::vector<double> expected(static_cast<std::size_t>(rows * width));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count * width); ++i) {
+    const auto at = i / static_cast<std::size_t>(width), column = i % static_cast<std::size_t>(width);
+    const auto row = static_cast<std::size_t>(leaves.at("indices").values[at]);
+    expected[row * static_cast<std::size_t>(width) + column] += leaves.at("updates").values[i];
+  }
+  expect_sums(g, leaves, expected, count, std::move(targets));
+}
+
+TEST(kernels_long_sums, scatter_add_of_a_million_updates) {
+  expect_scatter(3, 1, 1'000'003, dtype::f32, support::all_targets());
+  expect_scatter(1, 4, 300'000, dtype::f32, {support::device_target()});
+  expect_scatter(700, 1, 200'000, dtype::i32, {support::device_target()});  // several workgroups
+}
+
+// A device of few invocations cannot share out what its driver stops: that is said before anything runs.
+TEST(kernels_long_sums, what_no_workgroup_finishes_is_refused) {
+  kernels::target small = support::device_target();
+  small.max_loop_iterations = 100;
+  small.max_invocations = 128;
+  small.subgroup_size = 8;
+  EXPECT_THROW(expect_reduction({1, 1'000'003}, true, scalar_op::row_sum, {small}), error);
+  EXPECT_THROW(expect_reduction({600'000, 2}, false, scalar_op::row_sum, {small}), error);
+}
+
+}  // namespace
