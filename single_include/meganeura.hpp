@@ -640,6 +640,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
 [[nodiscard]] std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
+/// The same, with no_node for a wrt that no gradient reaches: what training leaves alone.
+[[nodiscard]] std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt);
+
 /// The same for several outputs of any shape, each weighted by a seed of its dtype and shape: the product of the seeds
 /// with the Jacobian.
 [[nodiscard]] std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
@@ -4493,6 +4496,97 @@ static_assert(static_cast<int>(distribution::normal) == static_cast<int>(random_
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Optimisers as users name them, with PyTorch's definitions and defaults; their rates travel in the step values.
+// The small device buffer with everything that changes from step to step; kernels read it, the host writes it.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Layout shared with shaders/ (std430, 4-byte members only).
+struct step_values {
+  std::uint32_t step = 0;      // 1 for the first training step
+  std::uint32_t seed_low = 0;  // Philox key of every random stream
+  std::uint32_t seed_high = 0;
+  float learning_rate = 0;
+  float momentum = 0;          // sgd
+  float beta1 = 0, beta2 = 0;  // adam, adamw
+  float epsilon = 0;
+  float weight_decay = 0;      // coupled for sgd and adam, decoupled for adamw
+  float bias_correction1 = 1;  // 1 - beta1^step, computed on the host in double precision
+  float bias_correction2 = 1;  // 1 - beta2^step
+  std::uint32_t reserved[5]{};
+};
+static_assert(sizeof(step_values) == 64);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+#include <cmath>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
+/// source: torch.optim.SGD, dampening 0, no Nesterov.
+struct sgd {
+  float learning_rate = 1e-2f;
+  float momentum = 0;
+  float weight_decay = 0;
+};
+
+/// source: Kingma and Ba 2015, torch.optim.Adam; weight decay is added to the gradient.
+struct adam {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float weight_decay = 0;
+};
+
+/// source: Loshchilov and Hutter 2019, torch.optim.AdamW; weight decay shrinks the parameter directly.
+struct adamw {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float weight_decay = 1e-2f;
+};
+
+using optimizer = std::variant<sgd, adam, adamw>;
+
+namespace detail {
+
+inline optimizer_attribute attribute_of(const optimizer& chosen) {
+  if (const auto* s = std::get_if<sgd>(&chosen)) return {optimizer_kind::sgd, s->momentum != 0};
+  return {std::holds_alternative<adam>(chosen) ? optimizer_kind::adam : optimizer_kind::adamw, false};
+}
+
+// What step number `step` (1, 2, ...) needs to draw its random numbers.
+inline kernels::step_values step_values_of(std::uint32_t step, std::uint64_t seed) {
+  kernels::step_values values;
+  values.step = step;
+  values.seed_low = static_cast<std::uint32_t>(seed);
+  values.seed_high = static_cast<std::uint32_t>(seed >> 32);
+  return values;
+}
+
+// And to train; corrections in double, because 1 - beta2^1 loses half of f32's digits.
+inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_t step, std::uint64_t seed) {
+  kernels::step_values values = step_values_of(step, seed);
+  std::visit(
+      [&](const auto& o) {
+        values.learning_rate = o.learning_rate;
+        values.weight_decay = o.weight_decay;
+        if constexpr (requires { o.momentum; }) {
+          values.momentum = o.momentum;
+        } else {
+          values.beta1 = o.beta1, values.beta2 = o.beta2, values.epsilon = o.epsilon;
+          values.bias_correction1 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta1), step));
+          values.bias_correction2 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta2), step));
+        }
+      },
+      chosen);
+  return values;
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 // The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
@@ -4879,28 +4973,6 @@ struct saturated_graph {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
-// The small device buffer with everything that changes from step to step; kernels read it, the host writes it.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// Layout shared with shaders/ (std430, 4-byte members only).
-struct step_values {
-  std::uint32_t step = 0;      // 1 for the first training step
-  std::uint32_t seed_low = 0;  // Philox key of every random stream
-  std::uint32_t seed_high = 0;
-  float learning_rate = 0;
-  float momentum = 0;          // sgd
-  float beta1 = 0, beta2 = 0;  // adam, adamw
-  float epsilon = 0;
-  float weight_decay = 0;      // coupled for sgd and adam, decoupled for adamw
-  float bias_correction1 = 1;  // 1 - beta1^step, computed on the host in double precision
-  float bias_correction2 = 1;  // 1 - beta2^step
-  std::uint32_t reserved[5]{};
-};
-static_assert(sizeof(step_values) == 64);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
@@ -4908,6 +4980,13 @@ struct program_options {
   plan::plan_options plan{};
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;      // a timestamp around every dispatch: each then runs alone
+};
+
+/// One input's values for a step: dense, row-major.
+struct input_values {
+  std::string_view name;
+  dtype type{};
+  std::span<const std::byte> values;
 };
 
 /// Where the time of a build went, in milliseconds.
@@ -4934,8 +5013,10 @@ class program {
   /// errors: invalid_argument for an unknown name, another dtype or another number of elements.
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
-  /// Runs one step; returns its number, for `wait` and `small_output`. Waits only when two steps are in flight already.
-  std::uint64_t submit(const kernels::step_values& values = {});
+  /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
+  /// only when two steps are in flight already. A step that is refused leaves everything as it was.
+  /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all.
+  std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {});
   void wait(std::uint64_t step) const;
 
   /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
@@ -4971,6 +5052,10 @@ class program {
   [[nodiscard]] std::vector<prepared> build_kernels();
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
+  [[nodiscard]] const plan::layout::slot* checked_input(const input_values& input) const;
+  void check_bound(std::span<const input_values> inputs) const;
+  [[nodiscard]] slot& next_slot() { return slots_[steps_ % slots_.size()]; }
+  void store(const plan::layout::slot& input, std::span<const std::byte> values);
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
 
   device device_;
@@ -4994,11 +5079,16 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 template <fixed_string Name, class Element>
-void set_input(program& target, const bound_input<Name, Element>& input) {
-  target.set_input(input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size)));
+input_values values_of(const bound_input<Name, Element>& input) {
+  return {input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size))};
 }
 
 }  // namespace detail
+
+struct session_options {
+  program_options program{};
+  std::uint64_t seed = 0;  // of random streams: every run draws new numbers, the same seed the same from the first run on
+};
 
 /// A model ready to run forward. Sessions and trainers of one model can share `parameters`.
 template <class Model>
@@ -5006,13 +5096,13 @@ class session {
  public:
   /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load
   /// them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
-  session(const device& on, std::initializer_list<binding> symbols, const program_options& options = {})
+  session(const device& on, std::initializer_list<binding> symbols, const session_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
 
   /// With the weights of another session or trainer of the same model.
   session(const device& on, meganeura::parameters weights, std::initializer_list<binding> symbols,
-          const program_options& options = {})
-      : parameters_(std::move(weights)), program_(build(on, symbols, options)) {}
+          const session_options& options = {})
+      : parameters_(std::move(weights)), seed_(options.seed), program_(build(on, symbols, options.program)) {}
 
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
@@ -5031,8 +5121,10 @@ class session {
   template <fixed_string... Names, class... Elements>
   std::uint64_t start(const bound_input<Names, Elements>&... inputs) {
     ((void)checked_input_index<Model>(inputs), ...);
-    (detail::set_input(program_, inputs), ...);
-    return program_.submit(kernels::step_values{});
+    const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
+    const std::uint64_t number = program_.submit(detail::step_values_of(runs_ + 1, seed_), bound);
+    ++runs_;  // only now: a refused run draws nothing
+    return number;
   }
 
   /// A named output of the latest run as f32; waits for it.
@@ -5053,6 +5145,8 @@ class session {
   }
 
   meganeura::parameters parameters_;
+  std::uint64_t seed_;
+  std::uint32_t runs_ = 0;
   program program_;
   std::vector<float> values_;
 };
@@ -5082,71 +5176,6 @@ struct mean_squared_error {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// Optimisers as users name them, with PyTorch's definitions and defaults; their rates travel in the step values.
-
-#include <cmath>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
-/// source: torch.optim.SGD, dampening 0, no Nesterov.
-struct sgd {
-  float learning_rate = 1e-2f;
-  float momentum = 0;
-  float weight_decay = 0;
-};
-
-/// source: Kingma and Ba 2015, torch.optim.Adam; weight decay is added to the gradient.
-struct adam {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f, beta2 = 0.999f;
-  float epsilon = 1e-8f;
-  float weight_decay = 0;
-};
-
-/// source: Loshchilov and Hutter 2019, torch.optim.AdamW; weight decay shrinks the parameter directly.
-struct adamw {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f, beta2 = 0.999f;
-  float epsilon = 1e-8f;
-  float weight_decay = 1e-2f;
-};
-
-using optimizer = std::variant<sgd, adam, adamw>;
-
-namespace detail {
-
-inline optimizer_attribute attribute_of(const optimizer& chosen) {
-  if (const auto* s = std::get_if<sgd>(&chosen)) return {optimizer_kind::sgd, s->momentum != 0};
-  return {std::holds_alternative<adam>(chosen) ? optimizer_kind::adam : optimizer_kind::adamw, false};
-}
-
-// What step number `step` (1, 2, ...) needs; corrections in double, because 1 - beta2^1 loses half of f32's digits.
-inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_t step, std::uint64_t seed) {
-  kernels::step_values values;
-  values.step = step;
-  values.seed_low = static_cast<std::uint32_t>(seed);
-  values.seed_high = static_cast<std::uint32_t>(seed >> 32);
-  std::visit(
-      [&](const auto& o) {
-        values.learning_rate = o.learning_rate;
-        values.weight_decay = o.weight_decay;
-        if constexpr (requires { o.momentum; }) {
-          values.momentum = o.momentum;
-        } else {
-          values.beta1 = o.beta1, values.beta2 = o.beta2, values.epsilon = o.epsilon;
-          values.bias_correction1 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta1), step));
-          values.bias_correction2 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta2), step));
-        }
-      },
-      chosen);
-  return values;
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
 #include <concepts>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -5163,17 +5192,26 @@ struct trainer_options {
   std::uint64_t seed = 0;  // of random streams
 };
 
-/// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update.
+/// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update. A parameter that no
+/// gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
+/// errors: invalid_argument when the loss reaches no parameter.
 template <class Model, loss_function Loss>
 [[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, std::span<const binding> symbols) {
   graph g;
   const node_id output = lower_into<Model>(g, symbols);
   const node_id value = loss(g, output);
   g.add_output("loss", value);
-  const std::vector<node_id> weights = g.leaves(op::parameter);
-  const std::vector<node_id> slopes = gradients(g, value, weights);
+  std::vector<node_id> weights = g.leaves(op::parameter);
+  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
+  const std::vector<node_id> slopes = reached_gradients(g, value, weights);
   std::vector<node_id> pairs;
-  for (std::size_t i = 0; i < weights.size(); ++i) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (slopes[i] != no_node) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+  }
+  if (pairs.empty()) {
+    fail(error_category::invalid_argument,
+         "trainer: the loss reaches no parameter, there is nothing to train; look for a stop_gradient too many");
+  }
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
 }
@@ -5211,11 +5249,14 @@ class trainer {
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
   /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
-  /// name. errors: invalid_argument for an unknown or unbound input, another element type or size.
+  /// name. errors: invalid_argument for an unknown or unbound input, another element type or size; the step then has
+  /// not happened.
   template <fixed_string... Names, class... Elements>
   step_result step(const bound_input<Names, Elements>&... inputs) {
-    (detail::set_input(program_, inputs), ...);
-    return {program_, program_.submit(detail::step_values_of(optimizer_, ++step_, seed_))};
+    const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
+    const std::uint64_t number = program_.submit(detail::step_values_of(optimizer_, step_ + 1, seed_), bound);
+    ++step_;
+    return {program_, number};
   }
 
   /// Takes effect with the next step; nothing is recorded again.
@@ -6580,9 +6621,8 @@ class gradient_sweep {
     }
   }
 
-  [[nodiscard]] node_id result(node_id target) {
-    return adjoints_[target] != no_node ? adjoints_[target] : graph_.full_like(target, 0);
-  }
+  /// no_node where no gradient arrived.
+  [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 
  private:
   [[nodiscard]] bool wants(node_id id, std::size_t index) const {
@@ -6818,8 +6858,10 @@ class gradient_sweep {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs,
-                                                std::span<const node_id> seeds, std::span<const node_id> wrt) {
+namespace detail {
+
+inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
+                                            std::span<const node_id> wrt) {
   if (outputs.size() != seeds.size()) {
     fail(error_category::invalid_argument, "gradients: {} outputs need as many seeds; found {}", outputs.size(),
          seeds.size());
@@ -6836,7 +6878,7 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_i
          "gradients: output {} {} needs a float seed of its dtype and shape; found {} {}", to_string(output.type),
          to_string(output.extents), to_string(seed.type), to_string(seed.extents));
   }
-  detail::gradient_sweep sweep(g, outputs, wrt);
+  gradient_sweep sweep(g, outputs, wrt);
   for (std::size_t i = 0; i < outputs.size(); ++i) sweep.add(outputs[i], seeds[i]);
   sweep.run();
   std::vector<node_id> results;
@@ -6844,14 +6886,33 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_i
   return results;
 }
 
-MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs,
+                                                std::span<const node_id> seeds, std::span<const node_id> wrt) {
+  std::vector<node_id> results = detail::swept_gradients(g, outputs, seeds, wrt);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i] == no_node) results[i] = g.full_like(wrt[i], 0);
+  }
+  return results;
+}
+
+MEGANEURA_INLINE std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
   if (g[loss].extents.elements() != 1) {
     fail(error_category::invalid_argument,
          "gradients: the loss must be one number; found {}; reduce it or give seeds for each output",
          to_string(g[loss].extents));
   }
   const node_id seed = g.full_like(loss, 1);
-  return gradients(g, std::span(&loss, 1), std::span(&seed, 1), wrt);
+  return detail::swept_gradients(g, std::span(&loss, 1), std::span(&seed, 1), wrt);
+}
+
+MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
+  std::vector<node_id> results = reached_gradients(g, loss, wrt);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i] == no_node) results[i] = g.full_like(wrt[i], 0);
+  }
+  return results;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -12197,33 +12258,61 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
   s.commands = commands.finish();
 }
 
-MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
-  const plan::layout::slot* input = plan_.inputs.find(name);
-  if (!input) {
-    if (std::ranges::find(input_names_, name) != input_names_.end()) return;
-    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", name,
+// Null for an input that the graph has and no output needs.
+MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_values& input) const {
+  const plan::layout::slot* found = plan_.inputs.find(input.name);
+  if (!found) {
+    if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
+    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", input.name,
          fmt::join(input_names_, ", "));
   }
-  if (input->type != type || input->bytes != values.size()) {
-    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", name,
-         to_string(input->type), to_string(input->extents), input->bytes, values.size(), to_string(type));
+  if (found->type != input.type || found->bytes != input.values.size()) {
+    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", input.name,
+         to_string(found->type), to_string(found->extents), found->bytes, input.values.size(), to_string(input.type));
   }
-  slot& s = slots_[steps_ % slots_.size()];
+  return found;
+}
+
+MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs) const {
+  const auto times_bound = [&](std::string_view name) {
+    return std::ranges::count(inputs, name, &input_values::name);
+  };
+  for (const input_values& input : inputs) {
+    if (times_bound(input.name) == 1) continue;
+    fail(error_category::invalid_argument, "step: input \"{}\" is bound twice; bind it once", input.name);
+  }
+  for (std::size_t i = 0; i < input_set_.size(); ++i) {
+    if (input_set_[i] || times_bound(plan_.inputs.slots[i].name) == 1) continue;
+    fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
+  }
+}
+
+MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<const std::byte> values) {
+  slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
-  std::memcpy(s.inputs.mapped().data() + input->offset, values.data(), values.size());
+  std::memcpy(s.inputs.mapped().data() + input.offset, values.data(), values.size());
+}
+
+MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
+  const plan::layout::slot* input = checked_input({name, type, values});
+  if (!input) return;
+  store(*input, values);
   input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
 }
 
-MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values) {
-  for (std::size_t i = 0; i < input_set_.size(); ++i) {
-    if (input_set_[i]) continue;
-    fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
+MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
+                                               std::span<const input_values> inputs) {
+  std::vector<const plan::layout::slot*> targets;
+  for (const input_values& input : inputs) targets.push_back(checked_input(input));
+  check_bound(inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (targets[i]) store(*targets[i], inputs[i].values);
   }
-  input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was bound
-  slot& s = slots_[steps_ % slots_.size()];
+  slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);
   std::memcpy(s.inputs.mapped().data() + plan_.inputs.bytes, &values, sizeof(values));
   s.timeline = device_.submit(s.commands);
+  input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
   return s.step;
 }

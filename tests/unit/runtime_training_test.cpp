@@ -35,6 +35,17 @@ struct convolutional {
 };
 using cnn = model<convolutional, input<"x", dtype::f32, dims<batch, 64>>>;
 
+struct frozen_trunk {
+  static constexpr auto forward(value auto x) {
+    return linear<"head", 5>(stop_gradient(relu(linear<"trunk", 17>(x))) + linear<"side", 17>(x));
+  }
+};
+struct squared {
+  static constexpr auto forward(value auto x) { return linear<"fc", 23>(x); }
+};
+using square = model<squared, input<"x", dtype::f32, dims<batch, 23>>>;
+using frozen = model<frozen_trunk, input<"x", dtype::f32, dims<batch, 23>>>;
+
 std::vector<float> uniform(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<float> values(count);
@@ -194,10 +205,48 @@ TEST(runtime_training, wrong_bindings_are_sentences) {
             std::string::npos);
   EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x)); }).find("input \"label\" was not bound"),
             std::string::npos);
-  EXPECT_NO_THROW(run.step(bind<"label">(labels)).wait());  // what the refused step had bound is still there
+  // A refused step leaves nothing behind: neither what it bound nor a step that Adam has counted.
+  EXPECT_NE(support::sentence_of([&] { run.step(bind<"label">(labels)); }).find("input \"x\" was not bound"),
+            std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x), bind<"label">(labels), bind<"x">(x)); })
+                .find("input \"x\" is bound twice"),
+            std::string::npos);
+  EXPECT_EQ(run.steps(), 0u);
   EXPECT_NE(support::sentence_of([&] { (void)run.parameters().get("fc1.wait"); }).find("did you mean \"fc1.weight\""),
             std::string::npos);
   EXPECT_NE(support::sentence_of([&] { session<mlp> unbound(gpu, {}); }).find("batch"), std::string::npos);
+}
+
+TEST(runtime_training, a_refused_step_changes_no_later_number) {
+  const support::checked_device gpu;
+  trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}}), other(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}});
+  for (const auto* each : {&run, &other}) each->parameters().init({.seed = 7});
+  const auto x = uniform(4 * 23, 1), small = uniform(23, 2);
+  const auto labels = classes(4, 1);
+  EXPECT_THROW(run.step(bind<"x">(x)), error);
+  EXPECT_THROW(run.step(bind<"label">(labels), bind<"x">(small)), error);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run.step(bind<"x">(x), bind<"label">(labels)).loss(), other.step(bind<"x">(x), bind<"label">(labels)).loss());
+  }
+  EXPECT_EQ(run.parameters().get("fc1.weight"), other.parameters().get("fc1.weight"));
+}
+
+TEST(runtime_training, weights_that_no_gradient_reaches_do_not_decay) {
+  const support::checked_device gpu;
+  trainer<frozen> run(gpu, cross_entropy{"label"}, adamw{.weight_decay = 0.5f}, {{"batch", 4}});
+  run.parameters().init({.seed = 1});
+  const auto trunk = run.parameters().get("trunk.weight"), side = run.parameters().get("side.weight");
+  for (int i = 0; i < 3; ++i) run.step(bind<"x">(uniform(4 * 23, 1)), bind<"label">(classes(4, 1)));
+  EXPECT_EQ(run.parameters().get("trunk.weight"), trunk);
+  EXPECT_NE(run.parameters().get("side.weight"), side);
+}
+
+TEST(runtime_training, a_loss_that_reaches_no_parameter_is_refused) {
+  const support::checked_device gpu;
+  const auto nothing = [](graph& g, node_id output) { return mean_squared_error{"x"}(g, g.stop_gradient(output)); };
+  EXPECT_NE(support::sentence_of([&] { trainer<square> run(gpu, nothing, adam{}, {{"batch", 4}}); })
+                .find("the loss reaches no parameter"),
+            std::string::npos);
 }
 
 TEST(runtime_training, more_memory_than_there_is_is_an_error_and_the_device_lives_on) {

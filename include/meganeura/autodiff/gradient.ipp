@@ -136,9 +136,8 @@ class gradient_sweep {
     }
   }
 
-  [[nodiscard]] node_id result(node_id target) {
-    return adjoints_[target] != no_node ? adjoints_[target] : graph_.full_like(target, 0);
-  }
+  /// no_node where no gradient arrived.
+  [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 
  private:
   [[nodiscard]] bool wants(node_id id, std::size_t index) const {
@@ -374,8 +373,10 @@ class gradient_sweep {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs,
-                                                std::span<const node_id> seeds, std::span<const node_id> wrt) {
+namespace detail {
+
+inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
+                                            std::span<const node_id> wrt) {
   if (outputs.size() != seeds.size()) {
     fail(error_category::invalid_argument, "gradients: {} outputs need as many seeds; found {}", outputs.size(),
          seeds.size());
@@ -392,7 +393,7 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_i
          "gradients: output {} {} needs a float seed of its dtype and shape; found {} {}", to_string(output.type),
          to_string(output.extents), to_string(seed.type), to_string(seed.extents));
   }
-  detail::gradient_sweep sweep(g, outputs, wrt);
+  gradient_sweep sweep(g, outputs, wrt);
   for (std::size_t i = 0; i < outputs.size(); ++i) sweep.add(outputs[i], seeds[i]);
   sweep.run();
   std::vector<node_id> results;
@@ -400,14 +401,33 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_i
   return results;
 }
 
-MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs,
+                                                std::span<const node_id> seeds, std::span<const node_id> wrt) {
+  std::vector<node_id> results = detail::swept_gradients(g, outputs, seeds, wrt);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i] == no_node) results[i] = g.full_like(wrt[i], 0);
+  }
+  return results;
+}
+
+MEGANEURA_INLINE std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
   if (g[loss].extents.elements() != 1) {
     fail(error_category::invalid_argument,
          "gradients: the loss must be one number; found {}; reduce it or give seeds for each output",
          to_string(g[loss].extents));
   }
   const node_id seed = g.full_like(loss, 1);
-  return gradients(g, std::span(&loss, 1), std::span(&seed, 1), wrt);
+  return detail::swept_gradients(g, std::span(&loss, 1), std::span(&seed, 1), wrt);
+}
+
+MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
+  std::vector<node_id> results = reached_gradients(g, loss, wrt);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i] == no_node) results[i] = g.full_like(wrt[i], 0);
+  }
+  return results;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

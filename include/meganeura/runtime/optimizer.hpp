@@ -42,12 +42,18 @@ inline optimizer_attribute attribute_of(const optimizer& chosen) {
   return {std::holds_alternative<adam>(chosen) ? optimizer_kind::adam : optimizer_kind::adamw, false};
 }
 
-// What step number `step` (1, 2, ...) needs; corrections in double, because 1 - beta2^1 loses half of f32's digits.
-inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_t step, std::uint64_t seed) {
+// What step number `step` (1, 2, ...) needs to draw its random numbers.
+inline kernels::step_values step_values_of(std::uint32_t step, std::uint64_t seed) {
   kernels::step_values values;
   values.step = step;
   values.seed_low = static_cast<std::uint32_t>(seed);
   values.seed_high = static_cast<std::uint32_t>(seed >> 32);
+  return values;
+}
+
+// And to train; corrections in double, because 1 - beta2^1 loses half of f32's digits.
+inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_t step, std::uint64_t seed) {
+  kernels::step_values values = step_values_of(step, seed);
   std::visit(
       [&](const auto& o) {
         values.learning_rate = o.learning_rate;

@@ -26,6 +26,13 @@ struct program_options {
   bool profile = false;      // a timestamp around every dispatch: each then runs alone
 };
 
+/// One input's values for a step: dense, row-major.
+struct input_values {
+  std::string_view name;
+  dtype type{};
+  std::span<const std::byte> values;
+};
+
 /// Where the time of a build went, in milliseconds.
 struct build_times {
   double optimize = 0, plan = 0, kernels = 0, pipelines = 0, record = 0;
@@ -50,8 +57,10 @@ class program {
   /// errors: invalid_argument for an unknown name, another dtype or another number of elements.
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
-  /// Runs one step; returns its number, for `wait` and `small_output`. Waits only when two steps are in flight already.
-  std::uint64_t submit(const kernels::step_values& values = {});
+  /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
+  /// only when two steps are in flight already. A step that is refused leaves everything as it was.
+  /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all.
+  std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {});
   void wait(std::uint64_t step) const;
 
   /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
@@ -87,6 +96,10 @@ class program {
   [[nodiscard]] std::vector<prepared> build_kernels();
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
+  [[nodiscard]] const plan::layout::slot* checked_input(const input_values& input) const;
+  void check_bound(std::span<const input_values> inputs) const;
+  [[nodiscard]] slot& next_slot() { return slots_[steps_ % slots_.size()]; }
+  void store(const plan::layout::slot& input, std::span<const std::byte> values);
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
 
   device device_;

@@ -167,33 +167,61 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
   s.commands = commands.finish();
 }
 
-MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
-  const plan::layout::slot* input = plan_.inputs.find(name);
-  if (!input) {
-    if (std::ranges::find(input_names_, name) != input_names_.end()) return;
-    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", name,
+// Null for an input that the graph has and no output needs.
+MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_values& input) const {
+  const plan::layout::slot* found = plan_.inputs.find(input.name);
+  if (!found) {
+    if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
+    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", input.name,
          fmt::join(input_names_, ", "));
   }
-  if (input->type != type || input->bytes != values.size()) {
-    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", name,
-         to_string(input->type), to_string(input->extents), input->bytes, values.size(), to_string(type));
+  if (found->type != input.type || found->bytes != input.values.size()) {
+    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", input.name,
+         to_string(found->type), to_string(found->extents), found->bytes, input.values.size(), to_string(input.type));
   }
-  slot& s = slots_[steps_ % slots_.size()];
+  return found;
+}
+
+MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs) const {
+  const auto times_bound = [&](std::string_view name) {
+    return std::ranges::count(inputs, name, &input_values::name);
+  };
+  for (const input_values& input : inputs) {
+    if (times_bound(input.name) == 1) continue;
+    fail(error_category::invalid_argument, "step: input \"{}\" is bound twice; bind it once", input.name);
+  }
+  for (std::size_t i = 0; i < input_set_.size(); ++i) {
+    if (input_set_[i] || times_bound(plan_.inputs.slots[i].name) == 1) continue;
+    fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
+  }
+}
+
+MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<const std::byte> values) {
+  slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
-  std::memcpy(s.inputs.mapped().data() + input->offset, values.data(), values.size());
+  std::memcpy(s.inputs.mapped().data() + input.offset, values.data(), values.size());
+}
+
+MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
+  const plan::layout::slot* input = checked_input({name, type, values});
+  if (!input) return;
+  store(*input, values);
   input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
 }
 
-MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values) {
-  for (std::size_t i = 0; i < input_set_.size(); ++i) {
-    if (input_set_[i]) continue;
-    fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
+MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
+                                               std::span<const input_values> inputs) {
+  std::vector<const plan::layout::slot*> targets;
+  for (const input_values& input : inputs) targets.push_back(checked_input(input));
+  check_bound(inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (targets[i]) store(*targets[i], inputs[i].values);
   }
-  input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was bound
-  slot& s = slots_[steps_ % slots_.size()];
+  slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);
   std::memcpy(s.inputs.mapped().data() + plan_.inputs.bytes, &values, sizeof(values));
   s.timeline = device_.submit(s.commands);
+  input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
   return s.step;
 }

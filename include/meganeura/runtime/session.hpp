@@ -2,8 +2,11 @@
 // Inference: a typed model bound to a device, its symbols fixed, ready to run.
 #pragma once
 #include <meganeura/expr/lower.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>
 
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <span>
@@ -16,11 +19,16 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 template <fixed_string Name, class Element>
-void set_input(program& target, const bound_input<Name, Element>& input) {
-  target.set_input(input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size)));
+input_values values_of(const bound_input<Name, Element>& input) {
+  return {input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size))};
 }
 
 }  // namespace detail
+
+struct session_options {
+  program_options program{};
+  std::uint64_t seed = 0;  // of random streams: every run draws new numbers, the same seed the same from the first run on
+};
 
 /// A model ready to run forward. Sessions and trainers of one model can share `parameters`.
 template <class Model>
@@ -28,13 +36,13 @@ class session {
  public:
   /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load
   /// them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
-  session(const device& on, std::initializer_list<binding> symbols, const program_options& options = {})
+  session(const device& on, std::initializer_list<binding> symbols, const session_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
 
   /// With the weights of another session or trainer of the same model.
   session(const device& on, meganeura::parameters weights, std::initializer_list<binding> symbols,
-          const program_options& options = {})
-      : parameters_(std::move(weights)), program_(build(on, symbols, options)) {}
+          const session_options& options = {})
+      : parameters_(std::move(weights)), seed_(options.seed), program_(build(on, symbols, options.program)) {}
 
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
@@ -53,8 +61,10 @@ class session {
   template <fixed_string... Names, class... Elements>
   std::uint64_t start(const bound_input<Names, Elements>&... inputs) {
     ((void)checked_input_index<Model>(inputs), ...);
-    (detail::set_input(program_, inputs), ...);
-    return program_.submit(kernels::step_values{});
+    const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
+    const std::uint64_t number = program_.submit(detail::step_values_of(runs_ + 1, seed_), bound);
+    ++runs_;  // only now: a refused run draws nothing
+    return number;
   }
 
   /// A named output of the latest run as f32; waits for it.
@@ -75,6 +85,8 @@ class session {
   }
 
   meganeura::parameters parameters_;
+  std::uint64_t seed_;
+  std::uint32_t runs_ = 0;
   program program_;
   std::vector<float> values_;
 };

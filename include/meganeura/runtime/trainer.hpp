@@ -2,12 +2,14 @@
 // Training: a typed model, a loss and an optimiser as one recorded step on a device.
 #pragma once
 #include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/runtime/loss.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/session.hpp>
 
+#include <array>
 #include <concepts>
 #include <initializer_list>
 #include <span>
@@ -27,17 +29,26 @@ struct trainer_options {
   std::uint64_t seed = 0;  // of random streams
 };
 
-/// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update.
+/// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update. A parameter that no
+/// gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
+/// errors: invalid_argument when the loss reaches no parameter.
 template <class Model, loss_function Loss>
 [[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, std::span<const binding> symbols) {
   graph g;
   const node_id output = lower_into<Model>(g, symbols);
   const node_id value = loss(g, output);
   g.add_output("loss", value);
-  const std::vector<node_id> weights = g.leaves(op::parameter);
-  const std::vector<node_id> slopes = gradients(g, value, weights);
+  std::vector<node_id> weights = g.leaves(op::parameter);
+  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
+  const std::vector<node_id> slopes = reached_gradients(g, value, weights);
   std::vector<node_id> pairs;
-  for (std::size_t i = 0; i < weights.size(); ++i) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (slopes[i] != no_node) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+  }
+  if (pairs.empty()) {
+    fail(error_category::invalid_argument,
+         "trainer: the loss reaches no parameter, there is nothing to train; look for a stop_gradient too many");
+  }
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
 }
@@ -75,11 +86,14 @@ class trainer {
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
   /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
-  /// name. errors: invalid_argument for an unknown or unbound input, another element type or size.
+  /// name. errors: invalid_argument for an unknown or unbound input, another element type or size; the step then has
+  /// not happened.
   template <fixed_string... Names, class... Elements>
   step_result step(const bound_input<Names, Elements>&... inputs) {
-    (detail::set_input(program_, inputs), ...);
-    return {program_, program_.submit(detail::step_values_of(optimizer_, ++step_, seed_))};
+    const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
+    const std::uint64_t number = program_.submit(detail::step_values_of(optimizer_, step_ + 1, seed_), bound);
+    ++step_;
+    return {program_, number};
   }
 
   /// Takes effect with the next step; nothing is recorded again.
