@@ -3412,7 +3412,9 @@ template <auto A, auto B>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Reading and writing .safetensors checkpoints: a JSON header, then the bytes of the tensors.
-// Files: read whole, mapped read-only, written so that a reader never sees half of one; and the sentence for a bad one.
+// Files: read, written so that a reader never sees half of one; and the sentence for a bad one.
+
+#include <new>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 
@@ -3422,9 +3424,48 @@ namespace meganeura::inline MEGANEURA_ABI::io {
   fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", name, offset, expected, found);
 }
 
-/// The whole file.
-/// errors: `io` when it cannot be opened or read.
-[[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path);
+/// An ordinary file opened for reading. Bytes are read when they are asked for and never mapped: where another process
+/// shortens a mapped file, reading it kills the program (SIGBUS); here it is an error. A file that is replaced
+/// meanwhile goes on being read as it was.
+class file_reader {
+ public:
+  /// errors: `io` when it cannot be opened; folders, devices and FIFOs are refused, not waited for.
+  explicit file_reader(const std::string& path);
+  file_reader(file_reader&& other) noexcept;
+  file_reader& operator=(file_reader&& other) noexcept;
+  file_reader(const file_reader&) = delete;
+  file_reader& operator=(const file_reader&) = delete;
+  ~file_reader();
+
+  /// Fills `into` from `offset` on; returns how many bytes there were, fewer only at the end of the file.
+  /// errors: `io`, with the system's reason.
+  std::size_t read_some(std::uint64_t offset, std::span<std::byte> into) const;
+  /// The same, all of them. errors: `io`; `invalid_file` when the file ends before, which is shorter than it was.
+  void read(std::uint64_t offset, std::span<std::byte> into) const;
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }  // in bytes, when it was opened
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+/// The whole file, of at most `most` bytes.
+/// errors: `io` when it cannot be opened or read, or is larger; `out_of_memory`.
+[[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most = std::uint64_t{1} << 30);
+
+/// A vector of `size` zeros for the content of `name`; where the memory is short, our error instead of std::bad_alloc.
+/// errors: `out_of_memory`.
+template <class T>
+[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
+  try {
+    if (size <= std::vector<T>().max_size()) return std::vector<T>(static_cast<std::size_t>(size));
+  } catch (const std::bad_alloc&) {
+  }
+  fail(error_category::out_of_memory, "{}: {} bytes do not fit into memory", name, size * sizeof(T));
+}
 
 /// A file while it is being written. The bytes go into a temporary file of a random name in the same folder; `commit`
 /// flushes it to the disk and renames it, so that a reader, a crash or a second writer at the same moment finds what
@@ -3464,30 +3505,11 @@ void write_file(const std::string& path, std::span<const std::span<const std::by
 /// file. errors: `io`.
 void check_writable(const std::string& path);
 
-/// A file mapped for reading. Pages arrive when touched, so opening a large checkpoint costs nothing.
-class mapped_file {
- public:
-  /// errors: `io` when it cannot be opened or mapped.
-  explicit mapped_file(const std::string& path);
-  mapped_file(mapped_file&& other) noexcept;
-  mapped_file& operator=(mapped_file&& other) noexcept;
-  mapped_file(const mapped_file&) = delete;
-  mapped_file& operator=(const mapped_file&) = delete;
-  ~mapped_file();
-
-  /// Valid while this object, or the one it was moved to, lives.
-  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
-
- private:
-  const std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 
-/// One tensor of a file, or one to be written: row-major, little-endian. The bytes belong to someone else.
+/// One tensor to be written: row-major, little-endian. The bytes belong to someone else.
 struct safetensors_entry {
   std::string name;
   std::string dtype;  // as the format spells it: F32, F16, BF16, F64, I8 .. I64, U8 .. U64, BOOL, F8_E4M3, F8_E5M2
@@ -3495,37 +3517,50 @@ struct safetensors_entry {
   std::span<const std::byte> bytes;
 };
 
+/// One tensor of an open file; its bytes stay there until they are read.
+struct safetensors_tensor {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, size = 0;  // in bytes, from the start of the file
+};
+
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// Bytes of one element of that dtype; 0 for a name the format does not have.
 [[nodiscard]] std::size_t safetensors_element_size(std::string_view dtype);
 
-/// An open checkpoint. Everything is checked on opening: the header's length and JSON, each dtype, shape and byte
-/// range, and that the ranges cover the data exactly, without overlap, gap or a truncated end.
+/// An open checkpoint. Everything is checked on opening: the header's length and JSON, that names are UTF-8 and used
+/// once, each dtype, shape and byte range, and that the ranges cover the data exactly, without overlap, gap or a
+/// truncated end. Only the header is then in memory.
 class safetensors_file {
  public:
-  /// errors: `io` when it cannot be read; `invalid_file` with file, byte, expected and found when it is not valid.
+  /// errors: `io` when it cannot be read; `invalid_file` with file, byte, expected and found when it is not valid;
+  /// `out_of_memory`.
   [[nodiscard]] static safetensors_file open(const std::string& path);
 
-  /// In the order of the file's header. The spans are valid while this object, or the one it was moved to, lives.
-  [[nodiscard]] std::span<const safetensors_entry> tensors() const { return tensors_; }
+  /// In the order of the file's header.
+  [[nodiscard]] std::span<const safetensors_tensor> tensors() const { return tensors_; }
   /// The tensor of that name, or null.
-  [[nodiscard]] const safetensors_entry* find(std::string_view name) const;
+  [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
+  /// The bytes of a tensor of this file, read now.
+  /// errors: `io`; `invalid_file` when the file has become shorter since it was opened; `out_of_memory`.
+  [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
   [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
 
  private:
-  safetensors_file(const std::string& path, mapped_file file) : path_(path), file_(std::move(file)) {}
+  explicit safetensors_file(file_reader file) : file_(std::move(file)) {}
 
-  std::string path_;
-  mapped_file file_;
-  std::vector<safetensors_entry> tensors_;
+  file_reader file_;
+  std::vector<safetensors_tensor> tensors_;
+  std::vector<std::uint32_t> by_name_;  // indices of tensors_, sorted
   safetensors_metadata metadata_;
 };
 
-/// Writes a checkpoint: to a temporary file first, then renamed, so that nothing half-written is ever left at `path`.
-/// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, or a name used twice;
-/// `io` when the disk refuses.
+/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`.
+/// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
+/// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
                        const safetensors_metadata& metadata = {});
 
@@ -7117,7 +7152,6 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) {
 
 #include <dirent.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -7142,11 +7176,10 @@ struct descriptor {
   }
 };
 
-inline std::size_t size_of(const descriptor& file, const std::string& path) {
-  struct stat facts {};
-  if (::fstat(file.number, &facts) != 0) refuse(path, "be examined");
-  if (S_ISDIR(facts.st_mode)) fail(error_category::io, "{}: cannot be read: it is a folder, not a file", path);
-  return static_cast<std::size_t>(facts.st_size);
+inline const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
 inline void write_all(int file, std::span<const std::byte> bytes, const std::string& path) {
@@ -7265,19 +7298,60 @@ inline int open_through(const std::string& target, const std::string& path) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<std::uint8_t> read_file(const std::string& path) {
-  const detail::descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+MEGANEURA_INLINE file_reader::file_reader(const std::string& path) : path_(path) {
+  detail::descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.number < 0) detail::refuse(path, "be opened for reading");
-  std::vector<std::uint8_t> bytes(detail::size_of(file, path));
+  struct stat facts {};
+  if (::fstat(file.number, &facts) != 0) detail::refuse(path, "be examined");
+  if (!S_ISREG(facts.st_mode)) {
+    fail(error_category::io, "{}: cannot be read: it is {}, not a file", path, detail::kind_of(facts.st_mode));
+  }
+  size_ = static_cast<std::uint64_t>(facts.st_size);
+  file_ = std::exchange(file.number, -1);
+}
+
+MEGANEURA_INLINE file_reader::file_reader(file_reader&& other) noexcept
+    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), size_(std::exchange(other.size_, 0)) {}
+
+MEGANEURA_INLINE file_reader& file_reader::operator=(file_reader&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MEGANEURA_INLINE file_reader::~file_reader() {
+  if (file_ >= 0) ::close(file_);
+}
+
+MEGANEURA_INLINE std::size_t file_reader::read_some(std::uint64_t offset, std::span<std::byte> into) const {
   std::size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t got = ::read(file.number, bytes.data() + filled, bytes.size() - filled);
+  while (filled < into.size()) {
+    const auto at = static_cast<off_t>(offset + filled);
+    const ssize_t got = ::pread(file_, into.data() + filled, into.size() - filled, at);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) detail::refuse(path, "be read");
-    if (got == 0) break;  // it shrank meanwhile; the parser will say what is missing
+    if (got < 0) detail::refuse(path_, "be read");
+    if (got == 0) break;
     filled += static_cast<std::size_t>(got);
   }
-  bytes.resize(filled);
+  return filled;
+}
+
+MEGANEURA_INLINE void file_reader::read(std::uint64_t offset, std::span<std::byte> into) const {
+  const std::size_t got = read_some(offset, into);
+  if (got == into.size()) return;
+  bad_file(path_, offset + got, fmt::format("{} more bytes", into.size() - got),
+           "the end of the file, which another program shortened while it was read");
+}
+
+MEGANEURA_INLINE std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most) {
+  const file_reader file(path);
+  if (file.size() > most) {
+    fail(error_category::io, "{}: is not read: its {} bytes are more than the {} that such a file may have", path,
+         file.size(), most);
+  }
+  auto bytes = allocate_for<std::uint8_t>(path, file.size());
+  bytes.resize(file.read_some(0, std::as_writable_bytes(std::span(bytes))));  // the parser says what is missing
   return bytes;
 }
 
@@ -7374,188 +7448,15 @@ MEGANEURA_INLINE void check_writable(const std::string& path) {
   }
 }
 
-MEGANEURA_INLINE mapped_file::mapped_file(const std::string& path) {
-  const detail::descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number < 0) detail::refuse(path, "be opened for reading");
-  size_ = detail::size_of(file, path);
-  if (size_ == 0) return;  // an empty mapping is an error to the kernel, an empty file is not one to us
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number, 0);
-  if (address == MAP_FAILED) detail::refuse(path, "be mapped into memory");
-  data_ = static_cast<const std::byte*>(address);
-}
-
-MEGANEURA_INLINE mapped_file::mapped_file(mapped_file&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MEGANEURA_INLINE mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MEGANEURA_INLINE mapped_file::~mapped_file() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-}
-
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 // Bodies of io/safetensors.hpp. Format: 8 bytes of header length (little-endian), the JSON header, then the data.
-// A strict reader for the JSON model files carry: strings, non-negative integers, arrays and objects, nothing else.
-
-namespace meganeura::inline MEGANEURA_ABI::io {
-
-/// One value. The members of an object keep the order of the file; no name appears twice.
-struct json {
-  enum class kind { string, integer, array, object };
-  kind type = kind::object;
-  std::uint64_t offset = 0;        // in bytes from the start of the file, for messages about its meaning
-  std::string text;                // string
-  std::uint64_t number = 0;        // integer
-  std::vector<std::string> names;  // object
-  std::vector<json> items;         // array, or the values of the names
-
-  /// The member of that name, or null.
-  [[nodiscard]] const json* find(std::string_view name) const;
-};
-
-[[nodiscard]] constexpr const char* to_string(json::kind kind) {
-  constexpr const char* names[] = {"a string", "an integer", "an array", "an object"};
-  return names[static_cast<int>(kind)];
-}
-
-/// Parses all of `text`. `name` and `offset` say where it came from, so that an error names file and byte.
-/// errors: `invalid_file` for anything but one value, for doubled names, integers past 2^64 - 1, nesting over 32
-/// levels.
-[[nodiscard]] json parse_json(std::string_view text, const std::string& name, std::uint64_t offset = 0);
-
-/// `text` as a JSON string, quotes included.
-[[nodiscard]] std::string quote_json(std::string_view text);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::io
 
 #include <set>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
 
-/// The format's own limit; a longer header is a damaged length, not a large model.
-inline constexpr std::uint64_t longest_header = 100'000'000;
-
-/// Bytes of a tensor of `shape`; false when that is negative or past 2^63 - 1.
-inline bool byte_count(std::span<const std::int64_t> shape, std::size_t element_size, std::uint64_t& result) {
-  result = element_size;
-  for (const std::int64_t extent : shape) {
-    if (extent < 0) return false;
-    if (extent != 0 && result > static_cast<std::uint64_t>(INT64_MAX) / static_cast<std::uint64_t>(extent))
-      return false;
-    result *= static_cast<std::uint64_t>(extent);
-  }
-  return true;
-}
-
-inline const json& member(const json& object, std::string_view name, json::kind type, const std::string& path,
-                          std::string_view tensor) {
-  const json* found = object.find(name);
-  if (found == nullptr) {
-    bad_file(path, object.offset, fmt::format("a member '{}' of tensor '{}'", name, tensor), "none");
-  }
-  if (found->type != type) {
-    bad_file(path, found->offset, fmt::format("'{}' of tensor '{}' to be {}", name, tensor, to_string(type)),
-             to_string(found->type));
-  }
-  return *found;
-}
-
-inline std::uint64_t integer(const json& value, std::string_view what, std::string_view tensor,
-                             const std::string& path) {
-  if (value.type != json::kind::integer || value.number > static_cast<std::uint64_t>(INT64_MAX)) {
-    bad_file(path, value.offset, fmt::format("{} of tensor '{}' to be an integer below 2^63", what, tensor),
-             value.type == json::kind::integer ? fmt::format("{}", value.number) : to_string(value.type));
-  }
-  return value.number;
-}
-
-/// One entry of the header, its range checked against its shape and the size of the data.
-inline safetensors_entry read_entry(const std::string& name, const json& value, std::span<const std::byte> data,
-                                    const std::string& path) {
-  if (value.type != json::kind::object) {
-    bad_file(path, value.offset, fmt::format("tensor '{}' to be an object", name), to_string(value.type));
-  }
-  const json& dtype = member(value, "dtype", json::kind::string, path, name);
-  const json& shape = member(value, "shape", json::kind::array, path, name);
-  const json& range = member(value, "data_offsets", json::kind::array, path, name);
-  safetensors_entry entry{name, dtype.text, {}, {}};
-  const std::size_t element_size = safetensors_element_size(dtype.text);
-  if (element_size == 0) {
-    bad_file(path, dtype.offset, fmt::format("a dtype of the format for tensor '{}'", name),
-             fmt::format("'{}'", dtype.text));
-  }
-  for (const json& extent : shape.items) {
-    entry.shape.push_back(static_cast<std::int64_t>(integer(extent, "each extent", name, path)));
-  }
-  std::uint64_t size = 0;
-  if (!byte_count(entry.shape, element_size, size)) {
-    bad_file(path, shape.offset, fmt::format("a shape of tensor '{}' whose bytes can be counted", name),
-             fmt::format("[{}]", fmt::join(entry.shape, ", ")));
-  }
-  if (range.items.size() != 2) {
-    bad_file(path, range.offset, fmt::format("two data_offsets of tensor '{}'", name),
-             fmt::format("{}", range.items.size()));
-  }
-  const std::uint64_t begin = integer(range.items[0], "the begin", name, path);
-  const std::uint64_t end = integer(range.items[1], "the end", name, path);
-  if (begin > end || end > data.size()) {
-    bad_file(path, range.offset,
-             fmt::format("data_offsets of tensor '{}' within the {} bytes of data the file has", name, data.size()),
-             fmt::format("[{}, {}]", begin, end));
-  }
-  if (end - begin != size) {
-    bad_file(path, range.offset,
-             fmt::format("{} bytes for tensor '{}', {} [{}]", size, name, entry.dtype, fmt::join(entry.shape, ", ")),
-             fmt::format("{}", end - begin));
-  }
-  entry.bytes = data.subspan(begin, size);
-  return entry;
-}
-
-/// The ranges, in order, must cover the data without overlap or gap; so the file ends where the last tensor ends.
-inline void check_coverage(std::span<const safetensors_entry> entries, std::span<const std::byte> data,
-                           std::uint64_t data_offset, const std::string& path) {
-  std::vector<const safetensors_entry*> ordered;
-  for (const auto& entry : entries) ordered.push_back(&entry);
-  const auto begin_of = [&](const safetensors_entry& entry) {
-    return static_cast<std::uint64_t>(entry.bytes.data() - data.data());
-  };
-  std::stable_sort(ordered.begin(), ordered.end(), [&](const auto* a, const auto* b) {
-    return std::pair(begin_of(*a), a->bytes.size()) < std::pair(begin_of(*b), b->bytes.size());
-  });
-  std::uint64_t at = 0;
-  for (const auto* entry : ordered) {
-    if (begin_of(*entry) != at) {
-      bad_file(path, data_offset + std::min(at, begin_of(*entry)),
-               fmt::format("tensor '{}' to begin at {} of the data, where the one before it ends", entry->name, at),
-               fmt::format("{}, {}", begin_of(*entry), begin_of(*entry) < at ? "an overlap" : "a gap"));
-    }
-    at += entry->bytes.size();
-  }
-  if (at != data.size()) {
-    bad_file(path, data_offset + at, "the end of the file after the last tensor",
-             fmt::format("{} more bytes", data.size() - at));
-  }
-}
-
-inline safetensors_metadata read_metadata(const json& value, const std::string& path) {
-  safetensors_metadata result;
-  if (value.type != json::kind::object)
-    bad_file(path, value.offset, "__metadata__ to be an object", to_string(value.type));
-  for (std::size_t i = 0; i < value.names.size(); ++i) {
-    const json& text = value.items[i];
-    if (text.type != json::kind::string) {
-      bad_file(path, text.offset, fmt::format("metadata '{}' to be a string", value.names[i]), to_string(text.type));
-    }
-    result.emplace_back(value.names[i], text.text);
-  }
-  return result;
-}
+inline std::string quote_json(std::string_view text) { return nlohmann::json(text).dump(); }
 
 /// The JSON text, padded with spaces so that the data begins at a multiple of 8 bytes.
 inline std::string write_header(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata) {
@@ -7577,24 +7478,49 @@ inline std::string write_header(std::span<const safetensors_entry> entries, cons
   return header;
 }
 
-inline void check_entries(std::span<const safetensors_entry> entries, const std::string& path) {
-  std::set<std::string_view> names;
-  for (const auto& entry : entries) {
-    if (entry.name == "__metadata__" || !names.insert(entry.name).second) {
-      fail(error_category::invalid_argument, "{}: cannot hold tensor '{}': the name is {}", path, entry.name,
-           entry.name == "__metadata__" ? "reserved" : "used twice");
-    }
-    std::uint64_t size = 0;
-    const std::size_t element_size = safetensors_element_size(entry.dtype);
-    if (element_size == 0) {
-      fail(error_category::invalid_argument, "{}: cannot hold tensor '{}': the format has no dtype '{}'", path,
-           entry.name, entry.dtype);
-    }
-    if (!byte_count(entry.shape, element_size, size) || size != entry.bytes.size()) {
-      fail(error_category::invalid_argument, "{}: tensor '{}', {} [{}], needs {} bytes; {} were given", path,
-           entry.name, entry.dtype, fmt::join(entry.shape, ", "), size, entry.bytes.size());
-    }
+inline void check_entry(const safetensors_entry& entry, const std::string& path) {
+  std::uint64_t size = 0;
+  const std::size_t element_size = safetensors_element_size(entry.dtype);
+  if (element_size == 0) {
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", path,
+         quote(entry.name), quote(entry.dtype));
   }
+  if (entry.shape.size() > highest_rank) {
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most", path,
+         quote(entry.name), entry.shape.size(), highest_rank);
+  }
+  if (!byte_count(entry.shape, element_size, size) || size != entry.bytes.size()) {
+    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", path,
+         quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "), size, entry.bytes.size());
+  }
+}
+
+inline void check_names(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata,
+                        const std::string& path) {
+  std::set<std::string_view> names, keys;
+  const auto check = [&](const char* what, std::string_view name, bool is_new) {
+    const char* problem = !is_new ? "used twice" : !is_utf8(name) ? "no UTF-8" : nullptr;
+    if (problem == nullptr) return;
+    fail(error_category::invalid_argument, "{}: cannot hold {} {}: the name is {}", path, what, quote(name), problem);
+  };
+  for (const auto& entry : entries) {
+    if (entry.name == "__metadata__") {
+      fail(error_category::invalid_argument, "{}: cannot hold tensor \"__metadata__\": the name is reserved", path);
+    }
+    check("tensor", entry.name, names.insert(entry.name).second);
+  }
+  for (const auto& [key, text] : metadata) {
+    check("metadata", key, keys.insert(key).second);
+    if (is_utf8(text)) continue;
+    fail(error_category::invalid_argument, "{}: cannot hold metadata {}: its text is no UTF-8", path, quote(key));
+  }
+}
+
+/// Why the first 8 bytes are no length, in words that help: checkpoints of other kinds are often tried.
+inline std::string describe_length(std::uint64_t length) {
+  if ((length & 0xffffffff) == 0x04034b50) return "a zip archive, as torch.save writes; convert it with safetensors";
+  if ((length & 0xffffffff) == 0x46554747) return "a GGUF file";
+  return fmt::format("a length of {}", length);
 }
 
 }  // namespace detail
@@ -7610,41 +7536,48 @@ MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {
 }
 
 MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path) {
-  safetensors_file result(path, mapped_file(path));
-  const auto bytes = result.file_.bytes();
-  if (bytes.size() < 8) bad_file(path, 0, "8 bytes of header length", fmt::format("a file of {} bytes", bytes.size()));
+  safetensors_file result{file_reader(path)};
+  const std::uint64_t size = result.file_.size();
+  if (size < detail::header_begin) {
+    bad_file(path, 0, "8 bytes of header length", fmt::format("a file of {} bytes", size));
+  }
+  std::byte bytes[detail::header_begin];
+  result.file_.read(0, bytes);
   std::uint64_t length = 0;
-  for (std::size_t i = 8; i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  const std::uint64_t most = std::min<std::uint64_t>(bytes.size() - 8, detail::longest_header);
-  if (length > most) {
-    bad_file(path, 0, fmt::format("a header of at most {} bytes", most), fmt::format("a length of {}", length));
+  for (std::size_t i = std::size(bytes); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+  const std::uint64_t most = std::min(size - detail::header_begin, detail::longest_header);
+  if (length > most)
+    bad_file(path, 0, fmt::format("a header of at most {} bytes", most), detail::describe_length(length));
+  try {
+    std::string text(length, '\0');
+    result.file_.read(detail::header_begin, std::as_writable_bytes(std::span(text)));
+    detail::safetensors_header header(path, text, size);
+    header.parse();
+    result.tensors_ = std::move(header.tensors);
+    result.by_name_ = std::move(header.by_name);
+    result.metadata_ = std::move(header.metadata);
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", path, length);
   }
-  const auto header_bytes = bytes.subspan(8, length);
-  const auto data = bytes.subspan(8 + length);
-  const std::string_view text(reinterpret_cast<const char*>(header_bytes.data()), header_bytes.size());
-  const json header = parse_json(text, path, 8);
-  if (header.type != json::kind::object) bad_file(path, 8, "an object as header", to_string(header.type));
-  for (std::size_t i = 0; i < header.names.size(); ++i) {
-    if (header.names[i] == "__metadata__") {
-      result.metadata_ = detail::read_metadata(header.items[i], path);
-    } else {
-      result.tensors_.push_back(detail::read_entry(header.names[i], header.items[i], data, path));
-    }
-  }
-  detail::check_coverage(result.tensors_, data, 8 + length, path);
   return result;
 }
 
-MEGANEURA_INLINE const safetensors_entry* safetensors_file::find(std::string_view name) const {
-  for (const auto& entry : tensors_) {
-    if (entry.name == name) return &entry;
-  }
-  return nullptr;
+MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_view name) const {
+  const auto name_of = [&](std::uint32_t i) -> std::string_view { return tensors_[i].name; };
+  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  return found != by_name_.end() && name_of(*found) == name ? &tensors_[*found] : nullptr;
+}
+
+MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors_tensor& tensor) const {
+  auto bytes = allocate_for<std::byte>(path(), tensor.size);
+  file_.read(tensor.begin, bytes);
+  return bytes;
 }
 
 MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
                                         const safetensors_metadata& metadata) {
-  detail::check_entries(entries, path);
+  detail::check_names(entries, metadata, path);
+  for (const auto& entry : entries) detail::check_entry(entry, path);
   const std::string header = detail::write_header(entries, metadata);
   std::byte length[8];
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(header.size() >> (8 * i));
@@ -9384,18 +9317,18 @@ inline float half_to_float(std::uint16_t half) {
   return static_cast<float>(half & 0x8000 ? -magnitude : magnitude);
 }
 
-inline std::vector<float> to_floats(const io::safetensors_entry& entry) {
-  if (entry.dtype == "F32") {
-    std::vector<float> values(entry.bytes.size() / 4);
-    std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());
+inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::string_view dtype) {
+  if (dtype == "F32") {
+    std::vector<float> values(bytes.size() / 4);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  std::vector<std::uint16_t> halves(entry.bytes.size() / 2);
-  std::memcpy(halves.data(), entry.bytes.data(), entry.bytes.size());
+  std::vector<std::uint16_t> halves(bytes.size() / 2);
+  std::memcpy(halves.data(), bytes.data(), bytes.size());
   std::vector<float> values;
   values.reserve(halves.size());
   for (std::uint16_t half : halves) {
-    values.push_back(entry.dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
+    values.push_back(dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
   }
   return values;
 }
@@ -9450,7 +9383,7 @@ MEGANEURA_INLINE void parameters::init(const init_options& options) const {
 MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const {
   const auto file = io::safetensors_file::open(path);
   std::string problems;
-  std::vector<std::pair<const plan::layout::slot*, const io::safetensors_entry*>> matches;
+  std::vector<std::pair<const plan::layout::slot*, const io::safetensors_tensor*>> matches;
   for (const auto& target : slots().slots) {
     const std::string name = options.rename ? options.rename(target.name) : target.name;
     const auto* entry = file.find(name);
@@ -9475,7 +9408,9 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   if (!problems.empty()) {
     fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems);
   }
-  for (const auto& [target, entry] : matches) set(target->name, detail::to_floats(*entry));
+  for (const auto& [target, entry] : matches) {
+    set(target->name, detail::to_floats(file.read(*entry), entry->dtype));  // one tensor at a time in memory
+  }
 }
 
 MEGANEURA_INLINE void parameters::save(const std::string& path) const {
@@ -13002,214 +12937,369 @@ MEGANEURA_INLINE std::string sha256(std::span<const std::uint8_t> bytes) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
-// Bodies of io/json.hpp: recursive descent after RFC 8259, without what the formats we read never hold.
+// The JSON header of a .safetensors file, read value by value: no tree of it is ever in memory.
+// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
 
-namespace meganeura::inline MEGANEURA_ABI::io {
+namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
-class json_parser {
- public:
-  json_parser(std::string_view text, const std::string& name, std::uint64_t offset)
-      : text_(text), name_(name), offset_(offset) {}
-
-  [[nodiscard]] json document() {
-    json result = value(0);
-    skip_space();
-    if (at_ != text_.size()) reject("the end of the JSON text");
-    return result;
-  }
-
- private:
-  [[noreturn]] void reject(std::string_view expected) const {
-    if (at_ >= text_.size()) bad_file(name_, offset_ + at_, expected, "the end of the JSON text");
-    const char c = text_[at_];
-    const bool printable = c >= 0x20 && c < 0x7f;
-    bad_file(name_, offset_ + at_, expected,
-             printable ? fmt::format("'{}'", c) : fmt::format("the byte 0x{:02x}", static_cast<unsigned char>(c)));
-  }
-
-  [[nodiscard]] bool peek(char c) const { return at_ < text_.size() && text_[at_] == c; }
-
-  void skip_space() {
-    while (peek(' ') || peek('\n') || peek('\r') || peek('\t')) ++at_;
-  }
-
-  bool accept(char c) {
-    skip_space();
-    if (!peek(c)) return false;
-    ++at_;
-    return true;
-  }
-
-  void expect(char c, std::string_view description) {
-    if (!accept(c)) reject(description);
-  }
-
-  [[nodiscard]] json value(int depth) {
-    skip_space();
-    if (depth > 32) reject("at most 32 levels of nesting");
-    json result;
-    result.offset = offset_ + at_;
-    if (peek('"')) {
-      result.type = json::kind::string;
-      result.text = string();
-    } else if (accept('[')) {
-      result.type = json::kind::array;
-      items(result, depth);
-    } else if (accept('{')) {
-      members(result, depth);
-    } else {
-      result.type = json::kind::integer;
-      result.number = integer();
-    }
-    return result;
-  }
-
-  void items(json& array, int depth) {
-    if (accept(']')) return;
-    do {
-      array.items.push_back(value(depth + 1));
-    } while (accept(','));
-    expect(']', "',' or ']'");
-  }
-
-  void members(json& object, int depth) {
-    if (accept('}')) return;
-    std::set<std::string> seen;  // not find(): thousands of tensors would cost their square
-    do {
-      skip_space();
-      const std::size_t start = at_;
-      std::string key = string();
-      if (!seen.insert(key).second) {
-        bad_file(name_, offset_ + start, "names used once", fmt::format("a second member '{}'", key));
-      }
-      expect(':', "':'");
-      object.names.push_back(std::move(key));
-      object.items.push_back(value(depth + 1));
-    } while (accept(','));
-    expect('}', "',' or '}'");
-  }
-
-  [[nodiscard]] std::uint64_t integer() {
-    const std::size_t start = at_;
-    std::uint64_t result = 0;
-    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
-      const auto digit = static_cast<std::uint64_t>(text_[at_] - '0');
-      if (result > (UINT64_MAX - digit) / 10) reject("an integer below 2^64");
-      result = result * 10 + digit;
-    }
-    if (at_ == start) reject("a string, a non-negative integer, an array or an object");
-    if (text_[start] == '0' && at_ - start > 1) {
-      at_ = start;
-      reject("an integer without leading zeros");
-    }
-    return result;
-  }
-
-  [[nodiscard]] std::string string() {
-    expect('"', "'\"'");
-    std::string result;
-    while (!peek('"')) {
-      if (at_ >= text_.size() || static_cast<unsigned char>(text_[at_]) < 0x20)
-        reject("a character of a string or '\"'");
-      if (!peek('\\')) {
-        result += text_[at_++];
-        continue;
-      }
-      ++at_;
-      escape(result);
-    }
-    ++at_;
-    return result;
-  }
-
-  void escape(std::string& result) {
-    constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
-    if (peek('u')) {
-      ++at_;
-      append_utf8(result, code_point());
-      return;
-    }
-    const std::size_t index = at_ < text_.size() ? letters.find(text_[at_]) : std::string_view::npos;
-    if (index == std::string_view::npos) reject("one of \" \\ / b f n r t u after '\\'");
-    result += meanings[index];
-    ++at_;
-  }
-
-  [[nodiscard]] std::uint32_t hex4() {
-    std::uint32_t result = 0;
-    for (int i = 0; i < 4; ++i, ++at_) {
-      constexpr std::string_view digits = "0123456789abcdef";
-      const char c = at_ < text_.size() ? text_[at_] : ' ';
-      const std::size_t digit = digits.find(c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c);
-      if (digit == std::string_view::npos) reject("four hexadecimal digits after '\\u'");
-      result = result * 16 + static_cast<std::uint32_t>(digit);
-    }
-    return result;
-  }
-
-  /// Joins the two halves of a character beyond U+FFFF (RFC 8259 section 7).
-  [[nodiscard]] std::uint32_t code_point() {
-    const std::uint32_t high = hex4();
-    if (high < 0xd800 || high > 0xdfff) return high;
-    if (high > 0xdbff || text_.substr(at_, 2) != "\\u") reject("the second half of a surrogate pair");
-    at_ += 2;
-    const std::uint32_t low = hex4();
-    if (low < 0xdc00 || low > 0xdfff) reject("the second half of a surrogate pair");
-    return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-  }
-
-  static void append_utf8(std::string& result, std::uint32_t code) {
-    const auto put = [&result](std::uint32_t byte) { result += static_cast<char>(byte); };
-    if (code < 0x80) return put(code);
-    if (code < 0x800) {
-      put(0xc0 | (code >> 6));
-    } else if (code < 0x10000) {
-      put(0xe0 | (code >> 12));
-      put(0x80 | ((code >> 6) & 0x3f));
-    } else {
-      put(0xf0 | (code >> 18));
-      put(0x80 | ((code >> 12) & 0x3f));
-      put(0x80 | ((code >> 6) & 0x3f));
-    }
-    put(0x80 | (code & 0x3f));
-  }
-
-  std::string_view text_;
-  const std::string& name_;
-  std::uint64_t offset_;
-  std::size_t at_ = 0;
+/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
+struct utf8_character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;
 };
+
+[[nodiscard]] inline utf8_character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  if (text.empty()) return {};
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
+/// cannot be seen at all.
+[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
+}
 
 }  // namespace detail
 
-MEGANEURA_INLINE const json* json::find(std::string_view name) const {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == name) return &items[i];
+/// Whether the whole text is valid UTF-8 (RFC 3629).
+[[nodiscard]] inline bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = detail::first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
   }
-  return nullptr;
+  return true;
 }
 
-MEGANEURA_INLINE json parse_json(std::string_view text, const std::string& name, std::uint64_t offset) {
-  return detail::json_parser(text, name, offset).document();
-}
-
-MEGANEURA_INLINE std::string quote_json(std::string_view text) {
+/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
+/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
+[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
   std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto [code, bytes] = detail::first_character(text.substr(at));
+    if (at + (bytes == 0 ? 1 : bytes) > most) break;
+    if (bytes == 0) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    } else if (detail::is_unsafe_to_print(code)) {
+      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
     } else {
-      result += c;
+      if (code == '"' || code == '\\') result += '\\';
+      result += text.substr(at, bytes);
+    }
+    at += bytes == 0 ? 1 : bytes;
+  }
+  result += '"';
+  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI::io::detail {
+
+/// The format's own limit; a longer header is a damaged length, not a large model.
+inline constexpr std::uint64_t longest_header = 100'000'000;
+/// Far more than any model has; they keep the memory and the sentences of a hostile header small.
+inline constexpr std::size_t highest_rank = 64, most_metadata = 65'536;
+inline constexpr std::uint64_t header_begin = 8;  // bytes; before it stands the header's length
+
+/// Bytes of a tensor of `shape`; false when that is negative or past 2^63 - 1.
+inline bool byte_count(std::span<const std::int64_t> shape, std::size_t element_size, std::uint64_t& result) {
+  result = element_size;
+  for (const std::int64_t extent : shape) {
+    if (extent < 0) return false;
+    if (extent != 0 && result > static_cast<std::uint64_t>(INT64_MAX) / static_cast<std::uint64_t>(extent))
+      return false;
+    result *= static_cast<std::uint64_t>(extent);
+  }
+  return true;
+}
+
+/// Goes through a text and tells how far it was read, which the parser's events do not.
+class counting_iterator {
+ public:
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+  using iterator_category = std::input_iterator_tag;
+
+  counting_iterator(const char* at, const char** furthest) : at_(at), furthest_(furthest) {}
+  reference operator*() const { return *at_; }
+  counting_iterator& operator++() {
+    *furthest_ = std::max(*furthest_, ++at_);
+    return *this;
+  }
+  bool operator==(const counting_iterator& other) const { return at_ == other.at_; }
+  bool operator!=(const counting_iterator& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  const char** furthest_;
+};
+
+/// What a parser of JSON calls (nlohmann's SAX interface). Each problem is thrown where it is met.
+class safetensors_header {
+ public:
+  safetensors_header(const std::string& path, std::string_view text, std::uint64_t file_size)
+      : path_(path),
+        text_(text),
+        furthest_(text.data()),
+        data_begin_(header_begin + text.size()),
+        data_size_(file_size - data_begin_) {}
+
+  /// Reads and checks everything. errors: invalid_file.
+  void parse() {
+    if (!text_.starts_with('{')) refuse_at(0, "a header that begins with '{'", quote(text_.substr(0, 1)));
+    if (const auto zero = text_.find('\0'); zero != text_.npos) refuse_at(zero, "valid JSON", "a zero byte");
+    nlohmann::json::sax_parse(counting_iterator(text_.data(), &furthest_),
+                              counting_iterator(text_.data() + text_.size(), &furthest_), this);
+    check_names();
+    check_coverage();
+  }
+
+  std::vector<safetensors_tensor> tensors;
+  std::vector<std::uint32_t> by_name;
+  safetensors_metadata metadata;
+
+  bool null() { return other("null"); }
+  bool boolean(bool value) { return other(value ? "true" : "false"); }
+  bool number_integer(std::int64_t value) { return other(fmt::format("{}", value)); }
+  bool number_float(double, const std::string& text) { return other(quote(text, 40)); }
+  bool binary(std::vector<std::uint8_t>&) { return other("binary data"); }  // not in JSON text
+
+  bool number_unsigned(std::uint64_t value) {
+    if ((place_ != place::shape && place_ != place::range) || value > static_cast<std::uint64_t>(INT64_MAX)) {
+      return other(fmt::format("{}", value));
+    }
+    if (place_ == place::shape) {
+      if (shape_.size() == highest_rank)
+        refuse(fmt::format("at most {} extents of {}", highest_rank, tensor()), "more");
+      shape_.push_back(static_cast<std::int64_t>(value));
+    } else {
+      if (offsets_ == 2) refuse("two data_offsets of " + tensor(), "more");
+      (offsets_++ == 0 ? begin_ : end_) = value;
+    }
+    return true;
+  }
+
+  bool string(std::string& value) {
+    if (place_ == place::metadata) {
+      if (metadata.size() == most_metadata) refuse(fmt::format("at most {} metadata", most_metadata), "more");
+      metadata.emplace_back(key_, std::move(value));
+    } else if (place_ == place::tensor && key_ == "dtype") {
+      dtype_ = value;
+      if (safetensors_element_size(dtype_) == 0) {
+        refuse("a dtype of the format for " + tensor(), quote(dtype_, 40));
+      }
+    } else {
+      return other("a string");
+    }
+    return true;
+  }
+
+  bool start_object(std::size_t) {
+    if (place_ == place::document) return enter(place::header);
+    if (place_ == place::header && key_ == "__metadata__") return enter(place::metadata);
+    if (place_ != place::header) return nested("an object");
+    name_ = key_;
+    at_ = static_cast<std::uint32_t>(furthest_ - text_.data() - 1);
+    dtype_.clear();
+    shape_.clear();
+    has_shape_ = false;
+    offsets_ = 0;
+    return enter(place::tensor);
+  }
+
+  bool start_array(std::size_t) {
+    const bool is_shape = place_ == place::tensor && key_ == "shape";
+    if (!is_shape && (place_ != place::tensor || key_ != "data_offsets")) return nested("an array");
+    if (is_shape ? has_shape_ : offsets_ > 0) refuse(fmt::format("one {} of {}", key_, tensor()), "a second one");
+    has_shape_ = has_shape_ || is_shape;
+    return enter(is_shape ? place::shape : place::range);
+  }
+
+  bool key(std::string& name) {
+    if (skipped_ > 0) return true;
+    if (place_ == place::tensor && name == "dtype" && !dtype_.empty()) {
+      refuse("one dtype of " + tensor(), "a second one");
+    }
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool end_array() {
+    if (skipped_ > 0) {
+      --skipped_;
+      return true;
+    }
+    if (place_ == place::range && offsets_ != 2) refuse("two data_offsets of " + tensor(), fmt::format("{}", offsets_));
+    return enter(place::tensor);
+  }
+
+  bool end_object() {
+    if (skipped_ > 0) {
+      --skipped_;
+      return true;
+    }
+    if (place_ == place::tensor) add_tensor();
+    return enter(place_ == place::header ? place::document : place::header);
+  }
+
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& problem) {
+    std::string_view why =
+        problem.what();  // "[...] parse error at line 1, column 4: syntax error while ... - WHY; ..."
+    if (const auto dash = why.find(" - "); dash != why.npos) why.remove_prefix(dash + 3);
+    why = why.substr(0, why.find("; last read"));
+    const std::string_view rest =
+        std::string_view(token).substr(token.size() - std::min<std::size_t>(token.size(), 20));
+    refuse_at(position == 0 ? 0 : position - 1, "valid JSON", fmt::format("{} at {}", quote(why), quote(rest)));
+  }
+
+ private:
+  enum class place { document, header, metadata, tensor, shape, range };
+
+  [[noreturn]] void refuse_at(std::uint64_t offset, std::string_view expected, std::string_view found) const {
+    bad_file(path_, header_begin + offset, expected, found);
+  }
+  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
+    const std::ptrdiff_t read = furthest_ - text_.data();
+    refuse_at(static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(read, 1) - 1), expected, found);
+  }
+  [[nodiscard]] std::string tensor() const { return "tensor " + quote(name_); }
+
+  bool enter(place where) {
+    place_ = where;
+    return true;
+  }
+
+  /// An object or array in a place for neither; inside members of a tensor that the format does not have all is
+  /// skipped.
+  bool nested(std::string_view found) {
+    other(found);
+    ++skipped_;
+    return true;
+  }
+
+  /// A value that the format does not have in this place.
+  bool other(std::string_view found) {
+    if (skipped_ > 0) return true;
+    switch (place_) {
+      case place::document:
+        refuse("an object as header", found);
+      case place::header:
+        refuse(fmt::format("tensor {} to be an object", quote(key_)), found);
+      case place::metadata:
+        refuse(fmt::format("metadata {} to be a string", quote(key_)), found);
+      case place::shape:
+        refuse(fmt::format("each extent of {} to be an integer from 0 to 2^63 - 1", tensor()), found);
+      case place::range:
+        refuse(fmt::format("each of the data_offsets of {} to be an integer from 0 to 2^63 - 1", tensor()), found);
+      case place::tensor:
+        break;
+    }
+    if (key_ == "dtype") refuse("the dtype of " + tensor() + " to be a string", found);
+    if (key_ == "shape" || key_ == "data_offsets")
+      refuse(fmt::format("the {} of {} to be an array", key_, tensor()), found);
+    return true;
+  }
+
+  void add_tensor() {
+    const char* missing = dtype_.empty() ? "dtype" : !has_shape_ ? "shape" : offsets_ != 2 ? "data_offsets" : nullptr;
+    if (missing != nullptr) refuse_at(at_, fmt::format("a member {} of {}", missing, tensor()), "none");
+    const std::string shape = fmt::format("{} [{}]", dtype_, fmt::join(shape_, ", "));
+    std::uint64_t size = 0;
+    if (!byte_count(shape_, safetensors_element_size(dtype_), size)) {
+      refuse_at(at_, fmt::format("a shape of {} whose bytes can be counted", tensor()), shape);
+    }
+    if (begin_ > end_ || end_ > data_size_) {
+      refuse_at(at_, fmt::format("data_offsets of {} within the {} bytes of data the file has", tensor(), data_size_),
+                fmt::format("[{}, {}]", begin_, end_));
+    }
+    if (end_ - begin_ != size) {
+      refuse_at(at_, fmt::format("{} bytes for {}, {}", size, tensor(), shape), fmt::format("{}", end_ - begin_));
+    }
+    tensors.push_back({name_, dtype_, shape_, data_begin_ + begin_, size});
+    offset_.push_back(at_);
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> all() const {
+    std::vector<std::uint32_t> result(tensors.size());
+    std::iota(result.begin(), result.end(), 0u);
+    return result;
+  }
+
+  void check_names() {
+    by_name = all();
+    std::ranges::sort(by_name, {}, [&](std::uint32_t i) { return std::pair(std::string_view(tensors[i].name), i); });
+    for (std::size_t i = 1; i < by_name.size(); ++i) {
+      const auto& again = tensors[by_name[i]];
+      if (again.name != tensors[by_name[i - 1]].name) continue;
+      refuse_at(offset_[by_name[i]], "names used once", "a second tensor " + quote(again.name));
+    }
+    std::vector<std::string_view> keys;
+    for (const auto& pair : metadata) keys.push_back(pair.first);
+    std::ranges::sort(keys);
+    const auto twice = std::ranges::adjacent_find(keys);
+    if (twice != keys.end()) refuse_at(0, "metadata used once", "a second " + quote(*twice));
+  }
+
+  /// The ranges, in order, must cover the data without overlap or gap; so the file ends where the last tensor ends.
+  void check_coverage() const {
+    std::vector<std::uint32_t> order = all();
+    std::ranges::sort(order, {}, [&](std::uint32_t i) { return std::tuple(tensors[i].begin, tensors[i].size, i); });
+    std::uint64_t at = data_begin_;
+    for (const std::uint32_t i : order) {
+      const auto& next = tensors[i];
+      if (next.begin != at) {
+        bad_file(path_, std::min(at, next.begin),
+                 fmt::format("tensor {} to begin at {} of the data, where the one before it ends", quote(next.name),
+                             at - data_begin_),
+                 fmt::format("{}, {}", next.begin - data_begin_, next.begin < at ? "an overlap" : "a gap"));
+      }
+      at += next.size;
+    }
+    if (const std::uint64_t end = data_begin_ + data_size_; at != end) {
+      bad_file(path_, at, "the end of the file after the last tensor", fmt::format("{} more bytes", end - at));
     }
   }
-  return result + '"';
-}
 
-}  // namespace meganeura::inline MEGANEURA_ABI::io
+  const std::string& path_;
+  std::string_view text_;
+  const char* furthest_;
+  std::uint64_t data_begin_, data_size_;
+  std::vector<std::uint32_t> offset_;  // in the header, of each tensor's object
+  place place_ = place::document;
+  std::size_t skipped_ = 0;  // levels of nesting inside a member that the format does not have
+  std::string key_, name_, dtype_;
+  std::vector<std::int64_t> shape_;
+  std::uint64_t begin_ = 0, end_ = 0;
+  std::uint32_t at_ = 0;  // where the current tensor's object begins in the header
+  int offsets_ = 0;
+  bool has_shape_ = false;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io::detail
 // The loader, the instance with its validation messages, and the questions put to a physical device.
 
 #include <dlfcn.h>
@@ -14136,7 +14226,6 @@ MEGANEURA_INLINE std::span<const std::byte> read_back_ticket::data() const {
 // Checking, creating and caching compute pipelines.
 
 #include <fstream>
-#include <iterator>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 

@@ -54,7 +54,6 @@ TEST(io_file, written_pieces_are_read_back_joined) {
   const std::array pieces{std::as_bytes(std::span(first)), std::as_bytes(std::span(second))};
   io::write_file(folder / "f", pieces);
   EXPECT_EQ(content(folder / "f"), "abcde");
-  EXPECT_EQ(io::mapped_file(folder / "f").bytes().size(), 5u);
 }
 
 TEST(io_file, replacing_leaves_no_other_file_behind) {
@@ -220,23 +219,48 @@ TEST(io_file, the_reason_the_system_gives_is_in_the_sentence) {
   const std::string missing = folder / "missing";
   const std::string expected = missing + ": cannot be opened for reading: No such file or directory";
   EXPECT_EQ(support::sentence_of([&] { (void)io::read_file(missing); }), expected);
-  EXPECT_EQ(support::sentence_of([&] { (void)io::mapped_file(missing); }), expected);
+  EXPECT_EQ(support::sentence_of([&] { (void)io::file_reader(missing); }), expected);
   EXPECT_EQ(support::sentence_of([&] { (void)io::read_file(folder.path().string()); }),
             folder.path().string() + ": cannot be read: it is a folder, not a file");
 }
 
-TEST(io_file, a_mapping_outlives_being_moved) {
+TEST(io_file, what_is_no_ordinary_file_is_refused_and_not_waited_for) {
   const support::temporary_folder folder;
-  replace(folder / "f", "abc");
-  io::mapped_file first(folder / "f");
-  const io::mapped_file second(std::move(first));
-  EXPECT_EQ(std::to_integer<char>(second.bytes()[2]), 'c');
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(support::sentence_of([&] { (void)io::read_file(folder / "fifo"); }),
+            folder / "fifo" + ": cannot be read: it is a FIFO, not a file");
+  EXPECT_EQ(support::sentence_of([&] { (void)io::read_file("/dev/zero"); }),
+            "/dev/zero: cannot be read: it is a device, not a file");
 }
 
-TEST(io_file, an_empty_file_maps_to_no_bytes) {
+TEST(io_file, a_file_larger_than_the_caller_can_use_is_not_read) {
   const support::temporary_folder folder;
-  replace(folder / "f", "");
-  EXPECT_TRUE(io::mapped_file(folder / "f").bytes().empty());
+  replace(folder / "f", "abcd");
+  EXPECT_EQ(io::read_file(folder / "f", 4).size(), 4u);
+  EXPECT_EQ(support::sentence_of([&] { (void)io::read_file(folder / "f", 3); }),
+            folder / "f" + ": is not read: its 4 bytes are more than the 3 that such a file may have");
+  std::filesystem::resize_file(folder / "f", std::uintmax_t{1} << 42);  // sparse
+  EXPECT_NE(support::sentence_of([&] { (void)io::read_file(folder / "f"); }).find("is not read"), std::string::npos);
+}
+
+TEST(io_file, a_file_shortened_while_it_is_read_is_an_error) {
+  const support::temporary_folder folder;
+  replace(folder / "f", std::string(100'000, 'a'));
+  const io::file_reader file(folder / "f");
+  std::vector<std::byte> bytes(file.size());
+  std::filesystem::resize_file(folder / "f", 10);
+  EXPECT_EQ(support::sentence_of([&] { file.read(0, bytes); }),
+            folder / "f" +
+                ": at byte 10: expected 99990 more bytes, found the end of the file, which another program "
+                "shortened while it was read");
+  EXPECT_EQ(file.read_some(4, bytes), 6u);
+}
+
+TEST(io_file, what_does_not_fit_into_memory_is_an_error_of_ours) {
+  EXPECT_EQ(support::sentence_of([] { (void)io::allocate_for<float>("f", std::uint64_t{1} << 61); }),
+            "f: 9223372036854775808 bytes do not fit into memory");
+  EXPECT_EQ(support::sentence_of([] { (void)io::allocate_for<char>("f", std::uint64_t{1} << 62); }),
+            "f: 4611686018427387904 bytes do not fit into memory");
 }
 
 TEST(io_sha256, the_published_examples_come_out) {  // FIPS 180-4 examples, NIST

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace io = meganeura::io;
 
@@ -54,10 +54,7 @@ TEST(io_safetensors, what_is_written_is_read_back) {
     ASSERT_NE(found, nullptr) << entry.name;
     EXPECT_EQ(found->dtype, entry.dtype);
     EXPECT_EQ(found->shape, entry.shape);
-    ASSERT_EQ(found->bytes.size(), entry.bytes.size());
-    if (!entry.bytes.empty()) {
-      EXPECT_EQ(std::memcmp(found->bytes.data(), entry.bytes.data(), entry.bytes.size()), 0);
-    }
+    EXPECT_TRUE(std::ranges::equal(file.read(*found), entry.bytes));
   }
   EXPECT_EQ(file.find("fc2.weight"), nullptr);
 }
@@ -81,39 +78,106 @@ TEST(io_safetensors, a_damaged_start_is_refused) {
   EXPECT_EQ(rejection("abc"), "at byte 0: expected 8 bytes of header length, found a file of 3 bytes");
   EXPECT_EQ(rejection(std::string(7, '\0') + "\x80" + "{}"),
             "at byte 0: expected a header of at most 2 bytes, found a length of 9223372036854775808");
-  EXPECT_EQ(rejection(file_of("[]", 0)), "at byte 8: expected an object as header, found an array");
-  EXPECT_EQ(
-      rejection(file_of("{\"a\":", 0)),
-      "at byte 13: expected a string, a non-negative integer, an array or an object, found the end of the JSON text");
-  EXPECT_EQ(rejection(file_of("{\"__metadata__\":{\"k\":1}}", 0)),
-            "at byte 29: expected metadata 'k' to be a string, found an integer");
+  EXPECT_EQ(rejection("PK\x03\x04 and so on"),
+            "at byte 0: expected a header of at most 6 bytes, found a zip archive, as "
+            "torch.save writes; convert it with safetensors");
+  EXPECT_EQ(rejection(file_of("[]", 0)), "at byte 8: expected a header that begins with '{', found \"[\"");
+  EXPECT_EQ(rejection(file_of("", 0)), "at byte 8: expected a header that begins with '{', found \"\"");
+}
+
+TEST(io_safetensors, what_is_no_json_is_refused) {
+  EXPECT_EQ(rejection(file_of("{\"a\":", 0)),
+            "at byte 13: expected valid JSON, found \"unexpected end of input; expected '[', '{', or a literal\" at "
+            "\"\\\"a\\\":\"");
+  EXPECT_NE(rejection(file_of("{\"\xff\":1}", 0)).find("ill-formed UTF-8 byte\" at \"\\\"\\xff\""), std::string::npos);
+  EXPECT_NE(rejection(file_of("{\"\\ud800x\":1}", 0)).find("expected valid JSON"), std::string::npos);
+  EXPECT_EQ(rejection(file_of(std::string("{} \0", 4), 0)), "at byte 11: expected valid JSON, found a zero byte");
+  EXPECT_NE(rejection(file_of("{}{}", 0)).find("at byte 10: expected valid JSON"), std::string::npos);
 }
 
 TEST(io_safetensors, a_damaged_entry_is_refused) {
-  EXPECT_EQ(rejection(file_of("{\"a\":3}", 0)), "at byte 13: expected tensor 'a' to be an object, found an integer");
-  EXPECT_EQ(rejection(file_of("{\"a\":{}}", 0)), "at byte 13: expected a member 'dtype' of tensor 'a', found none");
-  EXPECT_EQ(rejection(file_of("{\"a\":{\"dtype\":4}}", 0)),
-            "at byte 22: expected 'dtype' of tensor 'a' to be a string, found an integer");
-  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F33", "1", "0,4") + "}", 4)),
-            "at byte 22: expected a dtype of the format for tensor 'a', found 'F33'");
-  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "\"x\"", "0,4") + "}", 4)),
-            "at byte 37: expected each extent of tensor 'a' to be an integer below 2^63, found a string");
-  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "1", "0") + "}", 4)),
-            "at byte 55: expected two data_offsets of tensor 'a', found 1");
+  const auto of = [](const std::string& header, std::size_t data = 4) { return rejection(file_of(header, data)); };
+  EXPECT_EQ(of("{\"a\":3}"), "at byte 14: expected tensor \"a\" to be an object, found 3");
+  EXPECT_EQ(of("{\"a\":[]}"), "at byte 13: expected tensor \"a\" to be an object, found an array");
+  EXPECT_EQ(of("{\"__metadata__\":{\"k\":1}}"), "at byte 30: expected metadata \"k\" to be a string, found 1");
+  EXPECT_EQ(of("{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}"),
+            "at byte 8: expected metadata used once, found a second \"k\"");
+  EXPECT_EQ(of("{\"a\":{}}"), "at byte 13: expected a member dtype of tensor \"a\", found none");
+  EXPECT_EQ(of("{\"a\":{\"dtype\":4}}"), "at byte 23: expected the dtype of tensor \"a\" to be a string, found 4");
+  EXPECT_EQ(of("{\"a\":{\"shape\":{}}}"),
+            "at byte 22: expected the shape of tensor \"a\" to be an array, found an object");
+  EXPECT_EQ(of("{" + tensor("a", "F33", "1", "0,4") + "}"),
+            "at byte 26: expected a dtype of the format for tensor \"a\", found \"F33\"");
+  for (const char* extent : {"\"x\"", "-1", "1.5", "9223372036854775808", "null", "[]"}) {
+    EXPECT_NE(of("{" + tensor("a", "F32", extent, "0,4") + "}")
+                  .find("each extent of tensor \"a\" to be an integer from 0 to 2^63 - 1, found "),
+              std::string::npos);
+  }
+  for (const char* range : {"0", "0,4,4", "0,4],\"data_offsets\":[0,4"}) {
+    EXPECT_NE(of("{" + tensor("a", "F32", "1", range) + "}").find("data_offsets of tensor \"a\", found "),
+              std::string::npos);
+  }
+  EXPECT_NE(of("{" + tensor("a", "F32", "1],\"shape\":[1", "0,4") + "}").find("expected one shape"), std::string::npos);
+  EXPECT_NE(of("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}").find("expected one dtype"), std::string::npos);
+}
+
+TEST(io_safetensors, a_name_used_twice_is_refused) {
+  EXPECT_EQ(rejection(file_of("{" + tensor("a", "U8", "1", "0,1") + "," + tensor("a", "U8", "1", "1,2") + "}", 2)),
+            "at byte 65: expected names used once, found a second tensor \"a\"");
+}
+
+TEST(io_safetensors, members_that_the_format_does_not_have_are_skipped) {
+  const support::temporary_folder folder;
+  support::write(folder / "m", file_of("{\"a\":{\"dtype\":\"U8\",\"new\":{\"shape\":[[-1.5,null],{\"dtype\":true}]},"
+                                       "\"shape\":[4],\"data_offsets\":[0,4]}}",
+                                       4));
+  EXPECT_EQ(io::safetensors_file::open(folder / "m").tensors()[0].shape, std::vector<std::int64_t>{4});
 }
 
 TEST(io_safetensors, a_shape_whose_size_overflows_is_refused) {
-  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "4294967296,4294967296", "0,4") + "}", 4)),
-            "at byte 36: expected a shape of tensor 'a' whose bytes can be counted, found [4294967296, 4294967296]");
+  EXPECT_EQ(
+      rejection(file_of("{" + tensor("a", "F32", "4294967296,4294967296", "0,4") + "}", 4)),
+      "at byte 13: expected a shape of tensor \"a\" whose bytes can be counted, found F32 [4294967296, 4294967296]");
 }
 
 TEST(io_safetensors, a_range_must_fit_shape_and_file) {
   EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "2,3", "0,20") + "}", 20)),
-            "at byte 57: expected 24 bytes for tensor 'a', F32 [2, 3], found 20");
-  EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "2,3", "0,24") + "}", 20)),
-            "at byte 57: expected data_offsets of tensor 'a' within the 20 bytes of data the file has, found [0, 24]");
+            "at byte 13: expected 24 bytes for tensor \"a\", F32 [2, 3], found 20");
+  EXPECT_EQ(
+      rejection(file_of("{" + tensor("a", "F32", "2,3", "0,24") + "}", 20)),
+      "at byte 13: expected data_offsets of tensor \"a\" within the 20 bytes of data the file has, found [0, 24]");
   EXPECT_EQ(rejection(file_of("{" + tensor("a", "F32", "1", "4,0") + "}", 4)),
-            "at byte 55: expected data_offsets of tensor 'a' within the 4 bytes of data the file has, found [4, 0]");
+            "at byte 13: expected data_offsets of tensor \"a\" within the 4 bytes of data the file has, found [4, 0]");
+}
+
+TEST(io_safetensors, a_hostile_header_takes_little_and_its_words_reach_no_terminal) {
+  const std::string steering(5'000'000, '\x1b');
+  std::string escaped;
+  for (int i = 0; i < 100'000; ++i) escaped += "\\u001b";
+  for (const std::string& header :
+       {"{\"" + steering + "\":3}", "{\"" + escaped + "\":3}", "{\"a\":{\"dtype\":\"" + escaped + "\"}}",
+        "{" + tensor(escaped, "F32", "7", "0,4") + "}", "{\"a\":" + std::string(1'000'000, '9') + "}",
+        "{" + tensor("a", "F32", std::string(1'000'000, '0'), "0,4") + "}", std::string(1'000'000, '['),
+        "{\"a\":{\"b\":" + std::string(1'000'000, '[')}) {
+    const std::string text = rejection(file_of(header, 4));
+    EXPECT_LE(text.size(), 2000u);
+    EXPECT_EQ(text.find('\x1b'), text.npos);
+    EXPECT_TRUE(text.starts_with("at byte ")) << text;
+  }
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "1,";
+  EXPECT_NE(rejection(file_of("{" + tensor("a", "U8", many + "1", "0,1") + "}", 1)).find("at most 64 extents"),
+            std::string::npos);
+}
+
+TEST(io_safetensors, a_checkpoint_shortened_after_opening_is_an_error_and_no_signal) {
+  const support::temporary_folder folder;
+  const std::vector<std::byte> bytes(100'000);
+  io::write_safetensors(folder / "m", std::array{io::safetensors_entry{"a", "U8", {100'000}, bytes}});
+  const auto file = io::safetensors_file::open(folder / "m");
+  std::filesystem::resize_file(folder / "m", 4096);
+  EXPECT_NE(support::sentence_of([&] { (void)file.read(*file.find("a")); }).find("another program shortened"),
+            std::string::npos);
 }
 
 TEST(io_safetensors, ranges_must_cover_the_data_exactly) {
@@ -126,10 +190,10 @@ TEST(io_safetensors, ranges_must_cover_the_data_exactly) {
   };
   EXPECT_EQ(rejection(file_of(overlap, 6)),
             "at byte " + at(overlap, 2) +
-                ": expected tensor 'b' to begin at 4 of the data, where the one before it ends, found 2, an overlap");
+                ": expected tensor \"b\" to begin at 4 of the data, where the one before it ends, found 2, an overlap");
   EXPECT_EQ(rejection(file_of(gap, 10)),
             "at byte " + at(gap, 4) +
-                ": expected tensor 'b' to begin at 4 of the data, where the one before it ends, found 6, a gap");
+                ": expected tensor \"b\" to begin at 4 of the data, where the one before it ends, found 6, a gap");
   EXPECT_EQ(rejection(file_of(rest, 9)),
             "at byte " + at(rest, 8) + ": expected the end of the file after the last tensor, found 1 more bytes");
 }
@@ -142,10 +206,11 @@ TEST(io_safetensors, entries_that_cannot_be_written_leave_the_old_file) {
   const auto problem = [&](std::vector<io::safetensors_entry> entries) {
     return support::sentence_of([&] { io::write_safetensors(path, entries); }).substr(path.size() + 2);
   };
-  EXPECT_EQ(problem({{"a", "F32", {2}, four}}), "tensor 'a', F32 [2], needs 8 bytes; 4 were given");
-  EXPECT_EQ(problem({{"a", "X", {1}, four}}), "cannot hold tensor 'a': the format has no dtype 'X'");
+  EXPECT_EQ(problem({{"a", "F32", {2}, four}}), "tensor \"a\", F32 [2], needs 8 bytes; 4 were given");
+  EXPECT_EQ(problem({{"a", "X", {1}, four}}), "cannot hold tensor \"a\": the format has no dtype \"X\"");
   EXPECT_EQ(problem({{"a", "F32", {1}, four}, {"a", "F32", {1}, four}}),
-            "cannot hold tensor 'a': the name is used twice");
-  EXPECT_EQ(problem({{"__metadata__", "F32", {1}, four}}), "cannot hold tensor '__metadata__': the name is reserved");
+            "cannot hold tensor \"a\": the name is used twice");
+  EXPECT_EQ(problem({{"__metadata__", "F32", {1}, four}}), "cannot hold tensor \"__metadata__\": the name is reserved");
+  EXPECT_EQ(problem({{"a\xff", "F32", {1}, four}}), "cannot hold tensor \"a\\xff\": the name is no UTF-8");
   EXPECT_TRUE(io::safetensors_file::open(path).tensors().empty());
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Files: read whole, mapped read-only, written so that a reader never sees half of one; and the sentence for a bad one.
+// Files: read, written so that a reader never sees half of one; and the sentence for a bad one.
 #pragma once
 #include <meganeura/core/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,9 +19,48 @@ namespace meganeura::inline MEGANEURA_ABI::io {
   fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", name, offset, expected, found);
 }
 
-/// The whole file.
-/// errors: `io` when it cannot be opened or read.
-[[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path);
+/// An ordinary file opened for reading. Bytes are read when they are asked for and never mapped: where another process
+/// shortens a mapped file, reading it kills the program (SIGBUS); here it is an error. A file that is replaced
+/// meanwhile goes on being read as it was.
+class file_reader {
+ public:
+  /// errors: `io` when it cannot be opened; folders, devices and FIFOs are refused, not waited for.
+  explicit file_reader(const std::string& path);
+  file_reader(file_reader&& other) noexcept;
+  file_reader& operator=(file_reader&& other) noexcept;
+  file_reader(const file_reader&) = delete;
+  file_reader& operator=(const file_reader&) = delete;
+  ~file_reader();
+
+  /// Fills `into` from `offset` on; returns how many bytes there were, fewer only at the end of the file.
+  /// errors: `io`, with the system's reason.
+  std::size_t read_some(std::uint64_t offset, std::span<std::byte> into) const;
+  /// The same, all of them. errors: `io`; `invalid_file` when the file ends before, which is shorter than it was.
+  void read(std::uint64_t offset, std::span<std::byte> into) const;
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }  // in bytes, when it was opened
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+/// The whole file, of at most `most` bytes.
+/// errors: `io` when it cannot be opened or read, or is larger; `out_of_memory`.
+[[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most = std::uint64_t{1} << 30);
+
+/// A vector of `size` zeros for the content of `name`; where the memory is short, our error instead of std::bad_alloc.
+/// errors: `out_of_memory`.
+template <class T>
+[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
+  try {
+    if (size <= std::vector<T>().max_size()) return std::vector<T>(static_cast<std::size_t>(size));
+  } catch (const std::bad_alloc&) {
+  }
+  fail(error_category::out_of_memory, "{}: {} bytes do not fit into memory", name, size * sizeof(T));
+}
 
 /// A file while it is being written. The bytes go into a temporary file of a random name in the same folder; `commit`
 /// flushes it to the disk and renames it, so that a reader, a crash or a second writer at the same moment finds what
@@ -59,25 +99,6 @@ void write_file(const std::string& path, std::span<const std::span<const std::by
 /// Whether `write_file` could begin to write there, tried out: nothing is left behind. For long work that ends in a
 /// file. errors: `io`.
 void check_writable(const std::string& path);
-
-/// A file mapped for reading. Pages arrive when touched, so opening a large checkpoint costs nothing.
-class mapped_file {
- public:
-  /// errors: `io` when it cannot be opened or mapped.
-  explicit mapped_file(const std::string& path);
-  mapped_file(mapped_file&& other) noexcept;
-  mapped_file& operator=(mapped_file&& other) noexcept;
-  mapped_file(const mapped_file&) = delete;
-  mapped_file& operator=(const mapped_file&) = delete;
-  ~mapped_file();
-
-  /// Valid while this object, or the one it was moved to, lives.
-  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
-
- private:
-  const std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,11 +34,10 @@ struct descriptor {
   }
 };
 
-inline std::size_t size_of(const descriptor& file, const std::string& path) {
-  struct stat facts {};
-  if (::fstat(file.number, &facts) != 0) refuse(path, "be examined");
-  if (S_ISDIR(facts.st_mode)) fail(error_category::io, "{}: cannot be read: it is a folder, not a file", path);
-  return static_cast<std::size_t>(facts.st_size);
+inline const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
 inline void write_all(int file, std::span<const std::byte> bytes, const std::string& path) {
@@ -158,19 +156,60 @@ inline int open_through(const std::string& target, const std::string& path) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<std::uint8_t> read_file(const std::string& path) {
-  const detail::descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+MEGANEURA_INLINE file_reader::file_reader(const std::string& path) : path_(path) {
+  detail::descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.number < 0) detail::refuse(path, "be opened for reading");
-  std::vector<std::uint8_t> bytes(detail::size_of(file, path));
+  struct stat facts {};
+  if (::fstat(file.number, &facts) != 0) detail::refuse(path, "be examined");
+  if (!S_ISREG(facts.st_mode)) {
+    fail(error_category::io, "{}: cannot be read: it is {}, not a file", path, detail::kind_of(facts.st_mode));
+  }
+  size_ = static_cast<std::uint64_t>(facts.st_size);
+  file_ = std::exchange(file.number, -1);
+}
+
+MEGANEURA_INLINE file_reader::file_reader(file_reader&& other) noexcept
+    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), size_(std::exchange(other.size_, 0)) {}
+
+MEGANEURA_INLINE file_reader& file_reader::operator=(file_reader&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MEGANEURA_INLINE file_reader::~file_reader() {
+  if (file_ >= 0) ::close(file_);
+}
+
+MEGANEURA_INLINE std::size_t file_reader::read_some(std::uint64_t offset, std::span<std::byte> into) const {
   std::size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t got = ::read(file.number, bytes.data() + filled, bytes.size() - filled);
+  while (filled < into.size()) {
+    const auto at = static_cast<off_t>(offset + filled);
+    const ssize_t got = ::pread(file_, into.data() + filled, into.size() - filled, at);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) detail::refuse(path, "be read");
-    if (got == 0) break;  // it shrank meanwhile; the parser will say what is missing
+    if (got < 0) detail::refuse(path_, "be read");
+    if (got == 0) break;
     filled += static_cast<std::size_t>(got);
   }
-  bytes.resize(filled);
+  return filled;
+}
+
+MEGANEURA_INLINE void file_reader::read(std::uint64_t offset, std::span<std::byte> into) const {
+  const std::size_t got = read_some(offset, into);
+  if (got == into.size()) return;
+  bad_file(path_, offset + got, fmt::format("{} more bytes", into.size() - got),
+           "the end of the file, which another program shortened while it was read");
+}
+
+MEGANEURA_INLINE std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most) {
+  const file_reader file(path);
+  if (file.size() > most) {
+    fail(error_category::io, "{}: is not read: its {} bytes are more than the {} that such a file may have", path,
+         file.size(), most);
+  }
+  auto bytes = allocate_for<std::uint8_t>(path, file.size());
+  bytes.resize(file.read_some(0, std::as_writable_bytes(std::span(bytes))));  // the parser says what is missing
   return bytes;
 }
 
@@ -265,29 +304,6 @@ MEGANEURA_INLINE void check_writable(const std::string& path) {
   if (own < 0 ? ::access(target.c_str(), W_OK) != 0 : ::fcntl(own, F_GETFL) < 0) {
     detail::refuse(path, "be opened for writing");
   }
-}
-
-MEGANEURA_INLINE mapped_file::mapped_file(const std::string& path) {
-  const detail::descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number < 0) detail::refuse(path, "be opened for reading");
-  size_ = detail::size_of(file, path);
-  if (size_ == 0) return;  // an empty mapping is an error to the kernel, an empty file is not one to us
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number, 0);
-  if (address == MAP_FAILED) detail::refuse(path, "be mapped into memory");
-  data_ = static_cast<const std::byte*>(address);
-}
-
-MEGANEURA_INLINE mapped_file::mapped_file(mapped_file&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MEGANEURA_INLINE mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MEGANEURA_INLINE mapped_file::~mapped_file() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io

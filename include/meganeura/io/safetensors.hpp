@@ -13,7 +13,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 
-/// One tensor of a file, or one to be written: row-major, little-endian. The bytes belong to someone else.
+/// One tensor to be written: row-major, little-endian. The bytes belong to someone else.
 struct safetensors_entry {
   std::string name;
   std::string dtype;  // as the format spells it: F32, F16, BF16, F64, I8 .. I64, U8 .. U64, BOOL, F8_E4M3, F8_E5M2
@@ -21,37 +21,50 @@ struct safetensors_entry {
   std::span<const std::byte> bytes;
 };
 
+/// One tensor of an open file; its bytes stay there until they are read.
+struct safetensors_tensor {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, size = 0;  // in bytes, from the start of the file
+};
+
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// Bytes of one element of that dtype; 0 for a name the format does not have.
 [[nodiscard]] std::size_t safetensors_element_size(std::string_view dtype);
 
-/// An open checkpoint. Everything is checked on opening: the header's length and JSON, each dtype, shape and byte
-/// range, and that the ranges cover the data exactly, without overlap, gap or a truncated end.
+/// An open checkpoint. Everything is checked on opening: the header's length and JSON, that names are UTF-8 and used
+/// once, each dtype, shape and byte range, and that the ranges cover the data exactly, without overlap, gap or a
+/// truncated end. Only the header is then in memory.
 class safetensors_file {
  public:
-  /// errors: `io` when it cannot be read; `invalid_file` with file, byte, expected and found when it is not valid.
+  /// errors: `io` when it cannot be read; `invalid_file` with file, byte, expected and found when it is not valid;
+  /// `out_of_memory`.
   [[nodiscard]] static safetensors_file open(const std::string& path);
 
-  /// In the order of the file's header. The spans are valid while this object, or the one it was moved to, lives.
-  [[nodiscard]] std::span<const safetensors_entry> tensors() const { return tensors_; }
+  /// In the order of the file's header.
+  [[nodiscard]] std::span<const safetensors_tensor> tensors() const { return tensors_; }
   /// The tensor of that name, or null.
-  [[nodiscard]] const safetensors_entry* find(std::string_view name) const;
+  [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
+  /// The bytes of a tensor of this file, read now.
+  /// errors: `io`; `invalid_file` when the file has become shorter since it was opened; `out_of_memory`.
+  [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
   [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
 
  private:
-  safetensors_file(const std::string& path, mapped_file file) : path_(path), file_(std::move(file)) {}
+  explicit safetensors_file(file_reader file) : file_(std::move(file)) {}
 
-  std::string path_;
-  mapped_file file_;
-  std::vector<safetensors_entry> tensors_;
+  file_reader file_;
+  std::vector<safetensors_tensor> tensors_;
+  std::vector<std::uint32_t> by_name_;  // indices of tensors_, sorted
   safetensors_metadata metadata_;
 };
 
-/// Writes a checkpoint: to a temporary file first, then renamed, so that nothing half-written is ever left at `path`.
-/// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, or a name used twice;
-/// `io` when the disk refuses.
+/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`.
+/// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
+/// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
                        const safetensors_metadata& metadata = {});
 

@@ -45,18 +45,18 @@ inline float half_to_float(std::uint16_t half) {
   return static_cast<float>(half & 0x8000 ? -magnitude : magnitude);
 }
 
-inline std::vector<float> to_floats(const io::safetensors_entry& entry) {
-  if (entry.dtype == "F32") {
-    std::vector<float> values(entry.bytes.size() / 4);
-    std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());
+inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::string_view dtype) {
+  if (dtype == "F32") {
+    std::vector<float> values(bytes.size() / 4);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  std::vector<std::uint16_t> halves(entry.bytes.size() / 2);
-  std::memcpy(halves.data(), entry.bytes.data(), entry.bytes.size());
+  std::vector<std::uint16_t> halves(bytes.size() / 2);
+  std::memcpy(halves.data(), bytes.data(), bytes.size());
   std::vector<float> values;
   values.reserve(halves.size());
   for (std::uint16_t half : halves) {
-    values.push_back(entry.dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
+    values.push_back(dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
   }
   return values;
 }
@@ -111,7 +111,7 @@ MEGANEURA_INLINE void parameters::init(const init_options& options) const {
 MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const {
   const auto file = io::safetensors_file::open(path);
   std::string problems;
-  std::vector<std::pair<const plan::layout::slot*, const io::safetensors_entry*>> matches;
+  std::vector<std::pair<const plan::layout::slot*, const io::safetensors_tensor*>> matches;
   for (const auto& target : slots().slots) {
     const std::string name = options.rename ? options.rename(target.name) : target.name;
     const auto* entry = file.find(name);
@@ -136,7 +136,9 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   if (!problems.empty()) {
     fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems);
   }
-  for (const auto& [target, entry] : matches) set(target->name, detail::to_floats(*entry));
+  for (const auto& [target, entry] : matches) {
+    set(target->name, detail::to_floats(file.read(*entry), entry->dtype));  // one tensor at a time in memory
+  }
 }
 
 MEGANEURA_INLINE void parameters::save(const std::string& path) const {

@@ -59,7 +59,7 @@ struct utf8_character {
 
 /// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
 /// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
-[[nodiscard]] inline std::string quoted(std::string_view text, std::size_t most = 120) {
+[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
   std::string result = "\"";
   std::size_t at = 0;
   while (at < text.size()) {
