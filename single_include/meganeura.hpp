@@ -104,7 +104,9 @@ enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
   constant,  // value: the number
   // unary
-  negate, abs, sign, reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, floor, ceil,
+  negate, abs,
+  sign,  // -1, 0 or 1; 0 for a NaN
+  reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, floor, ceil,
   round,  // ties to even
   logical_not,
   convert,  // to the node's type; float to integer truncates towards zero, boolean gives 0 or 1
@@ -112,11 +114,12 @@ enum class scalar_op : std::uint8_t {
   add, subtract, multiply,
   divide,  // integers: truncates towards zero; division by zero is undefined for integers, +-inf or NaN for floats
   power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer
-  minimum, maximum,  // one NaN operand gives the other
+  minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
   less, less_equal, equal, logical_and, logical_or,
   // ternary
   select,  // a ? b : c
-  // over the row axes of a region only (never in a map): the value is the same for every element of the row
+  // over the row axes of a region only (never in a map): the value is the same for every element of the row; a NaN
+  // anywhere in the row is the result of each
   row_sum, row_max, row_min, row_product,
 };
 
@@ -300,9 +303,9 @@ struct convolution_attribute {
   friend bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
 };
 
-/// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding, sum counts it
-/// as 0. window_scatter is its adjoint: sum(y) spreads each value over its window, max(x, y) adds it to the window's first
-/// maximum in row-major order. PyTorch's out = floor((in + pads - window) / stride) + 1.
+/// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding
+/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each value over its window, max(x, y) adds it to the window's first
+/// maximum in row-major order, a NaN being larger than any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
 struct window_attribute {
   reduce_kind kind = reduce_kind::max;
   int spatial = 2;
@@ -630,8 +633,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 ///
 /// Where a derivative is not unique: maximum, minimum and reduce max, min share the gradient evenly among ties
 /// (PyTorch's maximum and amax), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the
-/// first maximum, abs at 0 and the steps (sign, floor, ceil, round) give 0. Integer indices, comparisons, casts to
-/// integers, random and stop_gradient pass nothing on.
+/// first maximum. A NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get
+/// all of it, a bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the
+/// steps (sign, floor, ceil, round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient
+/// pass nothing on.
 ///
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
 /// sentence; reduce product is exact to second order away from zeros.
@@ -1974,7 +1979,7 @@ template <auto A, auto B>
   return detail::binary<scalar_function::divide>(a, b);
 }
 
-/// The larger of two, element by element; one NaN gives the other operand.
+/// The larger of two, element by element; NaN where either is NaN.
 template <auto A, auto B>
 [[nodiscard]] constexpr auto maximum(expr<A> a, expr<B> b) {
   constexpr detail::extent_pair pair = detail::mismatch<A, B>;
@@ -1984,7 +1989,7 @@ template <auto A, auto B>
   return detail::binary<scalar_function::maximum>(a, b);
 }
 
-/// The smaller of two, element by element; one NaN gives the other operand.
+/// The smaller of two, element by element; NaN where either is NaN.
 template <auto A, auto B>
 [[nodiscard]] constexpr auto minimum(expr<A> a, expr<B> b) {
   constexpr detail::extent_pair pair = detail::mismatch<A, B>;
@@ -5606,8 +5611,8 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::multiply: return a * b;
     case scalar_op::divide: return a / b;
     case scalar_op::power: return std::pow(a, b);
-    case scalar_op::minimum: return std::fmin(a, b);
-    case scalar_op::maximum: return std::fmax(a, b);
+    case scalar_op::minimum: return std::isnan(a) || a < b ? a : b;  // b where it is the NaN
+    case scalar_op::maximum: return std::isnan(a) || a > b ? a : b;
     case scalar_op::less: return a < b;
     case scalar_op::less_equal: return a <= b;
     case scalar_op::equal: return a == b;
@@ -10887,39 +10892,49 @@ inline bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
   return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
 }
 
-// Argument `index` appears, and only on the right of 0 < .
-inline bool only_masks(const engine& g, enode_id id, double index) {
+// What an argument is compared with 0 for. A NaN is neither: x <= 0 asks for what a relu stops, 0 < x for what it passes.
+enum class mask_use : std::uint8_t { none, positive, stopped };
+
+// How argument `index` appears, if only in comparisons of the form 0 < x, or in these and x <= 0.
+inline mask_use only_masks(const engine& g, enode_id id, double index) {
   const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-  bool any = false;
+  mask_use found = mask_use::none;
   for (const scalar_node& node : nodes) {
     for (int k = 0; k < info(node.op).arity; ++k) {
       const scalar_node& operand = nodes[node.operands[k]];
       if (operand.op != scalar_op::argument || operand.value != index) continue;
-      if (node.op != scalar_op::less || k != 1 || !is_zero(g, id, nodes[node.operands[0]])) return false;
-      any = true;
+      const bool positive = node.op == scalar_op::less && k == 1 && is_zero(g, id, nodes[node.operands[0]]);
+      const bool stopped = node.op == scalar_op::less_equal && k == 0 && is_zero(g, id, nodes[node.operands[1]]);
+      if (!positive && !stopped) return mask_use::none;
+      if (stopped || found == mask_use::none) found = stopped ? mask_use::stopped : mask_use::positive;
     }
   }
-  return any;
+  return found;
 }
 
-// maximum(x, 0), or 0 < x ? x : 0, of its first operand.
-inline bool is_relu(const engine& g, enode_id id) {
+// maximum(x, 0) or x <= 0 ? 0 : x of the first operand, which keep a NaN, or 0 < x ? x : 0, which drops it and serves
+// only masks that are false for it either way.
+inline bool is_relu(const engine& g, enode_id id, mask_use use) {
   if (g.node(id).kind != op::map || g.node(id).dead) return false;
   const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-  const auto is_x = [](const scalar_node& node) { return node.op == scalar_op::argument && node.value == 0; };
+  const auto is_x = [&](scalar_ref at) { return nodes[at].op == scalar_op::argument && nodes[at].value == 0; };
+  const auto zero = [&](scalar_ref at) { return is_zero(g, id, nodes[at]); };
   const scalar_node& last = nodes.back();
-  if (last.op == scalar_op::maximum) return is_x(nodes[last.operands[0]]) && is_zero(g, id, nodes[last.operands[1]]);
+  if (last.op == scalar_op::maximum) return is_x(last.operands[0]) && zero(last.operands[1]);
   if (last.op != scalar_op::select) return false;
   const scalar_node& condition = nodes[last.operands[0]];
-  return condition.op == scalar_op::less && is_zero(g, id, nodes[condition.operands[0]]) &&
-         is_x(nodes[condition.operands[1]]) && is_x(nodes[last.operands[1]]) && is_zero(g, id, nodes[last.operands[2]]);
+  if (condition.op == scalar_op::less_equal) {
+    return is_x(condition.operands[0]) && zero(condition.operands[1]) && zero(last.operands[1]) && is_x(last.operands[2]);
+  }
+  return use == mask_use::positive && condition.op == scalar_op::less && zero(condition.operands[0]) &&
+         is_x(condition.operands[1]) && is_x(last.operands[1]) && zero(last.operands[2]);
 }
 
-inline class_id relu_of(const engine& g, class_id x) {
+inline class_id relu_of(const engine& g, class_id x, mask_use use) {
   for (enode_id parent : g[x].parents) {
     const class_id activation = g.find(g.node(parent).owner);
     // In a narrower dtype a small positive x would have become 0.
-    if (is_relu(g, parent) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
+    if (is_relu(g, parent, use) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
   }
   return none;
 }
@@ -10927,8 +10942,9 @@ inline class_id relu_of(const engine& g, class_id x) {
 MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
   engine& g = pass.graph();
   for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-    if (!only_masks(g, id, static_cast<double>(i))) continue;
-    const class_id activation = relu_of(g, g.operand(id, i)), owner = g.find(g.node(id).owner);
+    const mask_use use = only_masks(g, id, static_cast<double>(i));
+    if (use == mask_use::none) continue;
+    const class_id activation = relu_of(g, g.operand(id, i), use), owner = g.find(g.node(id).owner);
     if (activation == none || activation == owner) continue;
     const attribute program = g.attribute_of(id);
     std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
@@ -12460,17 +12476,18 @@ class scalar_rule {
     return builder_.select(builder_.binary(scalar_op::equal, b, zero), zero, slope);
   }
 
+  // Everything but what surely loses gets its part: where an operand is NaN, so is the result, and both get all of g.
   scalar_ref extremum(int side, scalar_ref g) {
     const scalar_ref own = values_[side], other = values_[1 - side];
     const bool is_maximum = node_.op == scalar_op::maximum;
     if (builder_.node(other).op ==
         scalar_op::constant) {  // relu, clamp: from the result alone, 0 at the bound as torch.relu
-      const scalar_ref moves = builder_.binary(scalar_op::less, is_maximum ? other : y_, is_maximum ? y_ : other);
-      return builder_.select(moves, g, number(0));
+      const scalar_ref stops = builder_.binary(scalar_op::less_equal, is_maximum ? y_ : other, is_maximum ? other : y_);
+      return builder_.select(stops, number(0), g);
     }
-    const scalar_ref wins = builder_.binary(scalar_op::less, is_maximum ? other : own, is_maximum ? own : other);
+    const scalar_ref loses = builder_.binary(scalar_op::less, is_maximum ? own : other, is_maximum ? other : own);
     const scalar_ref tie = builder_.binary(scalar_op::equal, values_[0], values_[1]);
-    return builder_.select(tie, multiply(g, number(0.5)), builder_.select(wins, g, number(0)));
+    return builder_.select(tie, multiply(g, number(0.5)), builder_.select(loses, number(0), g));
   }
 
   scalar_builder& builder_;
@@ -15924,7 +15941,9 @@ enum class op : std::uint16_t {
   f_ord_equal = 180,
   f_unord_not_equal = 183,
   f_ord_less_than = 184,
+  f_unord_less_than = 185,
   f_ord_greater_than = 186,
+  f_unord_greater_than = 187,
   f_ord_less_than_equal = 188,
   f_ord_greater_than_equal = 190,
   shift_right_logical = 194,
@@ -15963,10 +15982,8 @@ enum class op : std::uint16_t {
   group_non_uniform_f_mul = 352,
   group_non_uniform_s_min = 353,
   group_non_uniform_u_min = 354,
-  group_non_uniform_f_min = 355,
   group_non_uniform_s_max = 356,
   group_non_uniform_u_max = 357,
-  group_non_uniform_f_max = 358,
   type_cooperative_matrix = 4456,
   cooperative_matrix_load = 4457,
   cooperative_matrix_store = 4458,
@@ -15991,17 +16008,13 @@ enum class glsl : std::uint32_t {
   log2 = 30,
   sqrt = 31,
   inverse_sqrt = 32,
-  f_min = 37,
   u_min = 38,
   s_min = 39,
-  f_max = 40,
   u_max = 41,
   s_max = 42,
   fma = 50,
   pack_half_2x16 = 58,
   unpack_half_2x16 = 62,
-  n_min = 79,  // a NaN operand gives the other one
-  n_max = 80
 };
 
 enum class capability : std::uint32_t {
@@ -16214,10 +16227,21 @@ enum class binary_op : std::uint8_t {
   minimum,
   maximum
 };
-enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
+/// With a NaN on either side the ordered ones are false; not_equal and the unordered ones are true.
+enum class comparison : std::uint8_t {
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  unordered_less,
+  unordered_greater
+};
 
 [[nodiscard]] operand binary(binary_op code, const operand& lhs, const operand& rhs);
 [[nodiscard]] operand compare(comparison code, const operand& lhs, const operand& rhs);
+[[nodiscard]] operand is_nan(const operand& value);
 [[nodiscard]] operand negate(const operand& value);
 [[nodiscard]] operand bit_not(const operand& value);
 [[nodiscard]] operand logical(op code, const operand& lhs,
@@ -16391,7 +16415,7 @@ class value : public detail::operand {
     return value(detail::accurate_tanh(a));
   }
   [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) {
-    return truth(detail::unary(op::is_nan, truth::static_type, a));
+    return truth(detail::is_nan(a));
   }
   [[nodiscard]] friend truth is_inf(const value& a) requires(is_float) {
     return truth(detail::unary(op::is_inf, truth::static_type, a));
@@ -16738,6 +16762,7 @@ class kernel {
   [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
   [[nodiscard]] detail::place_reference declare_variable(data_type type);
   [[nodiscard]] detail::operand subgroup_arithmetic(reduction how, const detail::operand& x);
+  [[nodiscard]] detail::operand subgroup_float_extremum(reduction how, const detail::operand& x);
   [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
 
  private:
@@ -17409,7 +17434,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
                                                  dtype type, const target& on);
 
-/// Operands x, y for max (y goes to the first maximum of x in its window), y for sum; the result has the shape of x.
+/// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result has the shape of x.
 [[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
                                                   dtype type, const target& on);
 
@@ -18330,12 +18355,34 @@ MEGANEURA_INLINE void kernel::barrier(bool buffers) {
   builder_.emit_void(op::control_barrier, parts);
 }
 
+namespace detail {
+
+// Between the bits of a float and an integer of the same order (-0 below 0); its own inverse.
+[[nodiscard]] inline operand ordered_bits(const operand& bits) {
+  const auto number = [&](word value) { return operand{.owner = nullptr, .type = bits.type, .bits = value}; };
+  const operand flips = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(31)), number(0x7fffffffu));
+  return binary(binary_op::bit_xor, bits, flips);
+}
+
+}  // namespace detail
+
+// The group's FMin and FMax drop NaNs. As integers every NaN lies beyond the infinities, on the side that wins.
+MEGANEURA_INLINE detail::operand kernel::subgroup_float_extremum(reduction how, const detail::operand& x) {
+  const data_type single{scalar_kind::f32, x.type.components}, integer{scalar_kind::i32, x.type.components};
+  if (x.type != single) return detail::convert(x.type, subgroup_float_extremum(how, detail::convert(single, x)));
+  const detail::operand nan{.owner = nullptr, .type = integer, .bits = how == reduction::maximum ? 0x7fc00000u : 0x803fffffu};
+  const detail::operand key = detail::select(detail::is_nan(x), nan, detail::ordered_bits(detail::bitcast(integer, x)));
+  return detail::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
+}
+
 MEGANEURA_INLINE detail::operand kernel::subgroup_arithmetic(reduction how, const detail::operand& x) {
+  const bool extremum = how == reduction::minimum || how == reduction::maximum;
+  if (x.type.is_float() && extremum) return subgroup_float_extremum(how, x);
   builder_.require(capability::group_non_uniform);
   builder_.require(capability::group_non_uniform_arithmetic);
   module_.needs_subgroup_arithmetic = true;
-  constexpr op table[3][4] = {{op::group_non_uniform_f_add, op::group_non_uniform_f_mul, op::group_non_uniform_f_min,
-                               op::group_non_uniform_f_max},
+  constexpr op table[3][4] = {{op::group_non_uniform_f_add, op::group_non_uniform_f_mul, op::group_non_uniform_s_min,
+                               op::group_non_uniform_s_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_u_min,
                                op::group_non_uniform_u_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_s_min,
@@ -18500,9 +18547,9 @@ template <class... Operands>
     case binary_op::divide:
       return a / b;
     case binary_op::minimum:
-      return std::fmin(a, b);
+      return std::isnan(a) || a < b ? a : b;
     default:
-      return std::fmax(a, b);
+      return std::isnan(a) || a > b ? a : b;
   }
 }
 
@@ -18582,13 +18629,28 @@ template <class... Operands>
   return {};
 }
 
+// FMin and FMax leave the result open when an operand is a NaN, and NMin and NMax drop it; here it is the result. One
+// select: of two unknowns the right one is taken if it wins or is a NaN, and the left one if that is.
+[[nodiscard]] inline operand float_extremum(binary_op code, const operand& lhs, const operand& rhs) {
+  const bool is_maximum = code == binary_op::maximum;
+  if (lhs.is_literal()) return float_extremum(code, rhs, lhs);
+  if (rhs.is_literal()) {
+    if (std::isnan(std::bit_cast<float>(rhs.bits))) return rhs;
+    const operand stays = compare(is_maximum ? comparison::unordered_greater : comparison::unordered_less, lhs, rhs);
+    return select(stays, lhs, rhs);
+  }
+  const operand loses = compare(is_maximum ? comparison::less : comparison::greater, lhs, rhs);
+  return select(logical(op::logical_or, loses, is_nan(rhs)), rhs, lhs);
+}
+
 MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operand& rhs) {
   if (auto simple = simplify(code, lhs, rhs)) return *simple;
   kernel& owner = owner_of(lhs, rhs);
   const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
   if (code == binary_op::minimum || code == binary_op::maximum) {
-    constexpr glsl table[2][3] = {{glsl::f_min, glsl::u_min, glsl::s_min}, {glsl::f_max, glsl::u_max, glsl::s_max}};
-    return math(table[code == binary_op::maximum ? 1 : 0][column], lhs.type, {lhs, rhs});
+    if (column == 0) return float_extremum(code, lhs, rhs);
+    constexpr glsl table[2][2] = {{glsl::u_min, glsl::s_min}, {glsl::u_max, glsl::s_max}};
+    return math(table[code == binary_op::maximum ? 1 : 0][column - 1], lhs.type, {lhs, rhs});
   }
   if (code == binary_op::modulo && column == 2) {  // OpSRem of a negative operand is undefined in Vulkan (SPIR-V environment)
     return binary(binary_op::subtract, lhs, binary(binary_op::multiply, binary(binary_op::divide, lhs, rhs), rhs));
@@ -18616,7 +18678,7 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
     };
     const double a = number(lhs);
     const double b = number(rhs);
-    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
+    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b, !(a >= b), !(a <= b)};
     return literal_operand(result, outcomes[static_cast<int>(code)] ? 1u : 0u);
   }
   const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
@@ -18625,8 +18687,16 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
                              {op::f_ord_less_than, op::u_less_than, op::s_less_than},
                              {op::f_ord_less_than_equal, op::u_less_than_equal, op::s_less_than_equal},
                              {op::f_ord_greater_than, op::u_greater_than, op::s_greater_than},
-                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal}};
+                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal},
+                             {op::f_unord_less_than, op::u_less_than, op::s_less_than},
+                             {op::f_unord_greater_than, op::u_greater_than, op::s_greater_than}};
   return emit_pure(owner_of(lhs, rhs), table[static_cast<int>(code)][column], result, {lhs, rhs});
+}
+
+MEGANEURA_INLINE operand is_nan(const operand& value) {
+  const data_type result{scalar_kind::boolean, value.type.components};
+  if (!value.is_literal()) return emit_pure(*value.owner, op::is_nan, result, {value});
+  return literal_operand(result, std::isnan(std::bit_cast<float>(value.bits)) ? 1u : 0u);
 }
 
 MEGANEURA_INLINE operand negate(const operand& value) {
@@ -18782,7 +18852,6 @@ MEGANEURA_INLINE operand accurate_sin_cos(const operand& value, word quarter_tur
 // there.
 MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
   if (value.is_literal()) return literal_float(value.type, std::tanh(std::bit_cast<float>(value.bits)));
-  kernel& owner = *value.owner;
   const data_type type = value.type;
   const auto number = [&](float x) { return literal_float(type, x); };
   const auto times = [&](const operand& a, const operand& b) { return binary(binary_op::multiply, a, b); };
@@ -18793,15 +18862,14 @@ MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
     series = plus(times(series, z), number(c));
   const operand near_zero = plus(value, times(times(value, z), series));
   const operand magnitude = math(glsl::f_abs, type, {value});
-  // exp is taken of at most 20: above 9.01 the result is 1 in f32 anyway. A NaN passes through the product below.
+  // exp is taken of at most 20: above 9.01 the result is 1 in f32 anyway.
   const operand doubled = binary(binary_op::minimum, plus(magnitude, magnitude), number(20.0f));
   const operand fraction =
       binary(binary_op::divide, number(2.0f), plus(math(glsl::exp, type, {doubled}), number(1.0f)));
   const operand far = times(binary(binary_op::subtract, number(1.0f), fraction), math(glsl::f_sign, type, {value}));
   const operand is_near = compare(comparison::less, magnitude, number(0.648f));
   const operand result = select(is_near, near_zero, far);
-  const operand not_a_number = emit_pure(owner, op::is_nan, {scalar_kind::boolean, type.components}, {value});
-  return select(not_a_number, value, result);
+  return select(is_nan(value), value, result);
 }
 
 }  // namespace detail
@@ -18937,9 +19005,12 @@ using spirv::detail::comparison;
   return spirv::detail::select(compare(comparison::less, a, zero), nan, result);
 }
 
-[[nodiscard]] inline scalar_value emit_extremum(const scalar_value& a, const scalar_value& b, bool maximum) {
-  if (a.type.is_float()) return spirv::detail::math(maximum ? spirv::glsl::n_max : spirv::glsl::n_min, a.type, {a, b});
-  return spirv::detail::binary(maximum ? binary_op::maximum : binary_op::minimum, a, b);
+// FSign leaves NaN open.
+[[nodiscard]] inline scalar_value emit_float_sign(const scalar_value& a) {
+  using namespace spirv::detail;
+  const scalar_value zero = float_like(a, 0);
+  const scalar_value below = spirv::detail::select(compare(comparison::less, a, zero), float_like(a, -1), zero);
+  return spirv::detail::select(compare(comparison::greater, a, zero), float_like(a, 1), below);
 }
 
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
@@ -18966,7 +19037,7 @@ using spirv::detail::comparison;
         return spirv::detail::convert(
             a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
       }
-      return function(real ? spirv::glsl::f_sign : spirv::glsl::s_sign);
+      return real ? emit_float_sign(a) : function(spirv::glsl::s_sign);
     case scalar_op::reciprocal:
       return binary(binary_op::divide, float_like(a, 1.0f), a);
     case scalar_op::sqrt:
@@ -19012,9 +19083,9 @@ using spirv::detail::comparison;
     case scalar_op::power:
       return emit_power(a, b);
     case scalar_op::minimum:
-      return emit_extremum(a, b, false);
+      return binary(binary_op::minimum, a, b);
     case scalar_op::maximum:
-      return emit_extremum(a, b, true);
+      return binary(binary_op::maximum, a, b);
     case scalar_op::less:
       return compare(comparison::less, a, b);
     case scalar_op::less_equal:
@@ -21434,7 +21505,7 @@ class window_kernel {
   }
 
   // Whether element `tap` of the window at `origin`, which holds `own`, is greater than all before it and not less than
-  // those after it.
+  // those after it, where a NaN is greater than every number.
   [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const index& origin, const spirv::u32& tap,
                                              const scalar_value& own, bool written_out) {
     const auto holds = owner_.variable<spirv::u32>(1u);
@@ -21444,8 +21515,11 @@ class window_kernel {
       for (std::size_t i = 0; i < max_spatial; ++i) at[i] = origin[i] + at[i];
       const scalar_value value = value_of(*x_, outer, at, in_, inside(at, in_), identity(scalar_op::row_max, type_));
       using spirv::detail::comparison;
-      const spirv::boolean beaten(spirv::detail::compare(comparison::less, own, value));
-      const spirv::boolean tied(spirv::detail::compare(comparison::equal, own, value));
+      const bool is_real = own.type.is_float();
+      const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::detail::is_nan(own)) : spirv::boolean(false);
+      const spirv::boolean nan = is_real ? spirv::boolean(spirv::detail::is_nan(value)) : spirv::boolean(false);
+      const spirv::boolean beaten = spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
+      const spirv::boolean tied = spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
       const spirv::boolean loses = beaten || (tied && other < tap && inside(at, in_));
       holds = select(loses, spirv::u32(0), holds.load());
     });

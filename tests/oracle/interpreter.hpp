@@ -520,13 +520,14 @@ class interpreter {
     }
   }
 
-  // The first maximum of a window in row-major order; the window holds at least one element.
+  // The first maximum of a window in row-major order, a NaN being larger than any number; the window holds at least one
+  // element.
   static std::int64_t first_maximum(const tensor<Real>& x, const std::vector<std::int64_t>& reads) {
     if constexpr (is_field<Real>) {
       fail(error_category::unsupported, "oracle: a finite field has no order; use doubles");
     } else {
       std::int64_t best = reads.at(0);
-      for (std::int64_t at : reads) best = x[at] > x[best] ? at : best;
+      for (std::int64_t at : reads) best = !std::isnan(x[best]) && (x[at] > x[best] || std::isnan(x[at])) ? at : best;
       return best;
     }
   }

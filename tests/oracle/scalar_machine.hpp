@@ -99,9 +99,9 @@ template <class Real>
     case scalar_op::power:
       return std::pow(a, b);
     case scalar_op::minimum:
-      return std::fmin(a, b);
+      return std::isnan(a) || std::isnan(b) ? a + b : std::fmin(a, b);
     case scalar_op::maximum:
-      return std::fmax(a, b);
+      return std::isnan(a) || std::isnan(b) ? a + b : std::fmax(a, b);
     case scalar_op::less:
       return a < b;
     case scalar_op::less_equal:

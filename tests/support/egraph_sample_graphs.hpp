@@ -19,7 +19,7 @@ inline node_id relu(graph& g, node_id x) {
   scalar_builder b;
   const scalar_ref a = b.argument(0, dtype::f32), zero = b.constant(0);
   const node_id operands[] = {x};
-  return g.map(b.finish(b.select(b.binary(scalar_op::less, zero, a), a, zero)), operands, dtype::f32);
+  return g.map(b.finish(b.select(b.binary(scalar_op::less_equal, a, zero), zero, a)), operands, dtype::f32);
 }
 inline node_id exp(graph& g, node_id x) { return g.map(scalar_op::exp, {x}); }
 inline std::uint32_t last_axis(const graph& g, node_id x) { return 1u << (g[x].extents.rank - 1); }

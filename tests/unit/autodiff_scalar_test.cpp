@@ -242,6 +242,19 @@ TEST(autodiff_scalar, ties_share_the_gradient_evenly) {
   }
 }
 
+TEST(autodiff_scalar, a_nan_passes_the_gradient_through_bounds_and_extrema) {
+  for (scalar_op kind : {scalar_op::minimum, scalar_op::maximum}) {
+    graph g;
+    const node_id a = g.input("a", dtype::f32, {3}), b = g.input("b", dtype::f32, {3}), wrt[] = {a, b};
+    const node_id outputs[] = {g.map(kind, {a, b}), g.map(kind, {a, g.full({3}, 0)})};
+    const node_id seeds[] = {g.full({3}, 1), g.full({3}, 10)};
+    const auto found = gradients(g, outputs, seeds, wrt);
+    interpreter<double> run(g, {{"a", {{3}, {NAN, -INFINITY, NAN}}}, {"b", {{3}, {2, NAN, NAN}}}});
+    EXPECT_EQ(run.value(found[0]).values, (std::vector<double>{11, kind == scalar_op::minimum ? 11.0 : 1.0, 11}));
+    EXPECT_EQ(run.value(found[1]).values, (std::vector<double>{1, 1, 1}));
+  }
+}
+
 TEST(autodiff_scalar, a_constant_bound_stops_the_gradient_where_it_is_reached_in_every_float_type) {
   for (dtype type : {dtype::f32, dtype::f16}) {
     for (double bound : {0.0, 1.0 / 3, 0.1, 0.7}) {  // f16 rounds some of these up and some down

@@ -170,6 +170,29 @@ TEST(egraph_guards, a_mask_is_not_read_from_a_narrower_activation) {
   EXPECT_EQ(masks(dtype::f16), 0u);
 }
 
+TEST(egraph_guards, a_mask_that_passes_a_nan_is_read_only_from_an_activation_that_keeps_it) {
+  const auto masks = [](bool mask_passes, bool activation_keeps) {
+    const auto choose = [](scalar_builder& b, bool passes, scalar_ref a, scalar_ref chosen) {
+      const scalar_ref zero = b.constant(0);
+      return passes ? b.select(b.binary(scalar_op::less_equal, a, zero), zero, chosen)
+                    : b.select(b.binary(scalar_op::less, zero, a), chosen, zero);
+    };
+    graph g;
+    scalar_builder m, r;
+    const scalar_ref a = m.argument(0, dtype::f32), x = r.argument(0, dtype::f32);
+    const node_id both[] = {g.input("x", dtype::f32, {4}), g.input("dy", dtype::f32, {4})};
+    g.add_output("y", g.map(r.finish(choose(r, activation_keeps, x, x)), std::span(both).first(1), dtype::f32));
+    g.add_output("dx", g.map(m.finish(choose(m, mask_passes, a, m.argument(1, dtype::f32))), both, dtype::f32));
+    egraph::optimize_report report;
+    (void)egraph::optimize(g, {}, &report);
+    return applied(report, "relu_mask");
+  };
+  EXPECT_EQ(masks(false, false), 1u);
+  EXPECT_EQ(masks(false, true), 1u);
+  EXPECT_EQ(masks(true, true), 1u);
+  EXPECT_EQ(masks(true, false), 0u);
+}
+
 TEST(egraph_guards, a_division_becomes_a_multiplication_only_by_a_normal_reciprocal) {
   const auto rewritten = [](double divisor) {
     graph g;

@@ -346,12 +346,87 @@ TEST(kernels_region, power_and_extrema_at_the_edges) {
                                         {-2, 2, 1, -1}, {0, 0, 0, 0});
   EXPECT_EQ(cubes[0], -0.125);
   EXPECT_EQ(cubes[1], 0.125);
-  const auto largest =
-      evaluate_on_device(single_op_program(scalar_op::maximum, types), {NAN, 1, NAN, -INFINITY}, {2, NAN, -5, 3});
-  EXPECT_EQ(largest[0], 2);
-  EXPECT_EQ(largest[1], 1);
-  EXPECT_EQ(largest[2], -5);
-  EXPECT_EQ(largest[3], 3);
+}
+
+constexpr double nan_value = NAN, infinity = INFINITY;
+const std::vector<double> edges = {nan_value, -infinity, -2, -0.0, 0, 0.5, infinity, nan_value};
+
+TEST(kernels_region, nan_infinity_and_minus_zero_pass_through_every_pointwise_operation) {
+  std::vector<double> a, b;
+  for (double x : edges) {
+    for (double y : edges) a.push_back(x), b.push_back(y);
+  }
+  const shape space{static_cast<std::int64_t>(a.size())};
+  const auto expect = [&](const scalar_program& program) {
+    SCOPED_TRACE(to_string(program));
+    graph g;
+    const node_id operands[] = {g.input("a", dtype::f32, space), g.input("b", dtype::f32, space)};
+    const region_attribute region{
+        .space = space, .program = program, .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
+    g.add_output("y", g.add_node(op::region, dtype::f32, space, region, operands));
+    expect_matches_oracle(g, {{"a", {space, a}}, {"b", {space, b}}});
+  };
+  const dtype types[] = {dtype::f32, dtype::f32};
+  for (scalar_op kind : {scalar_op::minimum, scalar_op::maximum, scalar_op::add, scalar_op::multiply,
+                         scalar_op::negate, scalar_op::abs, scalar_op::sign, scalar_op::exp, scalar_op::tanh,
+                         scalar_op::sqrt, scalar_op::floor}) {
+    expect(single_op_program(kind, std::span(types).first(static_cast<std::size_t>(info(kind).arity))));
+  }
+  for (double bound : {0.0, 0.25, -infinity, infinity, nan_value}) {
+    for (scalar_op kind : {scalar_op::minimum, scalar_op::maximum}) {
+      for (bool first : {false, true}) {
+        scalar_builder w;
+        const scalar_ref x = w.argument(0, dtype::f32), limit = w.constant(bound);
+        expect(w.finish(w.binary(kind, first ? limit : x, first ? x : limit)));
+      }
+    }
+  }
+  for (scalar_op kind : {scalar_op::less, scalar_op::less_equal, scalar_op::equal}) {
+    scalar_builder w;
+    const scalar_ref x = w.argument(0, dtype::f32), y = w.argument(1, dtype::f32);
+    expect(w.finish(w.select(w.binary(kind, x, y), w.constant(3), w.constant(4))));
+  }
+}
+
+// Random rows, four of five with one of four special values in one of four places; the fifth is one value all along.
+oracle::tensor<double> special_rows(std::int64_t length) {
+  constexpr double specials[] = {nan_value, -nan_value, -infinity, infinity};
+  oracle::tensor<double> x = oracle::random_tensor<double>({20, length}, 3, -2, 2);
+  for (std::int64_t row = 0; row < 20; ++row) {
+    const std::int64_t places[] = {0, length - 1, length / 2, length / 3};
+    if (row % 5 < 4) x[row * length + places[row % 5]] = specials[row / 5];
+    for (std::int64_t i = 0; row % 5 == 4 && i < length; ++i) x[row * length + i] = specials[row / 5];
+  }
+  return x;
+}
+
+TEST(kernels_region, a_nan_anywhere_in_a_row_is_its_extremum_and_infinities_are_numbers) {
+  for (scalar_op kind : {scalar_op::row_max, scalar_op::row_min}) {
+    for (std::int64_t length : {1, 3, 31, 64, 1021, 4096}) {
+      const shape space{20, length};
+      for (bool columns : {false, true}) {
+        index_map access = dense(space, 0);
+        if (columns) access.strides[0] = 1, access.strides[1] = space[0];  // the operand lies transposed
+        const region_attribute region{.space = space,
+                                      .row_axes = 1,
+                                      .per_row = true,
+                                      .program = reduction_program(kind),
+                                      .accesses = {access},
+                                      .output = dense(space, 0, 1)};
+        graph g;
+        const node_id x = g.input("x", dtype::f32, columns ? shape{space[1], space[0]} : space);
+        g.add_output("y", g.add_node(op::region, dtype::f32, {space[0]}, region, std::span(&x, 1)));
+        SCOPED_TRACE(fmt::format("{} {} {}", info(kind).name, length, columns));
+        oracle::tensor<double> values = special_rows(length);
+        if (columns) {
+          const oracle::tensor<double> rows = values;
+          values.extents = {space[1], space[0]};
+          for (std::int64_t i = 0; i < space.elements(); ++i) values[i % space[1] * space[0] + i / space[1]] = rows[i];
+        }
+        expect_matches_oracle(g, {{"x", values}});
+      }
+    }
+  }
 }
 
 TEST(kernels_region, row_maximum_of_minus_infinity_is_kept) {

@@ -31,7 +31,8 @@ oracle::tensor<double> with_ties(const shape& extents, dtype type) {
   return x;
 }
 
-void expect_window(const window_case& each, reduce_kind kind, dtype type) {
+// Every seventh element of x is one of `specials` in turn.
+void expect_window(const window_case& each, reduce_kind kind, dtype type, const std::vector<double>& specials = {}) {
   window_attribute window = each.window;
   window.kind = kind;
   graph g;
@@ -46,8 +47,11 @@ void expect_window(const window_case& each, reduce_kind kind, dtype type) {
   g.add_output("scattered",
                g.window_scatter(is_max ? std::span<const node_id>(operands) : std::span<const node_id>(operands + 1, 1),
                                 window, each.x));
+  oracle::tensor<double> values = with_ties(each.x, type);
+  for (std::size_t i = 0; !specials.empty() && i < values.values.size(); i += 7)
+    values.values[i] = specials[i / 7 % specials.size()];
   support::expect_matches_oracle(
-      g, {{"x", with_ties(each.x, type)}, {"dy", oracle::random_tensor<double>(g[y].extents, 6, -1, 1, type)}}, taps);
+      g, {{"x", values}, {"dy", oracle::random_tensor<double>(g[y].extents, 6, -1, 1, type)}}, taps);
 }
 
 TEST(kernels_window, maximum_goes_back_to_the_first_of_equals) {
@@ -56,6 +60,10 @@ TEST(kernels_window, maximum_goes_back_to_the_first_of_equals) {
 
 TEST(kernels_window, sums_and_their_adjoint) {
   for (const window_case& each : cases) expect_window(each, reduce_kind::sum, dtype::f32);
+}
+
+TEST(kernels_window, a_nan_is_the_maximum_of_its_windows_and_gets_their_gradients) {
+  for (const window_case& each : cases) expect_window(each, reduce_kind::max, dtype::f32, {NAN, -INFINITY, INFINITY});
 }
 
 TEST(kernels_window, half_precision) {

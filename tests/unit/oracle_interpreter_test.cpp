@@ -157,6 +157,31 @@ index_map dense_map(int source, const shape& space, std::uint32_t dropped = 0) {
   return map;
 }
 
+TEST(oracle_interpreter, extrema_of_a_nan_are_nan_and_pooling_routes_to_the_first) {
+  for (reduce_kind kind : {reduce_kind::max, reduce_kind::min}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {3, 3});
+    interpreter<double> run(g, {{"x", {{3, 3}, {NAN, 1, 2, 1, NAN, INFINITY, 1, -INFINITY, NAN}}}});
+    const node_id largest = g.reduce(kind, x, 2);
+    for (double value : run.value(largest).values) EXPECT_TRUE(std::isnan(value));
+  }
+  for (scalar_op kind : {scalar_op::maximum, scalar_op::minimum}) {
+    EXPECT_TRUE(std::isnan(evaluate(kind, NAN, 1, 0, dtype::f32)));
+    EXPECT_TRUE(std::isnan(evaluate(kind, 1, NAN, 0, dtype::f32)));
+    EXPECT_EQ(evaluate(kind, 3, 3, 0, dtype::f32), 3);
+  }
+  EXPECT_EQ(evaluate(scalar_op::maximum, -INFINITY, 1, 0, dtype::f32), 1);
+  EXPECT_EQ(evaluate(scalar_op::minimum, 1, -INFINITY, 0, dtype::f32), -INFINITY);
+  graph g;
+  const window_attribute w{.kind = reduce_kind::max, .spatial = 1, .window = {3}, .stride = {3}};
+  const node_id operands[] = {g.input("x", dtype::f32, {6}), g.input("y", dtype::f32, {2})};
+  const node_id pooled = g.window_reduce(operands[0], w), routed = g.window_scatter(operands, w, {6});
+  interpreter<double> run(g, {{"x", {{6}, {INFINITY, NAN, NAN, 1, 5, 5}}}, {"y", {{2}, {7, 8}}}});
+  EXPECT_TRUE(std::isnan(run.value(pooled)[0]));
+  EXPECT_EQ(run.value(pooled)[1], 5);
+  EXPECT_EQ(run.value(routed).values, (std::vector<double>{0, 7, 0, 0, 8, 0}));
+}
+
 TEST(oracle_interpreter, a_region_with_row_reductions_is_softmax) {
   scalar_builder b;
   const scalar_ref x = b.argument(0, dtype::f32);

@@ -94,6 +94,80 @@ TEST(runtime_graphs, softmax_and_cross_entropy_forward_and_backward) {
   expect_device_agrees(g, 1000);
 }
 
+// Every output of one step with these inputs and parameters, on the device as built by default.
+oracle::tensors<double> device_results(const graph& g, const oracle::tensors<double>& leaves) {
+  const device& gpu = support::shared_device();
+  const parameters weights(gpu, plan::make_layout(g, op::parameter));
+  for (const plan::layout::slot& slot : weights.slots().slots) {
+    const std::vector<double>& values = leaves.at(slot.name).values;
+    weights.set(slot.name, std::vector<float>(values.begin(), values.end()));
+  }
+  program run(gpu, g, weights);
+  for (node_id id : g.leaves(op::input)) {
+    const auto& name = g.get<leaf_attribute>(id).name;
+    run.set_input(name, g[id].type, stored(leaves.at(name)));
+  }
+  run.submit({});
+  oracle::tensors<double> results;
+  for (const graph_output& output : g.outputs()) {
+    const auto bytes = run.output(output.name);
+    std::vector<float> found(bytes.size() / sizeof(float));
+    std::memcpy(found.data(), bytes.data(), bytes.size());
+    results[output.name] = {g[output.node].extents, std::vector<double>(found.begin(), found.end())};
+  }
+  return results;
+}
+
+TEST(runtime_graphs, one_nan_pixel_reaches_the_loss_and_every_weight_it_meets) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {3, 8});
+  const node_id hidden = samples::linear(g, x, "fc1", 6), bounded = g.map(scalar_op::maximum, {hidden, g.full({3, 6}, 0)});
+  const node_id logits = samples::linear(g, samples::relu(g, samples::linear(g, bounded, "fc2", 6)), "fc3", 5);
+  g.add_output("logits", logits);
+  const node_id loss = samples::cross_entropy(g, logits, g.input("label", dtype::i32, {3}));
+  g.add_output("loss", loss);
+  samples::add_gradients(g, loss);
+  oracle::tensors<double> leaves = samples::random_leaves(g);
+  leaves.at("x")[11] = NAN;  // of the second row
+  const auto expected = oracle::interpreter<double>(g, leaves).run();
+  const auto found = device_results(g, leaves);
+  for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(expected.at("logits")[i]), i / 5 == 1);
+  EXPECT_TRUE(std::isnan(expected.at("loss")[0]));
+  for (const auto& [name, want] : expected)
+    EXPECT_LT(oracle::relative_error(found.at(name), want), oracle::tolerance(dtype::f32, 1000)) << name;
+}
+
+// The rows PyTorch 2 gives for softmax, log_softmax and cross_entropy of such logits.
+TEST(runtime_graphs, softmax_and_cross_entropy_of_logits_that_are_not_finite) {
+  graph g;
+  const shape size{5, 3};
+  const node_id z = g.parameter("z", dtype::f32, size), label = g.input("label", dtype::i32, {5});
+  g.add_output("p", samples::softmax(g, z));
+  g.add_output("log p", samples::log_softmax(g, z));
+  const node_id picked = g.map(scalar_op::exp, {samples::log_softmax(g, z)});
+  g.add_output("exp log p", picked);
+  const node_id finite = g.slice(z, 0, 3, 2);  // the rows whose loss is finite
+  const node_id loss = samples::cross_entropy(g, finite, g.slice(label, 0, 3, 2));
+  g.add_output("loss", loss);
+  samples::add_gradients(g, loss);
+  const double inf = INFINITY, nan = NAN, e = std::exp(-1.0), p = 1 / (1 + e);
+  const oracle::tensors<double> leaves{
+      {"z", {size, {0, nan, 1, inf, 0, 1, -inf, -inf, -inf, -inf, 0, 1, 1, -inf, 0}}},
+      {"label", {{5}, {0, 0, 0, 2, 2}, dtype::i32}}};
+  const std::vector<double> rows = {nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, 1 - p, p, p, 0, 1 - p};
+  oracle::tensors<double> expected{{"p", {size, rows}}, {"exp log p", {size, rows}}, {"log p", {size, rows}}};
+  for (double& value : expected.at("log p").values) value = std::log(value);
+  expected["loss"] = {shape{}, {(-std::log(p) - std::log(1 - p)) / 2}};
+  const double zero = 0, half = 0.5;
+  expected["d z"] = {size, {0, 0, 0, 0, 0, 0, 0, 0, 0, zero, half * (1 - p), half * (p - 1), half * p, zero, -half * p}};
+  const auto interpreted = oracle::interpreter<double>(g, leaves).run();
+  const auto found = device_results(g, leaves);
+  for (const auto& [name, want] : expected) {
+    EXPECT_LT(oracle::relative_error(interpreted.at(name), want), oracle::tolerance(dtype::f32, 3)) << name;
+    EXPECT_LT(oracle::relative_error(found.at(name), want), oracle::tolerance(dtype::f32, 3)) << name;
+  }
+}
+
 TEST(runtime_graphs, a_transformer_forward_and_backward) {
   graph g;
   const node_id y = samples::transformer(g, g.input("x", dtype::f32, {2, 7, 12}), 2, 3, 20);

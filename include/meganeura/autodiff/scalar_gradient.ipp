@@ -104,17 +104,18 @@ class scalar_rule {
     return builder_.select(builder_.binary(scalar_op::equal, b, zero), zero, slope);
   }
 
+  // Everything but what surely loses gets its part: where an operand is NaN, so is the result, and both get all of g.
   scalar_ref extremum(int side, scalar_ref g) {
     const scalar_ref own = values_[side], other = values_[1 - side];
     const bool is_maximum = node_.op == scalar_op::maximum;
     if (builder_.node(other).op ==
         scalar_op::constant) {  // relu, clamp: from the result alone, 0 at the bound as torch.relu
-      const scalar_ref moves = builder_.binary(scalar_op::less, is_maximum ? other : y_, is_maximum ? y_ : other);
-      return builder_.select(moves, g, number(0));
+      const scalar_ref stops = builder_.binary(scalar_op::less_equal, is_maximum ? y_ : other, is_maximum ? other : y_);
+      return builder_.select(stops, number(0), g);
     }
-    const scalar_ref wins = builder_.binary(scalar_op::less, is_maximum ? other : own, is_maximum ? own : other);
+    const scalar_ref loses = builder_.binary(scalar_op::less, is_maximum ? own : other, is_maximum ? other : own);
     const scalar_ref tie = builder_.binary(scalar_op::equal, values_[0], values_[1]);
-    return builder_.select(tie, multiply(g, number(0.5)), builder_.select(wins, g, number(0)));
+    return builder_.select(tie, multiply(g, number(0.5)), builder_.select(loses, number(0), g));
   }
 
   scalar_builder& builder_;

@@ -14,39 +14,49 @@ inline bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
   return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
 }
 
-// Argument `index` appears, and only on the right of 0 < .
-inline bool only_masks(const engine& g, enode_id id, double index) {
+// What an argument is compared with 0 for. A NaN is neither: x <= 0 asks for what a relu stops, 0 < x for what it passes.
+enum class mask_use : std::uint8_t { none, positive, stopped };
+
+// How argument `index` appears, if only in comparisons of the form 0 < x, or in these and x <= 0.
+inline mask_use only_masks(const engine& g, enode_id id, double index) {
   const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-  bool any = false;
+  mask_use found = mask_use::none;
   for (const scalar_node& node : nodes) {
     for (int k = 0; k < info(node.op).arity; ++k) {
       const scalar_node& operand = nodes[node.operands[k]];
       if (operand.op != scalar_op::argument || operand.value != index) continue;
-      if (node.op != scalar_op::less || k != 1 || !is_zero(g, id, nodes[node.operands[0]])) return false;
-      any = true;
+      const bool positive = node.op == scalar_op::less && k == 1 && is_zero(g, id, nodes[node.operands[0]]);
+      const bool stopped = node.op == scalar_op::less_equal && k == 0 && is_zero(g, id, nodes[node.operands[1]]);
+      if (!positive && !stopped) return mask_use::none;
+      if (stopped || found == mask_use::none) found = stopped ? mask_use::stopped : mask_use::positive;
     }
   }
-  return any;
+  return found;
 }
 
-// maximum(x, 0), or 0 < x ? x : 0, of its first operand.
-inline bool is_relu(const engine& g, enode_id id) {
+// maximum(x, 0) or x <= 0 ? 0 : x of the first operand, which keep a NaN, or 0 < x ? x : 0, which drops it and serves
+// only masks that are false for it either way.
+inline bool is_relu(const engine& g, enode_id id, mask_use use) {
   if (g.node(id).kind != op::map || g.node(id).dead) return false;
   const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-  const auto is_x = [](const scalar_node& node) { return node.op == scalar_op::argument && node.value == 0; };
+  const auto is_x = [&](scalar_ref at) { return nodes[at].op == scalar_op::argument && nodes[at].value == 0; };
+  const auto zero = [&](scalar_ref at) { return is_zero(g, id, nodes[at]); };
   const scalar_node& last = nodes.back();
-  if (last.op == scalar_op::maximum) return is_x(nodes[last.operands[0]]) && is_zero(g, id, nodes[last.operands[1]]);
+  if (last.op == scalar_op::maximum) return is_x(last.operands[0]) && zero(last.operands[1]);
   if (last.op != scalar_op::select) return false;
   const scalar_node& condition = nodes[last.operands[0]];
-  return condition.op == scalar_op::less && is_zero(g, id, nodes[condition.operands[0]]) &&
-         is_x(nodes[condition.operands[1]]) && is_x(nodes[last.operands[1]]) && is_zero(g, id, nodes[last.operands[2]]);
+  if (condition.op == scalar_op::less_equal) {
+    return is_x(condition.operands[0]) && zero(condition.operands[1]) && zero(last.operands[1]) && is_x(last.operands[2]);
+  }
+  return use == mask_use::positive && condition.op == scalar_op::less && zero(condition.operands[0]) &&
+         is_x(condition.operands[1]) && is_x(last.operands[1]) && zero(last.operands[2]);
 }
 
-inline class_id relu_of(const engine& g, class_id x) {
+inline class_id relu_of(const engine& g, class_id x, mask_use use) {
   for (enode_id parent : g[x].parents) {
     const class_id activation = g.find(g.node(parent).owner);
     // In a narrower dtype a small positive x would have become 0.
-    if (is_relu(g, parent) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
+    if (is_relu(g, parent, use) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
   }
   return none;
 }
@@ -54,8 +64,9 @@ inline class_id relu_of(const engine& g, class_id x) {
 MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
   engine& g = pass.graph();
   for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-    if (!only_masks(g, id, static_cast<double>(i))) continue;
-    const class_id activation = relu_of(g, g.operand(id, i)), owner = g.find(g.node(id).owner);
+    const mask_use use = only_masks(g, id, static_cast<double>(i));
+    if (use == mask_use::none) continue;
+    const class_id activation = relu_of(g, g.operand(id, i), use), owner = g.find(g.node(id).owner);
     if (activation == none || activation == owner) continue;
     const attribute program = g.attribute_of(id);
     std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());

@@ -94,9 +94,9 @@ struct convolution_attribute {
   friend bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
 };
 
-/// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding, sum counts it
-/// as 0. window_scatter is its adjoint: sum(y) spreads each value over its window, max(x, y) adds it to the window's first
-/// maximum in row-major order. PyTorch's out = floor((in + pads - window) / stride) + 1.
+/// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding
+/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each value over its window, max(x, y) adds it to the window's first
+/// maximum in row-major order, a NaN being larger than any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
 struct window_attribute {
   reduce_kind kind = reduce_kind::max;
   int spatial = 2;

@@ -15,7 +15,9 @@ enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
   constant,  // value: the number
   // unary
-  negate, abs, sign, reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, floor, ceil,
+  negate, abs,
+  sign,  // -1, 0 or 1; 0 for a NaN
+  reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, floor, ceil,
   round,  // ties to even
   logical_not,
   convert,  // to the node's type; float to integer truncates towards zero, boolean gives 0 or 1
@@ -23,11 +25,12 @@ enum class scalar_op : std::uint8_t {
   add, subtract, multiply,
   divide,  // integers: truncates towards zero; division by zero is undefined for integers, +-inf or NaN for floats
   power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer
-  minimum, maximum,  // one NaN operand gives the other
+  minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
   less, less_equal, equal, logical_and, logical_or,
   // ternary
   select,  // a ? b : c
-  // over the row axes of a region only (never in a map): the value is the same for every element of the row
+  // over the row axes of a region only (never in a map): the value is the same for every element of the row; a NaN
+  // anywhere in the row is the result of each
   row_sum, row_max, row_min, row_product,
 };
 

@@ -267,8 +267,8 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::multiply: return a * b;
     case scalar_op::divide: return a / b;
     case scalar_op::power: return std::pow(a, b);
-    case scalar_op::minimum: return std::fmin(a, b);
-    case scalar_op::maximum: return std::fmax(a, b);
+    case scalar_op::minimum: return std::isnan(a) || a < b ? a : b;  // b where it is the NaN
+    case scalar_op::maximum: return std::isnan(a) || a > b ? a : b;
     case scalar_op::less: return a < b;
     case scalar_op::less_equal: return a <= b;
     case scalar_op::equal: return a == b;

@@ -122,9 +122,12 @@ using spirv::detail::comparison;
   return spirv::detail::select(compare(comparison::less, a, zero), nan, result);
 }
 
-[[nodiscard]] inline scalar_value emit_extremum(const scalar_value& a, const scalar_value& b, bool maximum) {
-  if (a.type.is_float()) return spirv::detail::math(maximum ? spirv::glsl::n_max : spirv::glsl::n_min, a.type, {a, b});
-  return spirv::detail::binary(maximum ? binary_op::maximum : binary_op::minimum, a, b);
+// FSign leaves NaN open.
+[[nodiscard]] inline scalar_value emit_float_sign(const scalar_value& a) {
+  using namespace spirv::detail;
+  const scalar_value zero = float_like(a, 0);
+  const scalar_value below = spirv::detail::select(compare(comparison::less, a, zero), float_like(a, -1), zero);
+  return spirv::detail::select(compare(comparison::greater, a, zero), float_like(a, 1), below);
 }
 
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
@@ -151,7 +154,7 @@ using spirv::detail::comparison;
         return spirv::detail::convert(
             a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
       }
-      return function(real ? spirv::glsl::f_sign : spirv::glsl::s_sign);
+      return real ? emit_float_sign(a) : function(spirv::glsl::s_sign);
     case scalar_op::reciprocal:
       return binary(binary_op::divide, float_like(a, 1.0f), a);
     case scalar_op::sqrt:
@@ -197,9 +200,9 @@ using spirv::detail::comparison;
     case scalar_op::power:
       return emit_power(a, b);
     case scalar_op::minimum:
-      return emit_extremum(a, b, false);
+      return binary(binary_op::minimum, a, b);
     case scalar_op::maximum:
-      return emit_extremum(a, b, true);
+      return binary(binary_op::maximum, a, b);
     case scalar_op::less:
       return compare(comparison::less, a, b);
     case scalar_op::less_equal:

@@ -149,7 +149,7 @@ class window_kernel {
   }
 
   // Whether element `tap` of the window at `origin`, which holds `own`, is greater than all before it and not less than
-  // those after it.
+  // those after it, where a NaN is greater than every number.
   [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const index& origin, const spirv::u32& tap,
                                              const scalar_value& own, bool written_out) {
     const auto holds = owner_.variable<spirv::u32>(1u);
@@ -159,8 +159,11 @@ class window_kernel {
       for (std::size_t i = 0; i < max_spatial; ++i) at[i] = origin[i] + at[i];
       const scalar_value value = value_of(*x_, outer, at, in_, inside(at, in_), identity(scalar_op::row_max, type_));
       using spirv::detail::comparison;
-      const spirv::boolean beaten(spirv::detail::compare(comparison::less, own, value));
-      const spirv::boolean tied(spirv::detail::compare(comparison::equal, own, value));
+      const bool is_real = own.type.is_float();
+      const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::detail::is_nan(own)) : spirv::boolean(false);
+      const spirv::boolean nan = is_real ? spirv::boolean(spirv::detail::is_nan(value)) : spirv::boolean(false);
+      const spirv::boolean beaten = spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
+      const spirv::boolean tied = spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
       const spirv::boolean loses = beaten || (tied && other < tap && inside(at, in_));
       holds = select(loses, spirv::u32(0), holds.load());
     });

@@ -47,7 +47,7 @@ template <auto A, auto B>
   return detail::binary<scalar_function::divide>(a, b);
 }
 
-/// The larger of two, element by element; one NaN gives the other operand.
+/// The larger of two, element by element; NaN where either is NaN.
 template <auto A, auto B>
 [[nodiscard]] constexpr auto maximum(expr<A> a, expr<B> b) {
   constexpr detail::extent_pair pair = detail::mismatch<A, B>;
@@ -57,7 +57,7 @@ template <auto A, auto B>
   return detail::binary<scalar_function::maximum>(a, b);
 }
 
-/// The smaller of two, element by element; one NaN gives the other operand.
+/// The smaller of two, element by element; NaN where either is NaN.
 template <auto A, auto B>
 [[nodiscard]] constexpr auto minimum(expr<A> a, expr<B> b) {
   constexpr detail::extent_pair pair = detail::mismatch<A, B>;

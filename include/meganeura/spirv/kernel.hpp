@@ -292,6 +292,7 @@ class kernel {
   [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
   [[nodiscard]] detail::place_reference declare_variable(data_type type);
   [[nodiscard]] detail::operand subgroup_arithmetic(reduction how, const detail::operand& x);
+  [[nodiscard]] detail::operand subgroup_float_extremum(reduction how, const detail::operand& x);
   [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
 
  private:

@@ -212,12 +212,34 @@ MEGANEURA_INLINE void kernel::barrier(bool buffers) {
   builder_.emit_void(op::control_barrier, parts);
 }
 
+namespace detail {
+
+// Between the bits of a float and an integer of the same order (-0 below 0); its own inverse.
+[[nodiscard]] inline operand ordered_bits(const operand& bits) {
+  const auto number = [&](word value) { return operand{.owner = nullptr, .type = bits.type, .bits = value}; };
+  const operand flips = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(31)), number(0x7fffffffu));
+  return binary(binary_op::bit_xor, bits, flips);
+}
+
+}  // namespace detail
+
+// The group's FMin and FMax drop NaNs. As integers every NaN lies beyond the infinities, on the side that wins.
+MEGANEURA_INLINE detail::operand kernel::subgroup_float_extremum(reduction how, const detail::operand& x) {
+  const data_type single{scalar_kind::f32, x.type.components}, integer{scalar_kind::i32, x.type.components};
+  if (x.type != single) return detail::convert(x.type, subgroup_float_extremum(how, detail::convert(single, x)));
+  const detail::operand nan{.owner = nullptr, .type = integer, .bits = how == reduction::maximum ? 0x7fc00000u : 0x803fffffu};
+  const detail::operand key = detail::select(detail::is_nan(x), nan, detail::ordered_bits(detail::bitcast(integer, x)));
+  return detail::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
+}
+
 MEGANEURA_INLINE detail::operand kernel::subgroup_arithmetic(reduction how, const detail::operand& x) {
+  const bool extremum = how == reduction::minimum || how == reduction::maximum;
+  if (x.type.is_float() && extremum) return subgroup_float_extremum(how, x);
   builder_.require(capability::group_non_uniform);
   builder_.require(capability::group_non_uniform_arithmetic);
   module_.needs_subgroup_arithmetic = true;
-  constexpr op table[3][4] = {{op::group_non_uniform_f_add, op::group_non_uniform_f_mul, op::group_non_uniform_f_min,
-                               op::group_non_uniform_f_max},
+  constexpr op table[3][4] = {{op::group_non_uniform_f_add, op::group_non_uniform_f_mul, op::group_non_uniform_s_min,
+                               op::group_non_uniform_s_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_u_min,
                                op::group_non_uniform_u_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_s_min,

@@ -86,7 +86,9 @@ enum class op : std::uint16_t {
   f_ord_equal = 180,
   f_unord_not_equal = 183,
   f_ord_less_than = 184,
+  f_unord_less_than = 185,
   f_ord_greater_than = 186,
+  f_unord_greater_than = 187,
   f_ord_less_than_equal = 188,
   f_ord_greater_than_equal = 190,
   shift_right_logical = 194,
@@ -125,10 +127,8 @@ enum class op : std::uint16_t {
   group_non_uniform_f_mul = 352,
   group_non_uniform_s_min = 353,
   group_non_uniform_u_min = 354,
-  group_non_uniform_f_min = 355,
   group_non_uniform_s_max = 356,
   group_non_uniform_u_max = 357,
-  group_non_uniform_f_max = 358,
   type_cooperative_matrix = 4456,
   cooperative_matrix_load = 4457,
   cooperative_matrix_store = 4458,
@@ -153,17 +153,13 @@ enum class glsl : std::uint32_t {
   log2 = 30,
   sqrt = 31,
   inverse_sqrt = 32,
-  f_min = 37,
   u_min = 38,
   s_min = 39,
-  f_max = 40,
   u_max = 41,
   s_max = 42,
   fma = 50,
   pack_half_2x16 = 58,
   unpack_half_2x16 = 62,
-  n_min = 79,  // a NaN operand gives the other one
-  n_max = 80
 };
 
 enum class capability : std::uint32_t {

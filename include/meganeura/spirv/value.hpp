@@ -39,10 +39,21 @@ enum class binary_op : std::uint8_t {
   minimum,
   maximum
 };
-enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
+/// With a NaN on either side the ordered ones are false; not_equal and the unordered ones are true.
+enum class comparison : std::uint8_t {
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  unordered_less,
+  unordered_greater
+};
 
 [[nodiscard]] operand binary(binary_op code, const operand& lhs, const operand& rhs);
 [[nodiscard]] operand compare(comparison code, const operand& lhs, const operand& rhs);
+[[nodiscard]] operand is_nan(const operand& value);
 [[nodiscard]] operand negate(const operand& value);
 [[nodiscard]] operand bit_not(const operand& value);
 [[nodiscard]] operand logical(op code, const operand& lhs,
@@ -216,7 +227,7 @@ class value : public detail::operand {
     return value(detail::accurate_tanh(a));
   }
   [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) {
-    return truth(detail::unary(op::is_nan, truth::static_type, a));
+    return truth(detail::is_nan(a));
   }
   [[nodiscard]] friend truth is_inf(const value& a) requires(is_float) {
     return truth(detail::unary(op::is_inf, truth::static_type, a));

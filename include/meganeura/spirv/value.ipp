@@ -114,9 +114,9 @@ template <class... Operands>
     case binary_op::divide:
       return a / b;
     case binary_op::minimum:
-      return std::fmin(a, b);
+      return std::isnan(a) || a < b ? a : b;
     default:
-      return std::fmax(a, b);
+      return std::isnan(a) || a > b ? a : b;
   }
 }
 
@@ -196,13 +196,28 @@ template <class... Operands>
   return {};
 }
 
+// FMin and FMax leave the result open when an operand is a NaN, and NMin and NMax drop it; here it is the result. One
+// select: of two unknowns the right one is taken if it wins or is a NaN, and the left one if that is.
+[[nodiscard]] inline operand float_extremum(binary_op code, const operand& lhs, const operand& rhs) {
+  const bool is_maximum = code == binary_op::maximum;
+  if (lhs.is_literal()) return float_extremum(code, rhs, lhs);
+  if (rhs.is_literal()) {
+    if (std::isnan(std::bit_cast<float>(rhs.bits))) return rhs;
+    const operand stays = compare(is_maximum ? comparison::unordered_greater : comparison::unordered_less, lhs, rhs);
+    return select(stays, lhs, rhs);
+  }
+  const operand loses = compare(is_maximum ? comparison::less : comparison::greater, lhs, rhs);
+  return select(logical(op::logical_or, loses, is_nan(rhs)), rhs, lhs);
+}
+
 MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operand& rhs) {
   if (auto simple = simplify(code, lhs, rhs)) return *simple;
   kernel& owner = owner_of(lhs, rhs);
   const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
   if (code == binary_op::minimum || code == binary_op::maximum) {
-    constexpr glsl table[2][3] = {{glsl::f_min, glsl::u_min, glsl::s_min}, {glsl::f_max, glsl::u_max, glsl::s_max}};
-    return math(table[code == binary_op::maximum ? 1 : 0][column], lhs.type, {lhs, rhs});
+    if (column == 0) return float_extremum(code, lhs, rhs);
+    constexpr glsl table[2][2] = {{glsl::u_min, glsl::s_min}, {glsl::u_max, glsl::s_max}};
+    return math(table[code == binary_op::maximum ? 1 : 0][column - 1], lhs.type, {lhs, rhs});
   }
   if (code == binary_op::modulo && column == 2) {  // OpSRem of a negative operand is undefined in Vulkan (SPIR-V environment)
     return binary(binary_op::subtract, lhs, binary(binary_op::multiply, binary(binary_op::divide, lhs, rhs), rhs));
@@ -230,7 +245,7 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
     };
     const double a = number(lhs);
     const double b = number(rhs);
-    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
+    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b, !(a >= b), !(a <= b)};
     return literal_operand(result, outcomes[static_cast<int>(code)] ? 1u : 0u);
   }
   const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
@@ -239,8 +254,16 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
                              {op::f_ord_less_than, op::u_less_than, op::s_less_than},
                              {op::f_ord_less_than_equal, op::u_less_than_equal, op::s_less_than_equal},
                              {op::f_ord_greater_than, op::u_greater_than, op::s_greater_than},
-                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal}};
+                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal},
+                             {op::f_unord_less_than, op::u_less_than, op::s_less_than},
+                             {op::f_unord_greater_than, op::u_greater_than, op::s_greater_than}};
   return emit_pure(owner_of(lhs, rhs), table[static_cast<int>(code)][column], result, {lhs, rhs});
+}
+
+MEGANEURA_INLINE operand is_nan(const operand& value) {
+  const data_type result{scalar_kind::boolean, value.type.components};
+  if (!value.is_literal()) return emit_pure(*value.owner, op::is_nan, result, {value});
+  return literal_operand(result, std::isnan(std::bit_cast<float>(value.bits)) ? 1u : 0u);
 }
 
 MEGANEURA_INLINE operand negate(const operand& value) {
@@ -396,7 +419,6 @@ MEGANEURA_INLINE operand accurate_sin_cos(const operand& value, word quarter_tur
 // there.
 MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
   if (value.is_literal()) return literal_float(value.type, std::tanh(std::bit_cast<float>(value.bits)));
-  kernel& owner = *value.owner;
   const data_type type = value.type;
   const auto number = [&](float x) { return literal_float(type, x); };
   const auto times = [&](const operand& a, const operand& b) { return binary(binary_op::multiply, a, b); };
@@ -407,15 +429,14 @@ MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
     series = plus(times(series, z), number(c));
   const operand near_zero = plus(value, times(times(value, z), series));
   const operand magnitude = math(glsl::f_abs, type, {value});
-  // exp is taken of at most 20: above 9.01 the result is 1 in f32 anyway. A NaN passes through the product below.
+  // exp is taken of at most 20: above 9.01 the result is 1 in f32 anyway.
   const operand doubled = binary(binary_op::minimum, plus(magnitude, magnitude), number(20.0f));
   const operand fraction =
       binary(binary_op::divide, number(2.0f), plus(math(glsl::exp, type, {doubled}), number(1.0f)));
   const operand far = times(binary(binary_op::subtract, number(1.0f), fraction), math(glsl::f_sign, type, {value}));
   const operand is_near = compare(comparison::less, magnitude, number(0.648f));
   const operand result = select(is_near, near_zero, far);
-  const operand not_a_number = emit_pure(owner, op::is_nan, {scalar_kind::boolean, type.components}, {value});
-  return select(not_a_number, value, result);
+  return select(is_nan(value), value, result);
 }
 
 }  // namespace detail
