@@ -16556,6 +16556,8 @@ class place {
     return T(detail::atomic_exchange_if_equal(reference_, expected, desired));
   }
 
+  [[nodiscard]] const detail::place_reference& reference() const { return reference_; }
+
  private:
   detail::place_reference reference_;
 };
@@ -16840,7 +16842,18 @@ struct cascade_lengths {
   std::uint64_t terms = 1;        // that a pass adds to each total
   std::uint64_t straight = 1024;  // up to so many need no cascade, whose totals cost registers
   static constexpr std::uint64_t block_terms = 256;
+
+  /// Terms of each total after a loop of so many passes, or totals of totals where there are more.
+  [[nodiscard]] std::uint64_t after(std::uint64_t passes) const {
+    std::uint64_t left = passes * terms;
+    if (left <= straight) return left;
+    while (left > block_terms) left = (left + block_terms - 1) / block_terms;
+    return left;
+  }
 };
+
+/// Of matrix products, whose many totals fill the registers: as long as most products are.
+inline constexpr std::uint64_t straight_product = 4096;
 
 namespace detail {
 
@@ -16852,7 +16865,7 @@ class cascade {
   // Passes [first, last), counted in steps of `step`; `passes` is their literal upper bound.
   template <class Body>
   void run(const spirv::u32& first, const spirv::u32& last, std::uint64_t passes, const Body& body) {
-    if (passes == 1) return body(first);
+    if (passes == 1) return body(first);  // inside the loop below, which has found first < last
     if (passes <= block_) {
       return owner_.for_(first, last, spirv::u32(step_), body, spirv::unrolling::automatic, passes);
     }
@@ -16897,19 +16910,19 @@ class cascade {
 
 }  // namespace detail
 
-/// `for (i = 0; i < end; i += step) body(i)`, where each pass adds to `sums`. A short loop is that loop and nothing
+/// `for (i = begin; i < end; i += step) body(i)`, where each pass adds to `sums`. A short loop is that loop and nothing
 /// more; a long one puts what it adds in blocks. The sums hold their start, or something to add to, beforehand.
 template <class Body>
-void for_summed(spirv::kernel& owner, std::uint32_t end, std::uint32_t step, const cascade_lengths& lengths,
-                std::span<const running_sum> sums, const Body& body) {
+void for_summed(spirv::kernel& owner, const spirv::u32& begin, std::uint32_t end, std::uint32_t step,
+                const cascade_lengths& lengths, std::span<const running_sum> sums, const Body& body) {
   const std::uint64_t passes = (std::uint64_t{end} + step - 1) / step;
   std::vector<running_sum> rounding;
   std::copy_if(sums.begin(), sums.end(), std::back_inserter(rounding), [](const auto& sum) { return sum.rounds(); });
-  if (rounding.empty() || passes * lengths.terms <= lengths.straight) {
-    return owner.for_(spirv::u32(0), spirv::u32(end), spirv::u32(step), body);
+  if (rounding.empty() || passes <= 1 || passes * lengths.terms <= lengths.straight) {
+    return owner.for_(begin, spirv::u32(end), spirv::u32(step), body);
   }
   const std::uint64_t block = std::max<std::uint64_t>(cascade_lengths::block_terms / lengths.terms, 1);
-  detail::cascade(owner, rounding, step, block).run(spirv::u32(0), spirv::u32(end), passes, body);
+  detail::cascade(owner, rounding, step, block).run(begin, spirv::u32(end), passes, body);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -17118,7 +17131,7 @@ class scatter_kernel {
     const running_sum sum{total_, scalar_op::row_sum, zero};
     const auto list = owner_.shared<spirv::u32>(plan_.chunk());
     const auto found = owner_.shared<spirv::u32>(1);
-    for_summed(owner_, count_, plan_.chunk(), {.terms = plan_.share()}, std::span(&sum, 1),
+    for_summed(owner_, spirv::u32(0), count_, plan_.chunk(), {.terms = plan_.share()}, std::span(&sum, 1),
                [&](const spirv::u32& first) {
                  load_chunk(list, found, first);
                  owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
@@ -19630,78 +19643,132 @@ class convolution_memory {
 // ---- straight from storage buffers
 // -----------------------------------------------------------------------------------
 
-/// Each invocation owns up to 4 m by 4 n. `lanes` neighbours share one such tile and take every lanes-th k.
+/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add up
+/// in shared memory.
 struct direct_plan {
-  std::uint32_t rows = 4, lanes = 1, size = 64;
+  std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
+
+  /// Twice the lanes; false when the workgroup is full.
+  [[nodiscard]] bool share_wider(const target& on) {
+    if (2 * lanes > std::bit_floor(on.max_invocations) || 32 * lanes > on.max_shared_bytes) return false;
+    lanes *= 2;
+    size = std::max(size, lanes);
+    return true;
+  }
+};
+
+class direct_convolution {
+ public:
+  direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
+                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles)
+      : owner_(owner), p_(p), plan_(plan), memory_(memory) {
+    const std::uint32_t per_group = plan.size / plan.lanes;
+    const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
+    lane_ = owner.local_id(0) % plan.lanes;
+    const spirv::u32 wanted = grid.position(owner) * per_group + owner.local_id(0) / plan.lanes;
+    const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
+    exists_ = exact ? spirv::boolean(true) : wanted < spirv::u32(tiles);
+    const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
+    n_first_ = tile % spirv::u32(n_tiles) * 4u;
+    m_first_ = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
+    group_ = tile / spirv::u32(n_tiles * m_tiles);
+  }
+
+  void run() {
+    for (std::uint32_t i = 0; i < plan_.rows; ++i) {
+      a_rows_.push_back(part_of_m(p_, min(m_first_ + i, spirv::u32(p_.m - 1))) + group_ * p_.a_group());
+    }
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      n_part part = part_of_n(p_, min(n_first_ + j, spirv::u32(p_.n - 1)));
+      part.b = part.b + group_ * p_.b_group();
+      b_columns_.push_back(part);
+    }
+    for (std::uint32_t i = 0; i < plan_.rows; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
+    sum_up();
+    for (std::uint32_t i = 0; i < plan_.rows; ++i) {
+      const spirv::f32x4 sum = shared_sum(sums_[i]);
+      owner_.if_(exists_ && lane_ == 0u, [&] { memory_.finish(group_, m_first_ + i, n_first_, sum); });
+    }
+  }
+
+ private:
+  // Lanes lie along the fast part of k as far as it goes, then across the slow part.
+  void sum_up() {
+    const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
+    const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
+    const cascade_lengths one{};
+    const std::uint64_t passes = (inner + along - 1) / along;
+    const std::vector<running_sum> sums = running();
+    for_summed(owner_, lane_ / along, outer, across, {.terms = one.after(passes)}, sums, [&](const spirv::u32& slow) {
+      // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
+      const bool by_filter = p_.is(convolution_attribute::filter);
+      const std::array<element, 4> origin =
+          by_filter ? std::array<element, 4>{} : elements(part_of_k(p_, slow, spirv::u32(0)));
+      for_summed(owner_, lane_ % along, inner, along, one, sums, [&](const spirv::u32& fast) {
+        const k_part k = part_of_k(p_, slow, fast);
+        if (by_filter) return step(k, elements(k));
+        std::array<element, 4> at = origin;
+        for (element& each : at) each.address = each.address + k.b;
+        step(k, at);
+      });
+    });
+  }
+
+  [[nodiscard]] std::vector<running_sum> running() const {
+    std::vector<running_sum> list;
+    const scalar_value zero = widened(literal(dtype::f32, 0), 4);
+    for (const auto& sum : sums_) list.push_back({sum.reference(), scalar_op::row_sum, zero});
+    return list;
+  }
+
+  void step(const k_part& k, const std::array<element, 4>& at) {
+    const spirv::f32x4 b = vector(memory_.b(at[0]), memory_.b(at[1]), memory_.b(at[2]), memory_.b(at[3]));
+    for (std::size_t i = 0; i < plan_.rows; ++i) {
+      sums_[i] = fma(spirv::f32x4(memory_.a(a_rows_[i] + k.a)), b, sums_[i].load());
+    }
+  }
+
+  [[nodiscard]] std::array<element, 4> elements(const k_part& k) const {
+    std::array<element, 4> at;
+    for (std::size_t j = 0; j < 4; ++j) at[j] = element_of_b(p_, b_columns_[j], k);
+    return at;
+  }
+
+  // By halves; afterwards lane 0 holds the sum of all lanes.
+  [[nodiscard]] spirv::f32x4 shared_sum(const spirv::var<spirv::f32x4>& own) {
+    if (plan_.lanes == 1) return own.load();
+    if (!shared_) shared_ = owner_.shared<spirv::f32x4>(plan_.size);
+    const spirv::u32 place = owner_.local_id(0);
+    for (std::uint32_t half = plan_.lanes / 2; half > 0; half /= 2) {
+      (*shared_)[place] = own.load();
+      owner_.barrier();
+      owner_.if_(lane_ < half, [&] { own += shared_->load(place + half); });
+      owner_.barrier();
+    }
+    return own.load();
+  }
+
+  spirv::kernel& owner_;
+  const convolution_product& p_;
+  const direct_plan& plan_;
+  convolution_memory& memory_;
+  spirv::u32 lane_, m_first_, n_first_, group_;
+  spirv::boolean exists_{true};
+  std::vector<spirv::u32> a_rows_;
+  std::vector<n_part> b_columns_;
+  std::vector<spirv::var<spirv::f32x4>> sums_;
+  std::optional<spirv::memory<spirv::f32x4>> shared_;
 };
 
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
                                                  std::span<const dtype> types, const shape& result_extents,
                                                  dtype result, const direct_plan& plan, const target& on) {
-  const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
-  const std::int64_t tiles = m_tiles * n_tiles * p.groups;
+  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
   const flat_grid grid = make_flat_grid((tiles + per_group - 1) / per_group, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
-  if (plan.lanes > 1) owner.require_subgroup_size(on.subgroup_size);
   convolution_memory memory(owner, p, node, types, result_extents, result);
-  const spirv::u32 index =
-      plan.lanes > 1 ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
-  const spirv::u32 lane = index % plan.lanes;
-  const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
-  const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
-  const spirv::u32 n_first = tile % spirv::u32(n_tiles) * 4u;
-  const spirv::u32 m_first = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
-  const spirv::u32 group = tile / spirv::u32(n_tiles * m_tiles);
-
-  std::vector<spirv::u32> a_rows;
-  std::vector<n_part> b_columns;
-  for (std::uint32_t i = 0; i < plan.rows; ++i) {
-    a_rows.push_back(part_of_m(p, min(m_first + i, spirv::u32(p.m - 1))) + group * p.a_group());
-  }
-  for (std::uint32_t j = 0; j < 4; ++j) {
-    n_part part = part_of_n(p, min(n_first + j, spirv::u32(p.n - 1)));
-    part.b = part.b + group * p.b_group();
-    b_columns.push_back(part);
-  }
-  std::vector<spirv::var<spirv::f32x4>> sums;
-  for (std::uint32_t i = 0; i < plan.rows; ++i) sums.push_back(owner.variable<spirv::f32x4>(0.0f));
-  const auto step = [&](const k_part& k, const std::array<element, 4>& at) {
-    const spirv::f32x4 b = vector(memory.b(at[0]), memory.b(at[1]), memory.b(at[2]), memory.b(at[3]));
-    for (std::size_t i = 0; i < plan.rows; ++i) {
-      sums[i] = fma(spirv::f32x4(memory.a(a_rows[i] + k.a)), b, sums[i].load());
-    }
-  };
-  const auto elements = [&](const k_part& k) {
-    std::array<element, 4> at;
-    for (std::size_t j = 0; j < 4; ++j) at[j] = element_of_b(p, b_columns[j], k);
-    return at;
-  };
-  const bool by_filter = p.is(convolution_attribute::filter);
-  const std::uint32_t inner = p.inner();
-  owner.for_(spirv::u32(p.k / inner), [&](const spirv::u32& slow) {
-    // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
-    const k_part first = part_of_k(p, slow, spirv::u32(0));
-    const std::array<element, 4> origin = by_filter ? std::array<element, 4>{} : elements(first);
-    owner.for_(lane, spirv::u32(inner), spirv::u32(plan.lanes), [&](const spirv::u32& fast) {
-      if (by_filter) return step(part_of_k(p, slow, fast), elements(part_of_k(p, slow, fast)));
-      const k_part k = part_of_k(p, slow, fast);
-      std::array<element, 4> at = origin;
-      for (element& each : at) each.address = each.address + k.b;
-      step(k, at);
-    });
-  });
-  for (std::uint32_t i = 0; i < plan.rows; ++i) {
-    spirv::f32x4 sum = sums[i];
-    for (std::uint32_t mask = plan.lanes / 2; mask > 0; mask /= 2) {
-      const auto moved = [&](std::uint32_t c) { return owner.subgroup_shuffle_xor(sum[c], spirv::u32(mask)); };
-      sum = sum + vector(moved(0), moved(1), moved(2), moved(3));
-    }
-    const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
-    const spirv::boolean mine = (exact ? spirv::boolean(true) : wanted < spirv::u32(tiles)) &&
-                                (plan.lanes == 1 ? spirv::boolean(true) : lane == 0u);
-    owner.if_(mine, [&] { memory.finish(group, m_first + i, n_first, sum); });
-  }
+  direct_convolution(owner, p, plan, memory, grid, tiles).run();
   return {owner.finish(), grid.groups};
 }
 
@@ -19716,6 +19783,7 @@ struct tile_plan {
   std::uint32_t slices = 1;
   [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
   [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
+  [[nodiscard]] bool fits(const target& on) const;
 };
 
 inline constexpr std::uint32_t conv_tile_k = 16;
@@ -19723,6 +19791,10 @@ inline constexpr std::uint32_t conv_tile_k = 16;
 [[nodiscard]] inline std::uint32_t shared_words(const tile_plan& plan) {  // of four floats
   const std::uint32_t tiles = plan.slices * conv_tile_k * (plan.bm / 4 + 1 + plan.bn / 4 + 1);
   return plan.slices > 1 ? std::max(tiles, plan.slices * plan.bm * plan.bn / 4) : tiles;
+}
+
+[[nodiscard]] inline bool tile_plan::fits(const target& on) const {
+  return threads() <= std::min(1024u, on.max_invocations) && shared_words(*this) * 16 <= on.max_shared_bytes;
 }
 
 /// The quickest of a few tile sizes by an estimate of multiply-add time, with too few invocations counted as waiting.
@@ -19734,9 +19806,7 @@ inline constexpr std::uint32_t conv_tile_k = 16;
   double least = 1e300;
   for (tile_plan plan : sizes) {
     for (plan.slices = 1; plan.slices <= 16; plan.slices *= 2) {
-      const bool fits =
-          plan.threads() <= std::min(1024u, on.max_invocations) && shared_words(plan) * 16 <= on.max_shared_bytes;
-      if (!fits || plan.threads() < std::min(32u, on.max_invocations)) continue;
+      if (!plan.fits(on) || plan.threads() < std::min(32u, on.max_invocations)) continue;
       const double tiles = static_cast<double>(p.groups) * std::ceil(static_cast<double>(p.m) / plan.bm) *
                            std::ceil(static_cast<double>(p.n) / plan.bn);
       const double rounds = std::ceil(tiles / on.compute_units);
@@ -19775,8 +19845,13 @@ class tiled_convolution {
   void run() {
     prepare();
     for (std::uint32_t i = 0; i < 4 * plan_.am * plan_.an; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
+    std::vector<running_sum> running;
+    const scalar_value zero = widened(literal(dtype::f32, 0), 4);
+    for (const auto& sum : sums_) running.push_back({sum.reference(), scalar_op::row_sum, zero});
     const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
-    owner_.for_(spirv::u32((p_.k + step - 1) / step), [&](const spirv::u32& round) {
+    const auto rounds = static_cast<std::uint32_t>((p_.k + step - 1) / step);
+    const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product};
+    for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running, [&](const spirv::u32& round) {
       const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
       std::vector<spirv::f32> a, b;  // all loads are under way before the first is waited for
       for (const part& each : a_parts_) a.push_back(load_a(each, first));
@@ -19933,8 +20008,7 @@ class tiled_convolution {
 
 [[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
                                                 std::span<const dtype> types, const shape& result_extents, dtype result,
-                                                const target& on) {
-  const tile_plan plan = choose_tiles(p, on);
+                                                const tile_plan& plan, const target& on) {
   const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
   flat_grid grid = make_flat_grid(tiles, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
@@ -19957,14 +20031,22 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   const shape& w = by_filter ? result_extents : extents[1];
   const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
   const detail::convolution_product p = detail::make_product(c, x, w, y);
-  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter))
-    return detail::make_tiled(p, node, types, result_extents, result, on);
+  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter)) {
+    for (detail::tile_plan plan = detail::choose_tiles(p, on);; plan.slices *= 2) {
+      kernel_dispatch made = detail::make_tiled(p, node, types, result_extents, result, plan, on);
+      detail::tile_plan wider = plan;
+      wider.slices *= 2;
+      if (within_loop_limit(made.module, on) || !wider.fits(on)) return made;
+    }
+  }
   detail::direct_plan plan;
   plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
   const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
-  const bool few = by_filter && tiles < 64 && on.subgroup_arithmetic;
-  if (few) plan.lanes = plan.size = on.subgroup_size;
-  return detail::make_direct(p, node, types, result_extents, result, plan, on);
+  if (by_filter && tiles < 64) plan.lanes = plan.size = on.subgroup_size;
+  for (;;) {
+    kernel_dispatch made = detail::make_direct(p, node, types, result_extents, result, plan, on);
+    if (within_loop_limit(made.module, on) || !plan.share_wider(on)) return made;
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -21103,7 +21185,7 @@ class row_emitter {
     const std::int64_t rounds = steps <= at_once ? 0 : map_.row_items / (map_.lanes * at_once);
     const auto stride = static_cast<std::uint32_t>(map_.lanes * at_once);
     std::vector<row_item> items;
-    for_summed(owner_, static_cast<std::uint32_t>(rounds), 1, {}, sums, [&](const spirv::u32& round) {
+    for_summed(owner_, spirv::u32(0), static_cast<std::uint32_t>(rounds), 1, {}, sums, [&](const spirv::u32& round) {
       items.clear();
       for (std::uint32_t i = 0; i < at_once; ++i) items.push_back({round * stride + (lane_ + i * map_.lanes)});
       body(items);

@@ -126,6 +126,40 @@ TEST(kernels_long_sums, scatter_add_of_a_million_updates) {
   expect_scatter(700, 1, 200'000, dtype::i32, {support::device_target()});  // several workgroups
 }
 
+/// One axis in, one filter as long as needed: an output of [n, m, positions] and its two gradients.
+struct line_convolution {
+  std::int64_t batch, in_channels, out_channels, length, window, groups = 1;
+};
+
+void expect_convolution(const line_convolution& c, convolution_attribute::form_kind form, std::int64_t terms,
+                        std::vector<kernels::target> targets) {
+  const std::int64_t positions = c.length - c.window + 1;
+  const shape x{c.batch, c.in_channels, c.length}, y{c.batch, c.out_channels, positions};
+  const shape w{c.out_channels, c.in_channels / c.groups, c.window};
+  const bool by_input = form == convolution_attribute::input, by_filter = form == convolution_attribute::filter;
+  const shape first = by_input ? y : x, second = by_filter ? y : w, result = by_filter ? w : by_input ? x : y;
+  scalar_builder b;
+  const convolve_attribute attribute{{.form = form, .spatial = 1, .groups = c.groups},
+                                     {b.finish(b.argument(0, dtype::f32)), {}}};
+  graph g;
+  const node_id operands[] = {g.input("a", dtype::f32, first), g.input("b", dtype::f32, second)};
+  g.add_output("y", g.add_node(op::convolve, dtype::f32, result, attribute, operands));
+  const oracle::tensors<double> leaves{{"a", near_a_tenth(first)}, {"b", near_a_tenth(second)}};
+  expect_sums(g, leaves, oracle::interpreter<double>(g, leaves).run().at("y").values, terms, std::move(targets));
+}
+
+TEST(kernels_long_sums, convolutions_of_many_taps_and_channels) {
+  expect_convolution({1, 3, 2, 100'010, 100'000}, convolution_attribute::output, 300'000, support::all_targets());
+  expect_convolution({1, 70'000, 9, 4, 3}, convolution_attribute::output, 210'000, support::all_targets());
+  expect_convolution({1, 2, 70'000, 4, 3}, convolution_attribute::input, 210'000, {support::device_target()});
+}
+
+// Tiny images, a large batch: the slow part of k is the long one.
+TEST(kernels_long_sums, filter_gradients_over_a_large_batch) {
+  expect_convolution({100'000, 1, 2, 4, 3}, convolution_attribute::filter, 200'000, support::all_targets());
+  expect_convolution({2, 2, 9, 300'002, 3, 1}, convolution_attribute::filter, 600'000, support::all_targets());
+}
+
 // A device of few invocations cannot share out what its driver stops: that is said before anything runs.
 TEST(kernels_long_sums, what_no_workgroup_finishes_is_refused) {
   kernels::target small = support::device_target();

@@ -96,7 +96,7 @@ class scatter_kernel {
     const running_sum sum{total_, scalar_op::row_sum, zero};
     const auto list = owner_.shared<spirv::u32>(plan_.chunk());
     const auto found = owner_.shared<spirv::u32>(1);
-    for_summed(owner_, count_, plan_.chunk(), {.terms = plan_.share()}, std::span(&sum, 1),
+    for_summed(owner_, spirv::u32(0), count_, plan_.chunk(), {.terms = plan_.share()}, std::span(&sum, 1),
                [&](const spirv::u32& first) {
                  load_chunk(list, found, first);
                  owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });

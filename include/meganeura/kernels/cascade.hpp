@@ -25,7 +25,18 @@ struct cascade_lengths {
   std::uint64_t terms = 1;        // that a pass adds to each total
   std::uint64_t straight = 1024;  // up to so many need no cascade, whose totals cost registers
   static constexpr std::uint64_t block_terms = 256;
+
+  /// Terms of each total after a loop of so many passes, or totals of totals where there are more.
+  [[nodiscard]] std::uint64_t after(std::uint64_t passes) const {
+    std::uint64_t left = passes * terms;
+    if (left <= straight) return left;
+    while (left > block_terms) left = (left + block_terms - 1) / block_terms;
+    return left;
+  }
 };
+
+/// Of matrix products, whose many totals fill the registers: as long as most products are.
+inline constexpr std::uint64_t straight_product = 4096;
 
 namespace detail {
 
@@ -37,7 +48,7 @@ class cascade {
   // Passes [first, last), counted in steps of `step`; `passes` is their literal upper bound.
   template <class Body>
   void run(const spirv::u32& first, const spirv::u32& last, std::uint64_t passes, const Body& body) {
-    if (passes == 1) return body(first);
+    if (passes == 1) return body(first);  // inside the loop below, which has found first < last
     if (passes <= block_) {
       return owner_.for_(first, last, spirv::u32(step_), body, spirv::unrolling::automatic, passes);
     }
@@ -82,19 +93,19 @@ class cascade {
 
 }  // namespace detail
 
-/// `for (i = 0; i < end; i += step) body(i)`, where each pass adds to `sums`. A short loop is that loop and nothing
+/// `for (i = begin; i < end; i += step) body(i)`, where each pass adds to `sums`. A short loop is that loop and nothing
 /// more; a long one puts what it adds in blocks. The sums hold their start, or something to add to, beforehand.
 template <class Body>
-void for_summed(spirv::kernel& owner, std::uint32_t end, std::uint32_t step, const cascade_lengths& lengths,
-                std::span<const running_sum> sums, const Body& body) {
+void for_summed(spirv::kernel& owner, const spirv::u32& begin, std::uint32_t end, std::uint32_t step,
+                const cascade_lengths& lengths, std::span<const running_sum> sums, const Body& body) {
   const std::uint64_t passes = (std::uint64_t{end} + step - 1) / step;
   std::vector<running_sum> rounding;
   std::copy_if(sums.begin(), sums.end(), std::back_inserter(rounding), [](const auto& sum) { return sum.rounds(); });
-  if (rounding.empty() || passes * lengths.terms <= lengths.straight) {
-    return owner.for_(spirv::u32(0), spirv::u32(end), spirv::u32(step), body);
+  if (rounding.empty() || passes <= 1 || passes * lengths.terms <= lengths.straight) {
+    return owner.for_(begin, spirv::u32(end), spirv::u32(step), body);
   }
   const std::uint64_t block = std::max<std::uint64_t>(cascade_lengths::block_terms / lengths.terms, 1);
-  detail::cascade(owner, rounding, step, block).run(spirv::u32(0), spirv::u32(end), passes, body);
+  detail::cascade(owner, rounding, step, block).run(begin, spirv::u32(end), passes, body);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

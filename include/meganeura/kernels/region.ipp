@@ -313,7 +313,7 @@ class row_emitter {
     const std::int64_t rounds = steps <= at_once ? 0 : map_.row_items / (map_.lanes * at_once);
     const auto stride = static_cast<std::uint32_t>(map_.lanes * at_once);
     std::vector<row_item> items;
-    for_summed(owner_, static_cast<std::uint32_t>(rounds), 1, {}, sums, [&](const spirv::u32& round) {
+    for_summed(owner_, spirv::u32(0), static_cast<std::uint32_t>(rounds), 1, {}, sums, [&](const spirv::u32& round) {
       items.clear();
       for (std::uint32_t i = 0; i < at_once; ++i) items.push_back({round * stride + (lane_ + i * map_.lanes)});
       body(items);

@@ -86,6 +86,8 @@ class place {
     return T(detail::atomic_exchange_if_equal(reference_, expected, desired));
   }
 
+  [[nodiscard]] const detail::place_reference& reference() const { return reference_; }
+
  private:
   detail::place_reference reference_;
 };
