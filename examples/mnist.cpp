@@ -52,7 +52,7 @@ double accuracy(const mn::device& gpu, const mn::parameters& weights, const mn::
     mn::data::to_unit_interval(std::span(test.pixels).subspan(first * 784, n * 784), std::span(images).first(n * 784));
     const auto logits = classify.run(mn::bind<"image">(images));
     for (std::size_t i = 0; i < n; ++i) {
-      const auto row = logits.subspan(i * 10, 10);
+      const auto row = std::span(logits).subspan(i * 10, 10);
       right += std::ranges::max_element(row) - row.begin() == test.labels[first + i];
     }
   }

@@ -4369,6 +4369,8 @@ void verify(const execution_plan& p);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 
+#include <atomic>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct init_options {
@@ -4385,7 +4387,8 @@ struct load_options {
 class parameters {
  public:
   parameters() = default;
-  /// Zeros. errors: out_of_memory.
+  /// Without values: reading, saving or running with a tensor that was never initialised, loaded or set is an error.
+  /// errors: out_of_memory.
   parameters(const device& on, plan::layout slots);
 
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
@@ -4395,7 +4398,11 @@ class parameters {
 
   /// errors: invalid_argument for an unknown name (the nearest one is suggested) or a wrong number of values.
   void set(std::string_view name, std::span<const float> values) const;
+  /// errors: invalid_argument for an unknown name, a tensor that is not f32 or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
+  /// The same as raw bytes of the tensor's own dtype.
+  void set_bytes(std::string_view name, std::span<const std::byte> values) const;
+  [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
   /// Reads a .safetensors file of F32, F16 or BF16 tensors. Everything is checked before anything is changed.
   /// errors: io; invalid_file for a damaged file, or with one sentence naming every missing, extra and mis-shaped
@@ -4406,6 +4413,8 @@ class parameters {
 
   [[nodiscard]] const plan::layout& slots() const { return state_->slots; }
   [[nodiscard]] std::size_t count() const;  // of scalars
+  /// errors: invalid_argument, naming the first few of `names` that have no values yet.
+  void check_values(std::string_view asker, std::span<const std::string> names) const;
   [[nodiscard]] const vulkan::buffer& buffer() const { return state_->memory; }
   [[nodiscard]] const device& on() const { return state_->on; }
   explicit operator bool() const { return state_ != nullptr; }
@@ -4415,8 +4424,12 @@ class parameters {
     device on;
     plan::layout slots;
     vulkan::buffer memory;
+    mutable std::vector<std::atomic<bool>> has_values;  // by slot; several threads may share the weights
   };
   [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;
+  [[nodiscard]] std::atomic<bool>& has_values(const plan::layout::slot& of) const {
+    return state_->has_values[static_cast<std::size_t>(&of - slots().slots.data())];
+  }
   std::shared_ptr<const shared_state> state_;
 };
 
@@ -5055,14 +5068,17 @@ class program {
 
   /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
   /// only when two steps are in flight already. A step that is refused leaves everything as it was.
-  /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all.
+  /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all, and for parameters that
+  /// have no values yet.
   std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {});
   void wait(std::uint64_t step) const;
 
   /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
   [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
-  /// A copy of an output of the latest step.
+  /// A copy of an output of the latest step. errors: invalid_argument before the first step or for an unknown name.
   [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
+  /// The same as numbers. errors: invalid_argument for an output that is not f32.
+  [[nodiscard]] std::vector<float> output_f32(std::string_view name) const;
 
   [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
@@ -5096,6 +5112,7 @@ class program {
   void check_bound(std::span<const input_values> inputs) const;
   [[nodiscard]] slot& next_slot() { return slots_[steps_ % slots_.size()]; }
   void store(const plan::layout::slot& input, std::span<const std::byte> values);
+  void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
 
   device device_;
@@ -5105,14 +5122,15 @@ class program {
   std::array<vulkan::buffer, plan::area_count> areas_;
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
+  parameters weights_;
+  std::vector<std::string> parameter_names_;  // of those that a step reads
+  bool weights_have_values_ = false;
   std::vector<bool> input_set_;
   std::vector<std::string> input_names_;  // of the graph as given, unused ones included
   std::uint64_t steps_ = 0;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-
-#include <cstring>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5134,7 +5152,7 @@ struct session_options {
 template <class Model>
 class session {
  public:
-  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load
+  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or set
   /// them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
   session(const device& on, std::initializer_list<binding> symbols, const session_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
@@ -5147,10 +5165,10 @@ class session {
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
-  /// not have, or another element type, does not compile. Returns the first output, valid until the next run. errors:
-  /// invalid_argument for a span of the wrong size, naming the shape it should have.
+  /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a
+  /// span of the wrong size, naming the shape it should have, and for parameters that have no values yet.
   template <fixed_string... Names, class... Elements>
-  std::span<const float> run(const bound_input<Names, Elements>&... inputs) {
+  std::vector<float> run(const bound_input<Names, Elements>&... inputs) {
     static_assert(Model::output_type == dtype::f32,
                   "meganeura: session.run: the model's output is not f32; use start() and runnable().output(name)");
     start(inputs...);
@@ -5167,13 +5185,9 @@ class session {
     return number;
   }
 
-  /// A named output of the latest run as f32; waits for it.
-  std::span<const float> output(std::string_view name) {
-    const auto bytes = program_.output(name);
-    values_.resize(bytes.size() / sizeof(float));
-    std::memcpy(values_.data(), bytes.data(), bytes.size());
-    return values_;
-  }
+  /// A copy of a named output of the latest run; waits for it. errors: invalid_argument before the first run, for an
+  /// unknown name, and for an output that is not f32.
+  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program_.output_f32(name); }
 
   [[nodiscard]] program& runnable() { return program_; }
 
@@ -5188,7 +5202,6 @@ class session {
   std::uint64_t seed_;
   std::uint32_t runs_ = 0;
   program program_;
-  std::vector<float> values_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8157,7 +8170,6 @@ void visit_functions(device_functions& table, Visitor visit) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
 
-#include <atomic>
 #include <mutex>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
@@ -9289,6 +9301,7 @@ inline std::string did_you_mean(const std::string& near) { return near.empty() ?
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 
+#include <cstring>
 #include <numbers>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -9342,7 +9355,9 @@ inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::strin
 
 MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
-  auto state = std::make_shared<shared_state>(shared_state{on, std::move(slots), on.allocate(bytes)});
+  std::vector<std::atomic<bool>> unset(slots.slots.size());
+  auto state =
+      std::make_shared<shared_state>(shared_state{on, std::move(slots), on.allocate(bytes), std::move(unset)});
   vulkan::recorder zero(on);
   zero.fill({state->memory, 0, bytes}, 0);
   on.submit(zero.finish());
@@ -9364,20 +9379,56 @@ MEGANEURA_INLINE std::size_t parameters::count() const {
   return total;
 }
 
+MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const {
+  std::vector<std::string> missing;
+  for (const std::string& name : names) {
+    if (!has_values(slot(name))) missing.push_back('"' + name + '"');
+  }
+  if (missing.empty()) return;
+  const std::span<const std::string> first(missing.data(), std::min<std::size_t>(missing.size(), 3));
+  fail(error_category::invalid_argument, "{}: {} parameter{} no values: {}{}; init, load or set {} first", asker,
+       missing.size(), missing.size() == 1 ? " has" : "s have", fmt::join(first, ", "),
+       missing.size() > first.size() ? ", ..." : "", missing.size() == 1 ? "it" : "them");
+}
+
+MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const {
+  const auto& target = slot(name);
+  if (values.size() != target.bytes) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
+         to_string(target.type), to_string(target.extents), target.bytes, values.size());
+  }
+  on().upload(buffer(), target.offset, values);
+  has_values(target) = true;
+}
+
+MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const {
+  const auto& source = slot(name);
+  if (!has_values(source)) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
+  }
+  const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
+  const auto bytes = ticket.data();
+  return {bytes.begin(), bytes.end()};
+}
+
 MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const {
   const auto& target = slot(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || target.type != dtype::f32) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
-  on().upload(buffer(), target.offset, std::as_bytes(values));
+  set_bytes(name, std::as_bytes(values));
 }
 
 MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const {
   const auto& source = slot(name);
-  const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
-  std::vector<float> values(source.bytes / sizeof(float));
-  std::memcpy(values.data(), ticket.data().data(), source.bytes);
+  if (source.type != dtype::f32) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not f32; read it by get_bytes", name,
+         to_string(source.type));
+  }
+  const auto bytes = get_bytes(name);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
@@ -9419,6 +9470,9 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
 }
 
 MEGANEURA_INLINE void parameters::save(const std::string& path) const {
+  std::vector<std::string> names;
+  for (const auto& source : slots().slots) names.push_back(source.name);
+  check_values("save", names);
   std::vector<std::vector<float>> values;
   std::vector<io::safetensors_entry> entries;
   values.reserve(slots().slots.size());
@@ -12089,7 +12143,7 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
-    : device_(on) {
+    : device_(on), weights_(weights) {
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -12105,6 +12159,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   for (slot& s : slots_) record(s, kernels, options.profile);
   times_.record = watch.lap();
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
+  for (node_id id : plan_.implementation.leaves(op::parameter)) {
+    parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
+  }
   input_set_.assign(plan_.inputs.slots.size(), false);
 }
 
@@ -12256,6 +12313,8 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   std::vector<const plan::layout::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
+  if (!weights_have_values_) weights_.check_values("step", parameter_names_);
+  weights_have_values_ = true;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (targets[i]) store(*targets[i], inputs[i].values);
   }
@@ -12274,7 +12333,13 @@ MEGANEURA_INLINE void program::wait(std::uint64_t step) const {
   }
 }
 
+MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
+  if (steps_ != 0) return;
+  fail(error_category::invalid_argument, "output \"{}\" was read before the first run; run the model first", output);
+}
+
 MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const {
+  check_ran(name);
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
   if (result == results_.end() || s == slots_.end() || result->from.bytes != sizeof(float)) {
@@ -12301,12 +12366,26 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const {
   const plan::range& from = find_output(name).where;
+  check_ran(name);
   const auto ticket = device_.read_back(areas_[static_cast<std::size_t>(from.where)], from.offset, from.bytes);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
 }
 
+MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) const {
+  const plan::named_range& found = find_output(name);
+  if (found.type != dtype::f32) {
+    fail(error_category::invalid_argument, "output \"{}\" is {}{}, not f32; read it by program.output", name,
+         to_string(found.type), to_string(found.extents));
+  }
+  const auto bytes = output(name);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
 MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const {
+  if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
   return latest->commands.timings();
 }

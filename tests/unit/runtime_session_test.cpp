@@ -21,6 +21,11 @@ struct noisy_module {
 };
 using noisy = model<noisy_module, input<"x", dtype::f32, dims<batch, 4>>>;
 
+struct two_layers {
+  static constexpr auto forward(value auto x) { return linear<"two", 2>(relu(linear<"one", 3>(x))); }
+};
+using network = model<two_layers, input<"x", dtype::f32, dims<batch, 4>>>;
+
 template <class Numbers>
 std::vector<float> copy(const Numbers& numbers) {
   return {numbers.begin(), numbers.end()};
@@ -38,6 +43,57 @@ TEST(runtime_session, every_run_draws_new_numbers_and_a_seed_repeats_them) {
   EXPECT_EQ(copy(same.run(bind<"x">(x))), first);
   EXPECT_EQ(copy(same.run(bind<"x">(x))), second);
   EXPECT_NE(copy(other.run(bind<"x">(x))), first);
+}
+
+TEST(runtime_session, results_of_two_runs_do_not_share_memory) {
+  session<noisy> run(support::shared_device(), {{"batch", 3}});
+  const std::vector<float> x(12);
+  const auto a = run.run(bind<"x">(x)), b = run.run(bind<"x">(x));
+  EXPECT_FALSE(std::ranges::equal(a, b));
+}
+
+TEST(runtime_session, outputs_cannot_be_read_before_a_run) {
+  const device& gpu = support::shared_device();
+  session<noisy> never(gpu, {{"batch", 3}});
+  EXPECT_EQ(support::sentence_of([&] { (void)never.output("output"); }),
+            "output \"output\" was read before the first run; run the model first");
+  trainer<network> train(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 3}});
+  EXPECT_NE(support::sentence_of([&] { (void)train.runnable().scalar_output("loss", 0); }).find("before the first run"),
+            std::string::npos);
+  graph g;
+  const node_id total = g.state("total", dtype::f32, {5});
+  g.assign(total, g.add(total, g.input("x", dtype::f32, {5})));
+  g.add_output("total", total);
+  const program counter(gpu, g, parameters(gpu, plan::make_layout(g, op::parameter)));
+  EXPECT_NE(support::sentence_of([&] { (void)counter.output("total"); }).find("before the first run"),
+            std::string::npos);
+}
+
+TEST(runtime_session, parameters_that_nobody_gave_values_are_not_zeros) {
+  const device& gpu = support::shared_device();
+  const support::temporary_folder folder;
+  session<network> run(gpu, {{"batch", 1}});
+  const std::vector<float> x(4), bias(3), more(4 * 3);
+  const std::vector<std::int32_t> label(1);
+  const auto& weights = run.parameters();
+  EXPECT_EQ(support::sentence_of([&] { (void)run.run(bind<"x">(x)); }),
+            "step: 4 parameters have no values: \"one.weight\", \"one.bias\", \"two.weight\", ...; init, load or set them "
+            "first");
+  EXPECT_NE(support::sentence_of([&] { (void)weights.get("one.bias"); }).find("\"one.bias\" has no values"),
+            std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { weights.save(folder / "nothing.safetensors"); }).find("have no values"),
+            std::string::npos);
+  weights.set("one.bias", bias);
+  weights.set("one.weight", more);
+  EXPECT_EQ(weights.get("one.bias"), bias);
+  trainer<network> train(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 1}}, {}, weights);
+  EXPECT_EQ(support::sentence_of([&] { train.step(bind<"x">(x), bind<"label">(label)); }),
+            "step: 2 parameters have no values: \"two.weight\", \"two.bias\"; init, load or set them first");
+  EXPECT_EQ(train.steps(), 0u);
+  weights.init();
+  EXPECT_NO_THROW(train.step(bind<"x">(x), bind<"label">(label)).wait());
+  session<network> fresh(gpu, weights, {{"batch", 1}});
+  EXPECT_EQ(fresh.run(bind<"x">(x)).size(), 2u);
 }
 
 }  // namespace

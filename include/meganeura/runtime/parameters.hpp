@@ -4,6 +4,8 @@
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/device.hpp>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,7 +30,8 @@ struct load_options {
 class parameters {
  public:
   parameters() = default;
-  /// Zeros. errors: out_of_memory.
+  /// Without values: reading, saving or running with a tensor that was never initialised, loaded or set is an error.
+  /// errors: out_of_memory.
   parameters(const device& on, plan::layout slots);
 
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
@@ -38,7 +41,11 @@ class parameters {
 
   /// errors: invalid_argument for an unknown name (the nearest one is suggested) or a wrong number of values.
   void set(std::string_view name, std::span<const float> values) const;
+  /// errors: invalid_argument for an unknown name, a tensor that is not f32 or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
+  /// The same as raw bytes of the tensor's own dtype.
+  void set_bytes(std::string_view name, std::span<const std::byte> values) const;
+  [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
   /// Reads a .safetensors file of F32, F16 or BF16 tensors. Everything is checked before anything is changed.
   /// errors: io; invalid_file for a damaged file, or with one sentence naming every missing, extra and mis-shaped
@@ -49,6 +56,8 @@ class parameters {
 
   [[nodiscard]] const plan::layout& slots() const { return state_->slots; }
   [[nodiscard]] std::size_t count() const;  // of scalars
+  /// errors: invalid_argument, naming the first few of `names` that have no values yet.
+  void check_values(std::string_view asker, std::span<const std::string> names) const;
   [[nodiscard]] const vulkan::buffer& buffer() const { return state_->memory; }
   [[nodiscard]] const device& on() const { return state_->on; }
   explicit operator bool() const { return state_ != nullptr; }
@@ -58,8 +67,12 @@ class parameters {
     device on;
     plan::layout slots;
     vulkan::buffer memory;
+    mutable std::vector<std::atomic<bool>> has_values;  // by slot; several threads may share the weights
   };
   [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;
+  [[nodiscard]] std::atomic<bool>& has_values(const plan::layout::slot& of) const {
+    return state_->has_values[static_cast<std::size_t>(&of - slots().slots.data())];
+  }
   std::shared_ptr<const shared_state> state_;
 };
 

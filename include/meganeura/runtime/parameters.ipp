@@ -7,6 +7,8 @@
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/parameters.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -65,7 +67,9 @@ inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::strin
 
 MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
-  auto state = std::make_shared<shared_state>(shared_state{on, std::move(slots), on.allocate(bytes)});
+  std::vector<std::atomic<bool>> unset(slots.slots.size());
+  auto state =
+      std::make_shared<shared_state>(shared_state{on, std::move(slots), on.allocate(bytes), std::move(unset)});
   vulkan::recorder zero(on);
   zero.fill({state->memory, 0, bytes}, 0);
   on.submit(zero.finish());
@@ -87,20 +91,56 @@ MEGANEURA_INLINE std::size_t parameters::count() const {
   return total;
 }
 
+MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const {
+  std::vector<std::string> missing;
+  for (const std::string& name : names) {
+    if (!has_values(slot(name))) missing.push_back('"' + name + '"');
+  }
+  if (missing.empty()) return;
+  const std::span<const std::string> first(missing.data(), std::min<std::size_t>(missing.size(), 3));
+  fail(error_category::invalid_argument, "{}: {} parameter{} no values: {}{}; init, load or set {} first", asker,
+       missing.size(), missing.size() == 1 ? " has" : "s have", fmt::join(first, ", "),
+       missing.size() > first.size() ? ", ..." : "", missing.size() == 1 ? "it" : "them");
+}
+
+MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const {
+  const auto& target = slot(name);
+  if (values.size() != target.bytes) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
+         to_string(target.type), to_string(target.extents), target.bytes, values.size());
+  }
+  on().upload(buffer(), target.offset, values);
+  has_values(target) = true;
+}
+
+MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const {
+  const auto& source = slot(name);
+  if (!has_values(source)) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
+  }
+  const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
+  const auto bytes = ticket.data();
+  return {bytes.begin(), bytes.end()};
+}
+
 MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const {
   const auto& target = slot(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || target.type != dtype::f32) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
-  on().upload(buffer(), target.offset, std::as_bytes(values));
+  set_bytes(name, std::as_bytes(values));
 }
 
 MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const {
   const auto& source = slot(name);
-  const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
-  std::vector<float> values(source.bytes / sizeof(float));
-  std::memcpy(values.data(), ticket.data().data(), source.bytes);
+  if (source.type != dtype::f32) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not f32; read it by get_bytes", name,
+         to_string(source.type));
+  }
+  const auto bytes = get_bytes(name);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
@@ -142,6 +182,9 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
 }
 
 MEGANEURA_INLINE void parameters::save(const std::string& path) const {
+  std::vector<std::string> names;
+  for (const auto& source : slots().slots) names.push_back(source.name);
+  check_values("save", names);
   std::vector<std::vector<float>> values;
   std::vector<io::safetensors_entry> entries;
   values.reserve(slots().slots.size());

@@ -59,14 +59,17 @@ class program {
 
   /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
   /// only when two steps are in flight already. A step that is refused leaves everything as it was.
-  /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all.
+  /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all, and for parameters that
+  /// have no values yet.
   std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {});
   void wait(std::uint64_t step) const;
 
   /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
   [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
-  /// A copy of an output of the latest step.
+  /// A copy of an output of the latest step. errors: invalid_argument before the first step or for an unknown name.
   [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
+  /// The same as numbers. errors: invalid_argument for an output that is not f32.
+  [[nodiscard]] std::vector<float> output_f32(std::string_view name) const;
 
   [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
@@ -100,6 +103,7 @@ class program {
   void check_bound(std::span<const input_values> inputs) const;
   [[nodiscard]] slot& next_slot() { return slots_[steps_ % slots_.size()]; }
   void store(const plan::layout::slot& input, std::span<const std::byte> values);
+  void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
 
   device device_;
@@ -109,6 +113,9 @@ class program {
   std::array<vulkan::buffer, plan::area_count> areas_;
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
+  parameters weights_;
+  std::vector<std::string> parameter_names_;  // of those that a step reads
+  bool weights_have_values_ = false;
   std::vector<bool> input_set_;
   std::vector<std::string> input_names_;  // of the graph as given, unused ones included
   std::uint64_t steps_ = 0;

@@ -47,7 +47,7 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
-    : device_(on) {
+    : device_(on), weights_(weights) {
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -63,6 +63,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   for (slot& s : slots_) record(s, kernels, options.profile);
   times_.record = watch.lap();
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
+  for (node_id id : plan_.implementation.leaves(op::parameter)) {
+    parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
+  }
   input_set_.assign(plan_.inputs.slots.size(), false);
 }
 
@@ -214,6 +217,8 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   std::vector<const plan::layout::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
+  if (!weights_have_values_) weights_.check_values("step", parameter_names_);
+  weights_have_values_ = true;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (targets[i]) store(*targets[i], inputs[i].values);
   }
@@ -232,7 +237,13 @@ MEGANEURA_INLINE void program::wait(std::uint64_t step) const {
   }
 }
 
+MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
+  if (steps_ != 0) return;
+  fail(error_category::invalid_argument, "output \"{}\" was read before the first run; run the model first", output);
+}
+
 MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const {
+  check_ran(name);
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
   if (result == results_.end() || s == slots_.end() || result->from.bytes != sizeof(float)) {
@@ -259,12 +270,26 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const {
   const plan::range& from = find_output(name).where;
+  check_ran(name);
   const auto ticket = device_.read_back(areas_[static_cast<std::size_t>(from.where)], from.offset, from.bytes);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
 }
 
+MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) const {
+  const plan::named_range& found = find_output(name);
+  if (found.type != dtype::f32) {
+    fail(error_category::invalid_argument, "output \"{}\" is {}{}, not f32; read it by program.output", name,
+         to_string(found.type), to_string(found.extents));
+  }
+  const auto bytes = output(name);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
 MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const {
+  if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
   return latest->commands.timings();
 }

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -34,7 +33,7 @@ struct session_options {
 template <class Model>
 class session {
  public:
-  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters start as zeros: init or load
+  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or set
   /// them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
   session(const device& on, std::initializer_list<binding> symbols, const session_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
@@ -47,10 +46,10 @@ class session {
   [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
-  /// not have, or another element type, does not compile. Returns the first output, valid until the next run. errors:
-  /// invalid_argument for a span of the wrong size, naming the shape it should have.
+  /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a
+  /// span of the wrong size, naming the shape it should have, and for parameters that have no values yet.
   template <fixed_string... Names, class... Elements>
-  std::span<const float> run(const bound_input<Names, Elements>&... inputs) {
+  std::vector<float> run(const bound_input<Names, Elements>&... inputs) {
     static_assert(Model::output_type == dtype::f32,
                   "meganeura: session.run: the model's output is not f32; use start() and runnable().output(name)");
     start(inputs...);
@@ -67,13 +66,9 @@ class session {
     return number;
   }
 
-  /// A named output of the latest run as f32; waits for it.
-  std::span<const float> output(std::string_view name) {
-    const auto bytes = program_.output(name);
-    values_.resize(bytes.size() / sizeof(float));
-    std::memcpy(values_.data(), bytes.data(), bytes.size());
-    return values_;
-  }
+  /// A copy of a named output of the latest run; waits for it. errors: invalid_argument before the first run, for an
+  /// unknown name, and for an output that is not f32.
+  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program_.output_f32(name); }
 
   [[nodiscard]] program& runnable() { return program_; }
 
@@ -88,7 +83,6 @@ class session {
   std::uint64_t seed_;
   std::uint32_t runs_ = 0;
   program program_;
-  std::vector<float> values_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
