@@ -4489,6 +4489,41 @@ class progress {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Inference: a typed model bound to a device, its symbols fixed, ready to run.
+// Where a call of this library begins: what the standard library throws below becomes the one exception type.
+
+#include <system_error>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// For handlers only: throws what is being handled as `error`, `doing` naming the call. Exceptions that neither this
+/// library nor the standard library's own resources throw (a caller's callback, say) pass unchanged.
+/// errors: out_of_memory, io. Where not even a sentence finds memory, std::bad_alloc.
+[[noreturn]] inline void rethrow_as_error(const char* doing) {
+  try {
+    throw;
+  } catch (const error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
+         doing);
+  } catch (const std::length_error&) {
+    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
+  } catch (const std::system_error& problem) {  // files, folders, threads, locks
+    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
+  }
+}
+
+/// Runs `work`, which is the body of a public call. What it returns is returned; what it throws is an `error`.
+template <class Work>
+decltype(auto) as_errors(const char* doing, Work&& work) {
+  try {
+    return std::forward<Work>(work)();
+  } catch (...) {
+    rethrow_as_error(doing);
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -5192,10 +5227,12 @@ class session {
   [[nodiscard]] program& runnable() { return program_; }
 
  private:
-  program build(const device& on, std::initializer_list<binding> symbols, const program_options& options) {
+  program build(const device& on, std::initializer_list<binding> symbols, const program_options& options) try {
     const graph g = lower<Model>(symbols);
     if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
     return program(on, g, parameters_, options);
+  } catch (...) {
+    rethrow_as_error("building a session");
   }
 
   meganeura::parameters parameters_;
@@ -5294,7 +5331,7 @@ class trainer {
       : parameters_(std::move(weights)),
         optimizer_(chosen),
         seed_(options.seed),
-        program_(build(on, make_training_graph<Model>(loss, chosen, {symbols.begin(), symbols.size()}), options)) {}
+        program_(build(on, loss, {symbols.begin(), symbols.size()}, options)) {}
 
   trainer(const trainer&) = delete;  // step results point here
   trainer& operator=(const trainer&) = delete;
@@ -5327,9 +5364,14 @@ class trainer {
   [[nodiscard]] program& runnable() { return program_; }
 
  private:
-  program build(const device& on, const graph& g, const trainer_options& options) {
+  template <loss_function Loss>
+  program build(const device& on, const Loss& loss, std::span<const binding> symbols,
+                const trainer_options& options) try {
+    const graph g = make_training_graph<Model>(loss, optimizer_, symbols);
     if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
     return program(on, g, parameters_, options.program);
+  } catch (...) {
+    rethrow_as_error("building a trainer");
   }
 
   meganeura::parameters parameters_;
@@ -7017,7 +7059,6 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 #include <sys/wait.h>
 
 #include <filesystem>
-#include <system_error>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 namespace detail {
@@ -8250,8 +8291,6 @@ struct feature_chain {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
 
-#include <deque>
-
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 enum class pipeline_cache_origin : std::uint8_t;
 }
@@ -8309,6 +8348,7 @@ class device_state {
   /// Submits what is pending and then `commands` (may be null); returns the timeline value that ends it.
   std::uint64_t submit(VkCommandBuffer commands);
   void wait(std::uint64_t value);
+  void log_quietly(log_level level, const char* text) noexcept;
   void wait_quietly(std::uint64_t value) noexcept;  // for destructors: no exception, and no hang on a lost device
   [[nodiscard]] std::uint64_t completed();
   [[nodiscard]] std::uint64_t submitted();
@@ -8355,7 +8395,7 @@ class device_state {
   std::uint64_t submitted_ = 0;  // the last timeline value handed to the queue
 
   VkCommandPool transfer_pool_ = VK_NULL_HANDLE;
-  std::deque<transfer_commands> retired_;  // oldest first
+  std::vector<transfer_commands> retired_;  // oldest first
   VkCommandBuffer batch_ = VK_NULL_HANDLE;
   bool batch_is_closed_ = false;
   bool batch_reaches_host_ = false;
@@ -8368,8 +8408,9 @@ class device_state {
   raw_buffer staging_;
   // Positions only grow and are taken modulo the ring's size: next free byte, oldest byte in use, end of the last mark.
   std::uint64_t staging_head_ = 0, staging_tail_ = 0, staging_marked_ = 0;
-  std::deque<staging_mark> staging_marks_;
-  std::vector<std::unique_ptr<read_back_slot>> free_slots_;
+  std::vector<staging_mark> staging_marks_;
+  std::vector<std::unique_ptr<read_back_slot>> free_slots_;  // has room for all that were made
+  std::size_t slots_made_ = 0;
 };
 
 /// One narrow barrier: compute and transfer work on both sides, nothing else is waited for.
@@ -8638,12 +8679,14 @@ inline std::vector<device_facts> all_facts(const instance& owner, const std::vec
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) {
+MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) try {
   const std::shared_ptr<detail::instance> owner = detail::make_instance(options);
   return detail::all_facts(*owner, owner->physical_devices());
+} catch (...) {
+  rethrow_as_error("listing the devices");
 }
 
-MEGANEURA_INLINE device::device(const device_options& options) {
+MEGANEURA_INLINE device::device(const device_options& options) try {
   std::shared_ptr<detail::instance> owner = detail::make_instance(options);
   const std::vector<VkPhysicalDevice> physical = owner->physical_devices();
   const std::vector<device_facts> found = detail::all_facts(*owner, physical);
@@ -8659,11 +8702,13 @@ MEGANEURA_INLINE device::device(const device_options& options) {
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
   detail::open_pipeline_cache(*state_);
   state_->before_close = &detail::save_pipeline_cache_quietly;
+} catch (...) {
+  rethrow_as_error("opening a device");
 }
 
 MEGANEURA_INLINE const device_facts& device::facts() const { return state_->facts; }
 
-MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) const {
+MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) const try {
   state_->require_alive();
   if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
   constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
@@ -8674,18 +8719,22 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   made->memory = state_->create_buffer(
       rounded, usage, kind == memory_kind::mapped ? detail::memory_use::mapped : detail::memory_use::device_local);
   return buffer(std::move(made));
+} catch (...) {
+  rethrow_as_error("allocating a buffer");
 }
 
 MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
-                                     std::span<const std::byte> bytes) const {
+                                     std::span<const std::byte> bytes) const try {
   state_->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
   target.state()->last_use = state_->upload(target.state()->memory.handle, range.offset, bytes);
+} catch (...) {
+  rethrow_as_error("an upload");
 }
 
 MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::uint64_t offset,
-                                                    std::uint64_t size) const {
+                                                    std::uint64_t size) const try {
   state_->require_alive();
   const buffer_range range = detail::resolve({source, offset, size}, "a read-back");
   auto ticket = std::make_shared<detail::ticket_state>(state_);
@@ -8693,31 +8742,41 @@ MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::u
   ticket->bytes = range.size;
   source.state()->last_use = ticket->slot->value;
   return read_back_ticket(std::move(ticket));
+} catch (...) {
+  rethrow_as_error("a read-back");
 }
 
-MEGANEURA_INLINE std::vector<pipeline> device::create_pipelines(std::span<const spirv::module> kernels) const {
+MEGANEURA_INLINE std::vector<pipeline> device::create_pipelines(std::span<const spirv::module> kernels) const try {
   return detail::create_pipelines(state_, kernels);
+} catch (...) {
+  rethrow_as_error("compiling kernels");
 }
 
-MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) const {
+MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) const try {
   return detail::create_pipelines(state_, {&kernel, 1}).front();
+} catch (...) {
+  rethrow_as_error("compiling a kernel");
 }
 
-MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const {
+MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const try {
   if (!commands) fail(error_category::invalid_argument, "an empty recording handle was submitted");
   detail::recording_state& state = *commands.state();
   if (state.device != state_) fail(error_category::invalid_argument, "a recording was submitted to another device");
   const std::uint64_t value = state_->submit(state.handle);
   state.last_use = value;
   return value;
+} catch (...) {
+  rethrow_as_error("a submission");
 }
 
 MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
-    : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
+    try : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
   if (options.timestamps && on.facts().timestamp_bits == 0) {
     fail(error_category::unsupported, "timestamps were asked for and the compute queue of {} has none",
          on.facts().name);
   }
+} catch (...) {
+  rethrow_as_error("beginning a recording");
 }
 
 MEGANEURA_INLINE void device::wait(std::uint64_t value) const {
@@ -8730,11 +8789,17 @@ MEGANEURA_INLINE void device::wait(std::uint64_t value) const {
 
 MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const { return state_->completed() >= value; }
 
-MEGANEURA_INLINE void device::wait_idle() const { state_->wait(state_->submit(VK_NULL_HANDLE)); }
+MEGANEURA_INLINE void device::wait_idle() const try {
+  state_->wait(state_->submit(VK_NULL_HANDLE));
+} catch (...) {
+  rethrow_as_error("waiting for the device");
+}
 
-MEGANEURA_INLINE void device::save_pipeline_cache() const {
+MEGANEURA_INLINE void device::save_pipeline_cache() const try {
   state_->require_alive();
   detail::save_pipeline_cache(*state_);
+} catch (...) {
+  rethrow_as_error("saving the pipeline cache");
 }
 
 MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state_->cache_origin; }
@@ -9353,7 +9418,7 @@ inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::strin
 
 }  // namespace detail
 
-MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
+MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
   std::vector<std::atomic<bool>> unset(slots.slots.size());
   auto state =
@@ -9362,6 +9427,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
   zero.fill({state->memory, 0, bytes}, 0);
   on.submit(zero.finish());
   state_ = std::move(state);
+} catch (...) {
+  rethrow_as_error("allocating parameters");
 }
 
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
@@ -9391,7 +9458,7 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
        missing.size() > first.size() ? ", ..." : "", missing.size() == 1 ? "it" : "them");
 }
 
-MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const {
+MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const try {
   const auto& target = slot(name);
   if (values.size() != target.bytes) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
@@ -9399,9 +9466,11 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
   }
   on().upload(buffer(), target.offset, values);
   has_values(target) = true;
+} catch (...) {
+  rethrow_as_error("setting a parameter");
 }
 
-MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const {
+MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const try {
   const auto& source = slot(name);
   if (!has_values(source)) {
     fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
@@ -9409,18 +9478,22 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
   const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
+} catch (...) {
+  rethrow_as_error("reading a parameter");
 }
 
-MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const {
+MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const try {
   const auto& target = slot(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || target.type != dtype::f32) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
   set_bytes(name, std::as_bytes(values));
+} catch (...) {
+  rethrow_as_error("setting a parameter");
 }
 
-MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const {
+MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const try {
   const auto& source = slot(name);
   if (source.type != dtype::f32) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not f32; read it by get_bytes", name,
@@ -9430,13 +9503,17 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
+} catch (...) {
+  rethrow_as_error("reading a parameter");
 }
 
-MEGANEURA_INLINE void parameters::init(const init_options& options) const {
+MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
   for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
+} catch (...) {
+  rethrow_as_error("initialising parameters");
 }
 
-MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const {
+MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const try {
   const auto file = io::safetensors_file::open(path);
   std::string problems;
   std::vector<std::pair<const plan::layout::slot*, const io::safetensors_tensor*>> matches;
@@ -9467,9 +9544,11 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   for (const auto& [target, entry] : matches) {
     set(target->name, detail::to_floats(file.read(*entry), entry->dtype));  // one tensor at a time in memory
   }
+} catch (...) {
+  rethrow_as_error("loading parameters");
 }
 
-MEGANEURA_INLINE void parameters::save(const std::string& path) const {
+MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::string> names;
   for (const auto& source : slots().slots) names.push_back(source.name);
   check_values("save", names);
@@ -9482,6 +9561,8 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const {
         {source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
   }
   io::write_safetensors(path, entries, {{"format", "pt"}});
+} catch (...) {
+  rethrow_as_error("saving parameters");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -12143,7 +12224,7 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
-    : device_(on), weights_(weights) {
+    try : device_(on), weights_(weights) {
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -12163,6 +12244,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
   }
   input_set_.assign(plan_.inputs.slots.size(), false);
+} catch (...) {
+  rethrow_as_error("building a program");
 }
 
 MEGANEURA_INLINE void program::allocate(const parameters& weights) {
@@ -12189,13 +12272,15 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   reset_state();
 }
 
-MEGANEURA_INLINE void program::reset_state() const {
+MEGANEURA_INLINE void program::reset_state() const try {
   vulkan::recorder zero(device_);
   for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
     const auto& buffer = areas_[static_cast<std::size_t>(where)];
     if (buffer) zero.fill({buffer, 0, buffer.bytes()}, 0);
   }
   device_.submit(zero.finish());
+} catch (...) {
+  rethrow_as_error("resetting a program");
 }
 
 MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
@@ -12309,7 +12394,7 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
 }
 
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
-                                               std::span<const input_values> inputs) {
+                                               std::span<const input_values> inputs) try {
   std::vector<const plan::layout::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
@@ -12325,6 +12410,8 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
   return s.step;
+} catch (...) {
+  rethrow_as_error("a step");
 }
 
 MEGANEURA_INLINE void program::wait(std::uint64_t step) const {
@@ -12364,15 +12451,17 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
   return *found;
 }
 
-MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const {
+MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
   const auto ticket = device_.read_back(areas_[static_cast<std::size_t>(from.where)], from.offset, from.bytes);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
+} catch (...) {
+  rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) const {
+MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) const try {
   const plan::named_range& found = find_output(name);
   if (found.type != dtype::f32) {
     fail(error_category::invalid_argument, "output \"{}\" is {}{}, not f32; read it by program.output", name,
@@ -12382,12 +12471,16 @@ MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) c
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
+} catch (...) {
+  rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const {
+MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
   return latest->commands.timings();
+} catch (...) {
+  rethrow_as_error("reading a profile");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -13913,6 +14006,8 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
   info.enabledExtensionCount = static_cast<std::uint32_t>(names.size());
   info.ppEnabledExtensionNames = names.data();
   check(owner->call.CreateDevice(physical, &info, nullptr, &handle), "vkCreateDevice");
+  // First of all what closes it again, should anything below fail.
+  call.DestroyDevice = reinterpret_cast<PFN_vkDestroyDevice>(owner->call.GetDeviceProcAddr(handle, "vkDestroyDevice"));
   keep_driver_loaded();  // again: some of its libraries are opened only now
   visit_functions(call, [this](auto& function, const char* name) {
     function =
@@ -14084,6 +14179,8 @@ MEGANEURA_INLINE std::uint64_t device_state::submit_locked(VkCommandBuffer comma
     ++count;
   }
   if (count == 0) return submitted_;
+  retired_.reserve(retired_.size() + 1);  // now: once the queue has the work, the books must not fail
+  staging_marks_.reserve(staging_marks_.size() + 1);
   check(call.QueueSubmit(queue_, count, infos.data(), VK_NULL_HANDLE), "vkQueueSubmit");
   ++submissions;
   if (batch_ != VK_NULL_HANDLE) {
@@ -14124,7 +14221,14 @@ MEGANEURA_INLINE void device_state::wait_quietly(std::uint64_t value) noexcept {
     }
     wait(value);
   } catch (const std::exception& problem) {
-    if (owner->log()) owner->log()(log_level::error, problem.what());
+    log_quietly(log_level::error, problem.what());
+  }
+}
+
+MEGANEURA_INLINE void device_state::log_quietly(log_level level, const char* text) noexcept {
+  try {
+    if (owner->log()) owner->log()(level, text);
+  } catch (...) {  // the sink's trouble is no reason to end the program
   }
 }
 
@@ -14150,7 +14254,7 @@ MEGANEURA_INLINE void device_state::open_batch() {
   VkCommandBuffer commands = VK_NULL_HANDLE;
   if (!retired_.empty() && retired_.front().value <= completed()) {
     commands = retired_.front().handle;
-    retired_.pop_front();
+    retired_.erase(retired_.begin());
   } else {
     const VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, transfer_pool_,
                                            VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
@@ -14184,8 +14288,8 @@ MEGANEURA_INLINE void device_state::copy_in_batch(VkBuffer source, VkBuffer targ
     add_barrier(call, batch_);
     batch_writes_.clear();
   }
-  call.CmdCopyBuffer(batch_, source, target, 1, &region);
   batch_writes_.push_back({target, region.dstOffset, region.dstOffset + region.size});
+  call.CmdCopyBuffer(batch_, source, target, 1, &region);
 }
 
 /// A position in the ring with `bytes` (at most a quarter of it) in one piece; waits for the oldest copies when full.
@@ -14205,7 +14309,7 @@ MEGANEURA_INLINE std::uint64_t device_state::reserve_staging(std::uint64_t bytes
     }
     wait(staging_marks_.front().value);
     staging_tail_ = staging_marks_.front().end;
-    staging_marks_.pop_front();
+    staging_marks_.erase(staging_marks_.begin());
   }
   staging_head_ = begin + bytes;
   return begin % size;
@@ -14243,8 +14347,10 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::ui
   }
   auto slot = std::make_unique<read_back_slot>();
   constexpr std::uint64_t smallest = 4096;
+  free_slots_.reserve(slots_made_ + 1);  // so that giving one back cannot fail
   slot->buffer =
       create_buffer(std::bit_ceil(std::max(bytes, smallest)), VK_BUFFER_USAGE_TRANSFER_DST_BIT, memory_use::read_back);
+  ++slots_made_;
   return slot;
 }
 
@@ -14253,11 +14359,16 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::read_back(VkBuffe
   require_alive();
   const std::lock_guard lock(mutex_);
   std::unique_ptr<read_back_slot> slot = take_slot(size);
-  open_batch();
-  copy_in_batch(source, slot->buffer.handle, {offset, 0, size});
-  batch_reaches_host_ = true;
-  slot->value = pending_value();
-  submit_locked(VK_NULL_HANDLE);
+  try {
+    open_batch();
+    slot->value = pending_value();
+    copy_in_batch(source, slot->buffer.handle, {offset, 0, size});
+    batch_reaches_host_ = true;
+    submit_locked(VK_NULL_HANDLE);
+  } catch (...) {
+    free_slots_.push_back(std::move(slot));  // the copy into it may be on its way
+    throw;
+  }
   return slot;
 }
 
@@ -14484,9 +14595,35 @@ MEGANEURA_INLINE std::shared_ptr<pipeline_state> create_pipeline(const std::shar
   return state;
 }
 
+/// Threads beside the caller's, joined on every way out.
+class helper_threads {
+ public:
+  helper_threads() = default;
+  helper_threads(const helper_threads&) = delete;
+  helper_threads& operator=(const helper_threads&) = delete;
+  ~helper_threads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  /// Starts as many as the system grants, `count` at most; false when it granted fewer. The caller does the rest alone.
+  template <class Work>
+  [[nodiscard]] bool start(std::size_t count, const Work& work) noexcept {
+    try {
+      threads_.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(std::cref(work));
+      return true;
+    } catch (const std::exception&) {  // no thread, or no memory for one
+      return false;
+    }
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
 MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
                                                         std::span<const spirv::module> kernels) {
   device->require_alive();
+  if (kernels.empty()) return {};
   for (const spirv::module& kernel : kernels) {
     const std::string reason = reason_to_refuse(device->facts, kernel);
     if (reason.empty()) continue;
@@ -14505,11 +14642,15 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
       }
     }
   };
-  const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> helpers;
-  for (std::size_t i = 1; i < std::min(wanted, kernels.size()); ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
+  {
+    helper_threads helpers;
+    const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
+    if (!helpers.start(std::min(wanted, kernels.size()) - 1, work)) {
+      write_log(device->owner->log(), log_level::warning,
+                "no further thread could be started to compile {} kernels; fewer threads go on", kernels.size());
+    }
+    work();
+  }
   for (const std::exception_ptr& failure : failures) {
     if (failure != nullptr) std::rethrow_exception(failure);
   }
@@ -14648,7 +14789,7 @@ MEGANEURA_INLINE void save_pipeline_cache_quietly(device_state& device) noexcept
   try {
     save_pipeline_cache(device);
   } catch (const std::exception& problem) {
-    if (device.owner->log()) device.owner->log()(log_level::warning, problem.what());
+    device.log_quietly(log_level::warning, problem.what());
   }
 }
 
@@ -14712,7 +14853,7 @@ inline void check_groups(const device_state& device, const std::array<std::uint3
 }  // namespace detail
 
 MEGANEURA_INLINE void recorder::dispatch(const pipeline& kernel, std::span<const buffer_range> bindings,
-                                         std::array<std::uint32_t, 3> groups, std::string_view label) {
+                                         std::array<std::uint32_t, 3> groups, std::string_view label) try {
   if (!kernel) fail(error_category::invalid_argument, "an empty pipeline handle was dispatched");
   const detail::pipeline_state& state = *kernel.state();
   detail::check_owner(*commands_->device, state.device, "a pipeline");
@@ -14726,16 +14867,20 @@ MEGANEURA_INLINE void recorder::dispatch(const pipeline& kernel, std::span<const
   }
   detail::check_groups(*commands_->device, groups, item.label);
   commands_->commands.emplace_back(std::move(item));
+} catch (...) {
+  rethrow_as_error("recording a dispatch");
 }
 
-MEGANEURA_INLINE void recorder::barrier() {
+MEGANEURA_INLINE void recorder::barrier() try {
   std::vector<detail::command>& list = commands_->commands;
   // The recording starts with one, and two in a row do what one does.
   if (list.empty() || std::holds_alternative<detail::barrier_command>(list.back())) return;
   list.emplace_back(detail::barrier_command{});
+} catch (...) {
+  rethrow_as_error("recording a barrier");
 }
 
-MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) {
+MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) try {
   detail::copy_command item{detail::resolve(source, "the source of a copy"),
                             detail::resolve(target, "the target of a copy")};
   detail::check_owner(*commands_->device, item.source.target.state()->device, "the source of a copy");
@@ -14749,9 +14894,11 @@ MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_ra
          item.source.offset, item.target.offset);
   }
   commands_->commands.emplace_back(std::move(item));
+} catch (...) {
+  rethrow_as_error("recording a copy");
 }
 
-MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) {
+MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) try {
   detail::fill_command item{detail::resolve(target, "a fill"), word};
   detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a fill");
   if (item.target.offset % 4 != 0 || item.target.size % 4 != 0) {
@@ -14759,18 +14906,22 @@ MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t w
          item.target.size, item.target.offset);
   }
   commands_->commands.emplace_back(std::move(item));
+} catch (...) {
+  rethrow_as_error("recording a fill");
 }
 
-MEGANEURA_INLINE recording recorder::finish() {
+MEGANEURA_INLINE recording recorder::finish() try {
   commands_->device->require_alive();
   recording result(detail::recording_writer(*commands_).write());
   commands_->commands.clear();
   return result;
+} catch (...) {
+  rethrow_as_error("finishing a recording");
 }
 
 MEGANEURA_INLINE std::size_t recording::dispatch_count() const { return state_ == nullptr ? 0 : state_->labels.size(); }
 
-MEGANEURA_INLINE std::vector<timing> recording::timings() const {
+MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
   if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->last_use == 0) {
     fail(error_category::invalid_argument,
          "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
@@ -14792,6 +14943,8 @@ MEGANEURA_INLINE std::vector<timing> recording::timings() const {
     result.push_back({state_->labels[i], static_cast<double>(passed) * device.facts.timestamp_period});
   }
   return result;
+} catch (...) {
+  rethrow_as_error("reading timings");
 }
 
 namespace detail {
@@ -14892,8 +15045,9 @@ MEGANEURA_INLINE VkBufferView recording_writer::view_of(const buffer_range& rang
                                     VK_FORMAT_R32G32B32A32_SFLOAT,
                                     range.offset,
                                     range.size};
+  state_->views.push_back(VK_NULL_HANDLE);  // its place first: a view without one would never be destroyed
   device_.check(device_.call.CreateBufferView(device_.handle, &info, nullptr, &view), "vkCreateBufferView");
-  state_->views.push_back(view);
+  state_->views.back() = view;
   return view;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Initialising, loading and saving of weights.
 #pragma once
-#include <meganeura/core/error.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/io/safetensors.hpp>
@@ -65,7 +65,7 @@ inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::strin
 
 }  // namespace detail
 
-MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
+MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
   std::vector<std::atomic<bool>> unset(slots.slots.size());
   auto state =
@@ -74,6 +74,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) {
   zero.fill({state->memory, 0, bytes}, 0);
   on.submit(zero.finish());
   state_ = std::move(state);
+} catch (...) {
+  rethrow_as_error("allocating parameters");
 }
 
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
@@ -103,7 +105,7 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
        missing.size() > first.size() ? ", ..." : "", missing.size() == 1 ? "it" : "them");
 }
 
-MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const {
+MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const try {
   const auto& target = slot(name);
   if (values.size() != target.bytes) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
@@ -111,9 +113,11 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
   }
   on().upload(buffer(), target.offset, values);
   has_values(target) = true;
+} catch (...) {
+  rethrow_as_error("setting a parameter");
 }
 
-MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const {
+MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const try {
   const auto& source = slot(name);
   if (!has_values(source)) {
     fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
@@ -121,18 +125,22 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
   const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
+} catch (...) {
+  rethrow_as_error("reading a parameter");
 }
 
-MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const {
+MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const try {
   const auto& target = slot(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || target.type != dtype::f32) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
   set_bytes(name, std::as_bytes(values));
+} catch (...) {
+  rethrow_as_error("setting a parameter");
 }
 
-MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const {
+MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const try {
   const auto& source = slot(name);
   if (source.type != dtype::f32) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not f32; read it by get_bytes", name,
@@ -142,13 +150,17 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
+} catch (...) {
+  rethrow_as_error("reading a parameter");
 }
 
-MEGANEURA_INLINE void parameters::init(const init_options& options) const {
+MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
   for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
+} catch (...) {
+  rethrow_as_error("initialising parameters");
 }
 
-MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const {
+MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const try {
   const auto file = io::safetensors_file::open(path);
   std::string problems;
   std::vector<std::pair<const plan::layout::slot*, const io::safetensors_tensor*>> matches;
@@ -179,9 +191,11 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   for (const auto& [target, entry] : matches) {
     set(target->name, detail::to_floats(file.read(*entry), entry->dtype));  // one tensor at a time in memory
   }
+} catch (...) {
+  rethrow_as_error("loading parameters");
 }
 
-MEGANEURA_INLINE void parameters::save(const std::string& path) const {
+MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::string> names;
   for (const auto& source : slots().slots) names.push_back(source.name);
   check_values("save", names);
@@ -194,6 +208,8 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const {
         {source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
   }
   io::write_safetensors(path, entries, {{"format", "pt"}});
+} catch (...) {
+  rethrow_as_error("saving parameters");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Building and running a recorded program.
 #pragma once
-#include <meganeura/core/error.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/kernels/builtin.hpp>
 #include <meganeura/kernels/generate.hpp>
@@ -47,7 +47,7 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
-    : device_(on), weights_(weights) {
+    try : device_(on), weights_(weights) {
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -67,6 +67,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
   }
   input_set_.assign(plan_.inputs.slots.size(), false);
+} catch (...) {
+  rethrow_as_error("building a program");
 }
 
 MEGANEURA_INLINE void program::allocate(const parameters& weights) {
@@ -93,13 +95,15 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   reset_state();
 }
 
-MEGANEURA_INLINE void program::reset_state() const {
+MEGANEURA_INLINE void program::reset_state() const try {
   vulkan::recorder zero(device_);
   for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
     const auto& buffer = areas_[static_cast<std::size_t>(where)];
     if (buffer) zero.fill({buffer, 0, buffer.bytes()}, 0);
   }
   device_.submit(zero.finish());
+} catch (...) {
+  rethrow_as_error("resetting a program");
 }
 
 MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
@@ -213,7 +217,7 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
 }
 
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
-                                               std::span<const input_values> inputs) {
+                                               std::span<const input_values> inputs) try {
   std::vector<const plan::layout::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
@@ -229,6 +233,8 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
   return s.step;
+} catch (...) {
+  rethrow_as_error("a step");
 }
 
 MEGANEURA_INLINE void program::wait(std::uint64_t step) const {
@@ -268,15 +274,17 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
   return *found;
 }
 
-MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const {
+MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
   const auto ticket = device_.read_back(areas_[static_cast<std::size_t>(from.where)], from.offset, from.bytes);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
+} catch (...) {
+  rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) const {
+MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) const try {
   const plan::named_range& found = find_output(name);
   if (found.type != dtype::f32) {
     fail(error_category::invalid_argument, "output \"{}\" is {}{}, not f32; read it by program.output", name,
@@ -286,12 +294,16 @@ MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) c
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
+} catch (...) {
+  rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const {
+MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
   return latest->commands.timings();
+} catch (...) {
+  rethrow_as_error("reading a profile");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

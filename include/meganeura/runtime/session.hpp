@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Inference: a typed model bound to a device, its symbols fixed, ready to run.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>
@@ -73,10 +74,12 @@ class session {
   [[nodiscard]] program& runnable() { return program_; }
 
  private:
-  program build(const device& on, std::initializer_list<binding> symbols, const program_options& options) {
+  program build(const device& on, std::initializer_list<binding> symbols, const program_options& options) try {
     const graph g = lower<Model>(symbols);
     if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
     return program(on, g, parameters_, options);
+  } catch (...) {
+    rethrow_as_error("building a session");
   }
 
   meganeura::parameters parameters_;

@@ -78,7 +78,7 @@ class trainer {
       : parameters_(std::move(weights)),
         optimizer_(chosen),
         seed_(options.seed),
-        program_(build(on, make_training_graph<Model>(loss, chosen, {symbols.begin(), symbols.size()}), options)) {}
+        program_(build(on, loss, {symbols.begin(), symbols.size()}, options)) {}
 
   trainer(const trainer&) = delete;  // step results point here
   trainer& operator=(const trainer&) = delete;
@@ -111,9 +111,14 @@ class trainer {
   [[nodiscard]] program& runnable() { return program_; }
 
  private:
-  program build(const device& on, const graph& g, const trainer_options& options) {
+  template <loss_function Loss>
+  program build(const device& on, const Loss& loss, std::span<const binding> symbols,
+                const trainer_options& options) try {
+    const graph g = make_training_graph<Model>(loss, optimizer_, symbols);
     if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
     return program(on, g, parameters_, options.program);
+  } catch (...) {
+    rethrow_as_error("building a trainer");
   }
 
   meganeura::parameters parameters_;

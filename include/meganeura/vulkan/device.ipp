@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The front door: arguments checked here, work done by the internal states.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/vulkan/buffer_state.hpp>
 #include <meganeura/vulkan/device.hpp>
 #include <meganeura/vulkan/device_state.hpp>
@@ -29,12 +30,14 @@ inline std::vector<device_facts> all_facts(const instance& owner, const std::vec
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) {
+MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) try {
   const std::shared_ptr<detail::instance> owner = detail::make_instance(options);
   return detail::all_facts(*owner, owner->physical_devices());
+} catch (...) {
+  rethrow_as_error("listing the devices");
 }
 
-MEGANEURA_INLINE device::device(const device_options& options) {
+MEGANEURA_INLINE device::device(const device_options& options) try {
   std::shared_ptr<detail::instance> owner = detail::make_instance(options);
   const std::vector<VkPhysicalDevice> physical = owner->physical_devices();
   const std::vector<device_facts> found = detail::all_facts(*owner, physical);
@@ -50,11 +53,13 @@ MEGANEURA_INLINE device::device(const device_options& options) {
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
   detail::open_pipeline_cache(*state_);
   state_->before_close = &detail::save_pipeline_cache_quietly;
+} catch (...) {
+  rethrow_as_error("opening a device");
 }
 
 MEGANEURA_INLINE const device_facts& device::facts() const { return state_->facts; }
 
-MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) const {
+MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) const try {
   state_->require_alive();
   if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
   constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
@@ -65,18 +70,22 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   made->memory = state_->create_buffer(
       rounded, usage, kind == memory_kind::mapped ? detail::memory_use::mapped : detail::memory_use::device_local);
   return buffer(std::move(made));
+} catch (...) {
+  rethrow_as_error("allocating a buffer");
 }
 
 MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
-                                     std::span<const std::byte> bytes) const {
+                                     std::span<const std::byte> bytes) const try {
   state_->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
   target.state()->last_use = state_->upload(target.state()->memory.handle, range.offset, bytes);
+} catch (...) {
+  rethrow_as_error("an upload");
 }
 
 MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::uint64_t offset,
-                                                    std::uint64_t size) const {
+                                                    std::uint64_t size) const try {
   state_->require_alive();
   const buffer_range range = detail::resolve({source, offset, size}, "a read-back");
   auto ticket = std::make_shared<detail::ticket_state>(state_);
@@ -84,31 +93,41 @@ MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::u
   ticket->bytes = range.size;
   source.state()->last_use = ticket->slot->value;
   return read_back_ticket(std::move(ticket));
+} catch (...) {
+  rethrow_as_error("a read-back");
 }
 
-MEGANEURA_INLINE std::vector<pipeline> device::create_pipelines(std::span<const spirv::module> kernels) const {
+MEGANEURA_INLINE std::vector<pipeline> device::create_pipelines(std::span<const spirv::module> kernels) const try {
   return detail::create_pipelines(state_, kernels);
+} catch (...) {
+  rethrow_as_error("compiling kernels");
 }
 
-MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) const {
+MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) const try {
   return detail::create_pipelines(state_, {&kernel, 1}).front();
+} catch (...) {
+  rethrow_as_error("compiling a kernel");
 }
 
-MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const {
+MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const try {
   if (!commands) fail(error_category::invalid_argument, "an empty recording handle was submitted");
   detail::recording_state& state = *commands.state();
   if (state.device != state_) fail(error_category::invalid_argument, "a recording was submitted to another device");
   const std::uint64_t value = state_->submit(state.handle);
   state.last_use = value;
   return value;
+} catch (...) {
+  rethrow_as_error("a submission");
 }
 
 MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
-    : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
+    try : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
   if (options.timestamps && on.facts().timestamp_bits == 0) {
     fail(error_category::unsupported, "timestamps were asked for and the compute queue of {} has none",
          on.facts().name);
   }
+} catch (...) {
+  rethrow_as_error("beginning a recording");
 }
 
 MEGANEURA_INLINE void device::wait(std::uint64_t value) const {
@@ -121,11 +140,17 @@ MEGANEURA_INLINE void device::wait(std::uint64_t value) const {
 
 MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const { return state_->completed() >= value; }
 
-MEGANEURA_INLINE void device::wait_idle() const { state_->wait(state_->submit(VK_NULL_HANDLE)); }
+MEGANEURA_INLINE void device::wait_idle() const try {
+  state_->wait(state_->submit(VK_NULL_HANDLE));
+} catch (...) {
+  rethrow_as_error("waiting for the device");
+}
 
-MEGANEURA_INLINE void device::save_pipeline_cache() const {
+MEGANEURA_INLINE void device::save_pipeline_cache() const try {
   state_->require_alive();
   detail::save_pipeline_cache(*state_);
+} catch (...) {
+  rethrow_as_error("saving the pipeline cache");
 }
 
 MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state_->cache_origin; }

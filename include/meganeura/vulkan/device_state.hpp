@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -72,6 +71,7 @@ class device_state {
   /// Submits what is pending and then `commands` (may be null); returns the timeline value that ends it.
   std::uint64_t submit(VkCommandBuffer commands);
   void wait(std::uint64_t value);
+  void log_quietly(log_level level, const char* text) noexcept;
   void wait_quietly(std::uint64_t value) noexcept;  // for destructors: no exception, and no hang on a lost device
   [[nodiscard]] std::uint64_t completed();
   [[nodiscard]] std::uint64_t submitted();
@@ -118,7 +118,7 @@ class device_state {
   std::uint64_t submitted_ = 0;  // the last timeline value handed to the queue
 
   VkCommandPool transfer_pool_ = VK_NULL_HANDLE;
-  std::deque<transfer_commands> retired_;  // oldest first
+  std::vector<transfer_commands> retired_;  // oldest first
   VkCommandBuffer batch_ = VK_NULL_HANDLE;
   bool batch_is_closed_ = false;
   bool batch_reaches_host_ = false;
@@ -131,8 +131,9 @@ class device_state {
   raw_buffer staging_;
   // Positions only grow and are taken modulo the ring's size: next free byte, oldest byte in use, end of the last mark.
   std::uint64_t staging_head_ = 0, staging_tail_ = 0, staging_marked_ = 0;
-  std::deque<staging_mark> staging_marks_;
-  std::vector<std::unique_ptr<read_back_slot>> free_slots_;
+  std::vector<staging_mark> staging_marks_;
+  std::vector<std::unique_ptr<read_back_slot>> free_slots_;  // has room for all that were made
+  std::size_t slots_made_ = 0;
 };
 
 /// One narrow barrier: compute and transfer work on both sides, nothing else is waited for.

@@ -95,6 +95,8 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
   info.enabledExtensionCount = static_cast<std::uint32_t>(names.size());
   info.ppEnabledExtensionNames = names.data();
   check(owner->call.CreateDevice(physical, &info, nullptr, &handle), "vkCreateDevice");
+  // First of all what closes it again, should anything below fail.
+  call.DestroyDevice = reinterpret_cast<PFN_vkDestroyDevice>(owner->call.GetDeviceProcAddr(handle, "vkDestroyDevice"));
   keep_driver_loaded();  // again: some of its libraries are opened only now
   visit_functions(call, [this](auto& function, const char* name) {
     function =
@@ -266,6 +268,8 @@ MEGANEURA_INLINE std::uint64_t device_state::submit_locked(VkCommandBuffer comma
     ++count;
   }
   if (count == 0) return submitted_;
+  retired_.reserve(retired_.size() + 1);  // now: once the queue has the work, the books must not fail
+  staging_marks_.reserve(staging_marks_.size() + 1);
   check(call.QueueSubmit(queue_, count, infos.data(), VK_NULL_HANDLE), "vkQueueSubmit");
   ++submissions;
   if (batch_ != VK_NULL_HANDLE) {
@@ -306,7 +310,14 @@ MEGANEURA_INLINE void device_state::wait_quietly(std::uint64_t value) noexcept {
     }
     wait(value);
   } catch (const std::exception& problem) {
-    if (owner->log()) owner->log()(log_level::error, problem.what());
+    log_quietly(log_level::error, problem.what());
+  }
+}
+
+MEGANEURA_INLINE void device_state::log_quietly(log_level level, const char* text) noexcept {
+  try {
+    if (owner->log()) owner->log()(level, text);
+  } catch (...) {  // the sink's trouble is no reason to end the program
   }
 }
 
@@ -332,7 +343,7 @@ MEGANEURA_INLINE void device_state::open_batch() {
   VkCommandBuffer commands = VK_NULL_HANDLE;
   if (!retired_.empty() && retired_.front().value <= completed()) {
     commands = retired_.front().handle;
-    retired_.pop_front();
+    retired_.erase(retired_.begin());
   } else {
     const VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, transfer_pool_,
                                            VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
@@ -366,8 +377,8 @@ MEGANEURA_INLINE void device_state::copy_in_batch(VkBuffer source, VkBuffer targ
     add_barrier(call, batch_);
     batch_writes_.clear();
   }
-  call.CmdCopyBuffer(batch_, source, target, 1, &region);
   batch_writes_.push_back({target, region.dstOffset, region.dstOffset + region.size});
+  call.CmdCopyBuffer(batch_, source, target, 1, &region);
 }
 
 /// A position in the ring with `bytes` (at most a quarter of it) in one piece; waits for the oldest copies when full.
@@ -387,7 +398,7 @@ MEGANEURA_INLINE std::uint64_t device_state::reserve_staging(std::uint64_t bytes
     }
     wait(staging_marks_.front().value);
     staging_tail_ = staging_marks_.front().end;
-    staging_marks_.pop_front();
+    staging_marks_.erase(staging_marks_.begin());
   }
   staging_head_ = begin + bytes;
   return begin % size;
@@ -425,8 +436,10 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::ui
   }
   auto slot = std::make_unique<read_back_slot>();
   constexpr std::uint64_t smallest = 4096;
+  free_slots_.reserve(slots_made_ + 1);  // so that giving one back cannot fail
   slot->buffer =
       create_buffer(std::bit_ceil(std::max(bytes, smallest)), VK_BUFFER_USAGE_TRANSFER_DST_BIT, memory_use::read_back);
+  ++slots_made_;
   return slot;
 }
 
@@ -435,11 +448,16 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::read_back(VkBuffe
   require_alive();
   const std::lock_guard lock(mutex_);
   std::unique_ptr<read_back_slot> slot = take_slot(size);
-  open_batch();
-  copy_in_batch(source, slot->buffer.handle, {offset, 0, size});
-  batch_reaches_host_ = true;
-  slot->value = pending_value();
-  submit_locked(VK_NULL_HANDLE);
+  try {
+    open_batch();
+    slot->value = pending_value();
+    copy_in_batch(source, slot->buffer.handle, {offset, 0, size});
+    batch_reaches_host_ = true;
+    submit_locked(VK_NULL_HANDLE);
+  } catch (...) {
+    free_slots_.push_back(std::move(slot));  // the copy into it may be on its way
+    throw;
+  }
   return slot;
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <thread>
 
@@ -175,9 +176,35 @@ MEGANEURA_INLINE std::shared_ptr<pipeline_state> create_pipeline(const std::shar
   return state;
 }
 
+/// Threads beside the caller's, joined on every way out.
+class helper_threads {
+ public:
+  helper_threads() = default;
+  helper_threads(const helper_threads&) = delete;
+  helper_threads& operator=(const helper_threads&) = delete;
+  ~helper_threads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  /// Starts as many as the system grants, `count` at most; false when it granted fewer. The caller does the rest alone.
+  template <class Work>
+  [[nodiscard]] bool start(std::size_t count, const Work& work) noexcept {
+    try {
+      threads_.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(std::cref(work));
+      return true;
+    } catch (const std::exception&) {  // no thread, or no memory for one
+      return false;
+    }
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
 MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
                                                         std::span<const spirv::module> kernels) {
   device->require_alive();
+  if (kernels.empty()) return {};
   for (const spirv::module& kernel : kernels) {
     const std::string reason = reason_to_refuse(device->facts, kernel);
     if (reason.empty()) continue;
@@ -196,11 +223,15 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
       }
     }
   };
-  const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> helpers;
-  for (std::size_t i = 1; i < std::min(wanted, kernels.size()); ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
+  {
+    helper_threads helpers;
+    const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
+    if (!helpers.start(std::min(wanted, kernels.size()) - 1, work)) {
+      write_log(device->owner->log(), log_level::warning,
+                "no further thread could be started to compile {} kernels; fewer threads go on", kernels.size());
+    }
+    work();
+  }
   for (const std::exception_ptr& failure : failures) {
     if (failure != nullptr) std::rethrow_exception(failure);
   }
@@ -339,7 +370,7 @@ MEGANEURA_INLINE void save_pipeline_cache_quietly(device_state& device) noexcept
   try {
     save_pipeline_cache(device);
   } catch (const std::exception& problem) {
-    if (device.owner->log()) device.owner->log()(log_level::warning, problem.what());
+    device.log_quietly(log_level::warning, problem.what());
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checking commands as they come, and writing them into one command buffer at the end.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/vulkan/recording.hpp>
 #include <meganeura/vulkan/recording_state.hpp>
 
@@ -63,7 +64,7 @@ inline void check_groups(const device_state& device, const std::array<std::uint3
 }  // namespace detail
 
 MEGANEURA_INLINE void recorder::dispatch(const pipeline& kernel, std::span<const buffer_range> bindings,
-                                         std::array<std::uint32_t, 3> groups, std::string_view label) {
+                                         std::array<std::uint32_t, 3> groups, std::string_view label) try {
   if (!kernel) fail(error_category::invalid_argument, "an empty pipeline handle was dispatched");
   const detail::pipeline_state& state = *kernel.state();
   detail::check_owner(*commands_->device, state.device, "a pipeline");
@@ -77,16 +78,20 @@ MEGANEURA_INLINE void recorder::dispatch(const pipeline& kernel, std::span<const
   }
   detail::check_groups(*commands_->device, groups, item.label);
   commands_->commands.emplace_back(std::move(item));
+} catch (...) {
+  rethrow_as_error("recording a dispatch");
 }
 
-MEGANEURA_INLINE void recorder::barrier() {
+MEGANEURA_INLINE void recorder::barrier() try {
   std::vector<detail::command>& list = commands_->commands;
   // The recording starts with one, and two in a row do what one does.
   if (list.empty() || std::holds_alternative<detail::barrier_command>(list.back())) return;
   list.emplace_back(detail::barrier_command{});
+} catch (...) {
+  rethrow_as_error("recording a barrier");
 }
 
-MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) {
+MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) try {
   detail::copy_command item{detail::resolve(source, "the source of a copy"),
                             detail::resolve(target, "the target of a copy")};
   detail::check_owner(*commands_->device, item.source.target.state()->device, "the source of a copy");
@@ -100,9 +105,11 @@ MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_ra
          item.source.offset, item.target.offset);
   }
   commands_->commands.emplace_back(std::move(item));
+} catch (...) {
+  rethrow_as_error("recording a copy");
 }
 
-MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) {
+MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) try {
   detail::fill_command item{detail::resolve(target, "a fill"), word};
   detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a fill");
   if (item.target.offset % 4 != 0 || item.target.size % 4 != 0) {
@@ -110,18 +117,22 @@ MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t w
          item.target.size, item.target.offset);
   }
   commands_->commands.emplace_back(std::move(item));
+} catch (...) {
+  rethrow_as_error("recording a fill");
 }
 
-MEGANEURA_INLINE recording recorder::finish() {
+MEGANEURA_INLINE recording recorder::finish() try {
   commands_->device->require_alive();
   recording result(detail::recording_writer(*commands_).write());
   commands_->commands.clear();
   return result;
+} catch (...) {
+  rethrow_as_error("finishing a recording");
 }
 
 MEGANEURA_INLINE std::size_t recording::dispatch_count() const { return state_ == nullptr ? 0 : state_->labels.size(); }
 
-MEGANEURA_INLINE std::vector<timing> recording::timings() const {
+MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
   if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->last_use == 0) {
     fail(error_category::invalid_argument,
          "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
@@ -143,6 +154,8 @@ MEGANEURA_INLINE std::vector<timing> recording::timings() const {
     result.push_back({state_->labels[i], static_cast<double>(passed) * device.facts.timestamp_period});
   }
   return result;
+} catch (...) {
+  rethrow_as_error("reading timings");
 }
 
 namespace detail {
@@ -243,8 +256,9 @@ MEGANEURA_INLINE VkBufferView recording_writer::view_of(const buffer_range& rang
                                     VK_FORMAT_R32G32B32A32_SFLOAT,
                                     range.offset,
                                     range.size};
+  state_->views.push_back(VK_NULL_HANDLE);  // its place first: a view without one would never be destroyed
   device_.check(device_.call.CreateBufferView(device_.handle, &info, nullptr, &view), "vkCreateBufferView");
-  state_->views.push_back(view);
+  state_->views.back() = view;
   return view;
 }
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// A host that runs out of threads or memory: every call ends in an `error`, nothing leaks, and the next call works.
+#include "inject.hpp"
+
+#include <meganeura/meganeura.hpp>
+#include <support/temporary_folder.hpp>
+#include <unit/vulkan_support.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <new>
+
+namespace mn = meganeura;
+namespace faults = meganeura::faults;
+
+namespace {
+
+struct small_net {
+  static constexpr auto forward(mn::value auto x) {
+    return mn::linear<"fc2", 3>(mn::relu(mn::linear<"fc1", 4>(x)));
+  }
+};
+inline constexpr mn::dim batch = mn::sym<"batch">;
+using model = mn::model<small_net, mn::input<"x", mn::dtype::f32, mn::dims<batch, 5>>>;
+
+const std::vector<float> inputs(10, 0.5f);
+const std::vector<std::int32_t> labels{0, 2};
+
+mn::device open_device(const std::string& cache = {}) {  // without layers: they allocate as they please
+  return mn::device({.disk_cache = !cache.empty(), .cache_directory = cache, .threads = 1});
+}
+
+/// Fails each allocation of `work` in turn, once alone and once with all after it. What comes out is an out_of_memory
+/// error, or std::bad_alloc where the sentence found no memory either; `check` looks at what is left behind.
+void expect_survival(const std::function<void()>& work, std::uint64_t most, const std::function<void()>& check = {}) {
+  work();  // the first time some things are made for good
+  std::uint64_t count = 0;
+  {
+    const faults::allocation_fault nothing;
+    work();
+    count = nothing.count();
+  }
+  ASSERT_GT(count, 0u);
+  for (const bool lasting : {false, true}) {
+    std::uint64_t caught = 0;
+    const auto points = faults::points(count, most);
+    for (const std::uint64_t at : points) {
+      const faults::allocation_fault fault(at, lasting);
+      try {
+        work();
+      } catch (const mn::error& problem) {
+        ++caught;
+        EXPECT_EQ(problem.category(), mn::error_category::out_of_memory) << at << " of " << count << problem.what();
+      } catch (const std::bad_alloc&) {
+        ++caught;
+        EXPECT_TRUE(lasting) << at << " of " << count << ": there was memory for a sentence";
+      }
+    }
+    EXPECT_GT(caught, 0u);
+    if (check) check();
+  }
+}
+
+}  // namespace
+
+TEST(faults_threads, without_threads_kernels_are_compiled_by_the_caller) {
+  const mn::device gpu({.disk_cache = false, .threads = 4});
+  std::vector<mn::spirv::module> kernels;
+  for (int i = 0; i < 12; ++i) kernels.push_back(mn::test::scale_kernel(static_cast<float>(i), 1.0F));
+  for (const int allowed : {0, 1, 2}) {
+    const faults::thread_limit limit(allowed);
+    const auto made = gpu.create_pipelines(kernels);
+    ASSERT_EQ(made.size(), kernels.size());
+    for (const auto& pipeline : made) EXPECT_TRUE(pipeline);
+  }
+}
+
+TEST(faults_memory, a_device_opens_or_says_why_not) {
+  expect_survival([] { (void)open_device(); }, 40);
+  EXPECT_EQ(faults::living_objects(), "");
+}
+
+TEST(faults_memory, pipelines_are_made_or_not_and_the_device_works_on) {
+  {
+    const mn::device gpu({.disk_cache = false, .threads = 3});
+    std::vector<mn::spirv::module> kernels;
+    for (int i = 0; i < 4; ++i) kernels.push_back(mn::test::scale_kernel(static_cast<float>(i), 1.0F));
+    expect_survival([&] { (void)gpu.create_pipelines(kernels); }, 100);
+  }
+  EXPECT_EQ(faults::living_objects(), "");
+}
+
+TEST(faults_memory, a_trainer_is_built_and_steps_or_says_why_not) {
+  {
+    const mn::device gpu = open_device();
+    expect_survival(
+        [&] {
+          mn::trainer<model> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", 2}});
+          run.parameters().init({.seed = 1});
+          EXPECT_GT(run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).loss(), 0);
+        },
+        60);
+  }
+  EXPECT_EQ(faults::living_objects(), "");
+}
