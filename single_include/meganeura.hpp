@@ -376,9 +376,12 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
-/// A convolution read from dense operands 0 and 1, with an epilogue over the result's axes (sources >= 2).
+/// A convolution read from dense operands 0 and 1. `space` is what the convolution itself gives, axes in its order: the
+/// epilogue's accesses (sources >= 2) and `output` run over it, so the node's result may have another shape.
 struct convolve_attribute {
   convolution_attribute convolution;
+  shape space;
+  index_map output;
   epilogue finish;
   friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
 };
@@ -5785,7 +5788,9 @@ class attribute_hasher {
     space(a.space), word(a.batch_axes), word(a.m_axes), word(a.n_axes), word(a.k_axes);
     (*this)(a.a), (*this)(a.b), (*this)(a.output), (*this)(a.finish);
   }
-  void operator()(const convolve_attribute& a) { (*this)(a.convolution), (*this)(a.finish); }
+  void operator()(const convolve_attribute& a) {
+    (*this)(a.convolution), space(a.space), (*this)(a.output), (*this)(a.finish);
+  }
 
  private:
   void word(double value) { hash_ = hash_combine(hash_, std::bit_cast<std::uint64_t>(value)); }
@@ -8021,11 +8026,12 @@ inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& 
 
 inline double convolve_cost(const engine& g, enode_id id, const convolve_attribute& c, const cost_model& model) {
   const class_id self = g.find(g.node(id).owner);
-  const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = g.extents(self);
+  const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
   const auto form = c.convolution.form;
   const shape& y = form == convolution_attribute::output ? own : form == convolution_attribute::input ? first : second;
   const shape& w = form == convolution_attribute::filter ? own : second;
-  double bytes = bytes_of(g, self) + bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
+  double bytes = bytes_of(g, self) * (is_coalesced(c.output, own) ? 1 : model.strided_read);
+  bytes += bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
   const double extra = epilogue_cost(g, id, c.finish, own, 0, model, bytes);
   const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
   return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
@@ -10243,8 +10249,6 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
 MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
   const region_attribute& inner = form.loops;
   if (loops.accesses[which].bounded) return "rows under a padded read";
-  const nest before = loops;
-  const bool before_per_row = per_row;
   const int outer_axes = inner.space.rank - inner.row_axes;
   const char* problem = nullptr;
   int axes[max_rank]{};
@@ -10259,12 +10263,7 @@ MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, s
     if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
     for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
   }
-  if (!problem) problem = claim_rows(axes, inner.row_axes);
-  if (problem) {
-    loops = before;
-    per_row = before_per_row;
-  }
-  return problem;
+  return problem ? problem : claim_rows(axes, inner.row_axes);
 }
 
 MEGANEURA_INLINE std::size_t region_draft::buffers() const {
@@ -10281,9 +10280,18 @@ MEGANEURA_INLINE std::size_t region_draft::buffers() const {
 MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
   const region_attribute& inner = form.loops;
   const std::size_t which = slots_[index].reads[0];
+  const nest before = inner.row_axes > 0 ? loops : nest{};
+  const bool before_per_row = per_row;
+  const auto refused = [&](const char* problem) {  // rows that were placed for this form alone go again
+    if (inner.row_axes > 0) {
+      loops = before;
+      per_row = before_per_row;
+    }
+    return problem;
+  };
   axis_map map;
   if (inner.row_axes > 0) {
-    if (const char* problem = place_rows(form, which, map)) return problem;
+    if (const char* problem = place_rows(form, which, map)) return refused(problem);
   } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
     return "the read is not affine in the producer's loops";
   }
@@ -10293,8 +10301,12 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   std::vector<index_map> reads;
   for (const index_map& read : inner.accesses) {
     index_map composed;
-    if (copy && from.bounded && read.bounded && from.fill != read.fill) return "two borders with different values";
-    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) return "its border is not a box here";
+    if (copy && from.bounded && read.bounded && from.fill != read.fill) {
+      return refused("two borders with different values");
+    }
+    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) {
+      return refused("its border is not a box here");
+    }
     reads.push_back(composed);
   }
   for (std::size_t i = 0; i < reads.size(); ++i) {
@@ -10531,9 +10543,8 @@ class epilogue_draft {
   // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
   [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
     std::vector<dtype> types(inner.accesses.size() + 1, dtype::f32);
-    types[0] = compute_type(g_[g_.operand(region_id_, operand_)].type);
-    for (const scalar_node& node : inner.program.nodes) {
-      if (node.op == scalar_op::argument && node.value > 0) types[static_cast<std::size_t>(node.value)] = node.type;
+    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the value is stored
+      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
     }
     std::vector<scalar_ref> arguments;
     for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(builder.argument(static_cast<int>(i), types[i]));
@@ -10585,17 +10596,14 @@ inline const char* fuse_matmul(lowering& pass, enode_id region, std::size_t oper
 inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
   engine& g = pass.graph();
   const auto& inner = g.get<convolve_attribute>(product);
-  const shape& extents = g.extents(g.find(g.node(product).owner));
-  nest loops{.space = extents};
-  const index_map dense = dense_access(extents);
-  loops.accesses = {dense, dense, dense};  // a and b are not read through these loops
+  nest loops{.space = inner.space};
+  loops.accesses = {inner.output, {}, {}};  // a and b are not read through these loops
   loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
   epilogue_draft made(g, region, operand, product);
   if (const char* problem = made.combine(loops, false, inner.finish)) return problem;
-  if (made.output != dense) return "the result is permuted";
   std::vector<class_id> operands = {g.operand(product, 0), g.operand(product, 1)};
   operands.insert(operands.end(), made.others.begin(), made.others.end());
-  const convolve_attribute value{inner.convolution, made.finish};
+  const convolve_attribute value{inner.convolution, inner.space, made.output, made.finish};
   const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(structural::convolve_epilogue);
   g.add_to(g.find(g.node(region).owner), op::convolve, value, operands, reasons);
   return nullptr;
@@ -11222,7 +11230,9 @@ MEGANEURA_INLINE void convolution_to_convolve::apply(lowering& pass, enode_id id
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
-  const convolve_attribute value{g.get<convolution_attribute>(id), {identity_program(g[owner].type), {}}};
+  const shape& space = g.extents(owner);
+  const convolve_attribute value{g.get<convolution_attribute>(id), space, dense_access(space),
+                                 {identity_program(g[owner].type), {}}};
   g.add_to(owner, op::convolve, value, operands, bit(rule));
   pass.note_applied(rule);
 }
@@ -17521,8 +17531,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// `extents` and `types` are those of the node's operands, epilogue operands included.
 [[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                            std::span<const dtype> types, const shape& result_extents, dtype result,
-                                            const target& on);
+                                            std::span<const dtype> types, dtype result, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -17704,7 +17713,7 @@ namespace detail {
     case op::matmul:
       return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
     case op::convolve:
-      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.extents, n.type, on);
+      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.type, on);
     case op::window_reduce:
       return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
     case op::window_scatter:
@@ -19806,11 +19815,12 @@ class convolution_memory {
       : owner_(owner), p_(p), node_(node) {
     nest_.rank = result_extents.rank;
     for (int i = 0; i < nest_.rank; ++i) nest_.extents[i] = result_extents[i];
-    for (int i = 0; i < nest_.rank; ++i) nest_.output.strides[i] = result_extents.stride(i);
+    nest_.output = node.output;
     operands_.reserve(types.size());
     for (std::size_t i = 0; i < types.size(); ++i) operands_.emplace_back(owner, types[i], fmt::format("operand{}", i));
-    // Four consecutive n are four consecutive elements when the last axis is a multiple of four.
-    const bool groups_of_four = nest_.extents[nest_.rank - 1] % 4 == 0;
+    // Four consecutive n are four consecutive elements when the last axis is a multiple of four and lies densely.
+    const int last = nest_.rank - 1;
+    const bool groups_of_four = nest_.extents[last] % 4 == 0 && vectorises(nest_, nest_.output, last);
     result_.emplace(owner, result, "result", groups_of_four ? 4 : 1);
   }
 
@@ -20256,9 +20266,9 @@ class tiled_convolution {
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                               std::span<const dtype> types, const shape& result_extents, dtype result,
-                                               const target& on) {
+                                               std::span<const dtype> types, dtype result, const target& on) {
   const convolution_attribute& c = node.convolution;
+  const shape& result_extents = node.space;
   const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
   const shape& x = by_input ? result_extents : extents[0];
   const shape& w = by_filter ? result_extents : extents[1];

@@ -157,7 +157,7 @@ class interpreter {
       case op::scatter_add:
         return gather_or_scatter(id, true);
       case op::convolution:
-        return convolution(id, graph_.get<convolution_attribute>(id));
+        return convolution(id, graph_.get<convolution_attribute>(id), graph_[id].extents);
       case op::window_reduce:
         return window_reduce(id);
       case op::window_scatter:
@@ -418,9 +418,9 @@ class interpreter {
 
   // One tap of the filter and one image and group at a time: a small matrix product between the o / groups outputs, the
   // c / groups inputs and the output positions whose input element exists.
-  tensor<Real> convolution(node_id id, const convolution_attribute& c) const {
+  tensor<Real> convolution(node_id id, const convolution_attribute& c, const shape& extents) const {
     using form = convolution_attribute;
-    tensor<Real> result = empty(id);
+    tensor<Real> result(extents, graph_[id].type);
     const tensor<Real>& first = operand(id, 0);
     const tensor<Real>& second = operand(id, 1);
     const tensor<Real>& x = c.form == form::input ? result : first;
@@ -673,12 +673,13 @@ class interpreter {
 
   tensor<Real> convolve(node_id id) const {
     const auto& attribute = graph_.get<convolve_attribute>(id);
-    tensor<Real> result = convolution(id, attribute.convolution);
+    const tensor<Real> sums = convolution(id, attribute.convolution, attribute.space);
+    tensor<Real> result = unwritten(id);
     scalar_machine<Real> machine(attribute.finish.program, 1);
     std::int64_t flat = 0;
-    for_each_index(result.extents, [&](const index_vector& index) {
-      result[flat] = finished(id, attribute.finish, machine, result[flat], index, result.extents.rank);
-      ++flat;
+    for_each_index(attribute.space, [&](const index_vector& index) {
+      const Real value = finished(id, attribute.finish, machine, sums[flat++], index, attribute.space.rank);
+      write(id, result, attribute.output, index, attribute.space.rank, value);
     });
     return result;
   }

@@ -108,6 +108,51 @@ TEST(egraph_forms, convolutions_with_epilogues) {
   expect_agrees(g);
 }
 
+graph convolution_then_view(bool permuted, bool training) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 3, 5, 6}), w = g.parameter("w", dtype::f32, {4, 3, 3, 3});
+  node_id y = g.map(scalar_op::tanh, {g.convolution(x, w, {}, {2, 4, 3, 4})});
+  const int order[] = {0, 2, 3, 1};
+  if (permuted) y = g.permute(y, order);
+  y = permuted ? g.reshape(y, {2, 12, 4}) : g.reshape(y, {2, 48});
+  g.add_output("y", y);
+  if (!training) return g;
+  add_gradients(g, total(g, linear(g, relu(g, y), "fc", 5)));
+  return g;
+}
+
+TEST(egraph_forms, views_of_convolutions_keep_the_convolutions_geometry) {
+  for (bool permuted : {false, true}) {
+    for (bool training : {false, true}) expect_agrees(convolution_then_view(permuted, training));
+  }
+  graph g;  // nothing but the view
+  const node_id x = g.input("x", dtype::f32, {2, 3, 5, 5}), w = g.parameter("w", dtype::f32, {4, 3, 3, 3});
+  const node_id y = g.reshape(g.convolution(x, w, {}, {2, 4, 3, 3}), {2, 36});
+  g.add_output("loss", g.reduce(reduce_kind::sum, y, 3));
+  add_gradients(g, g.find_output("loss"));
+  expect_agrees(g);
+}
+
+TEST(egraph_forms, a_product_rounded_to_integers_and_scaled_back) {  // fake quantisation
+  graph g;
+  const node_id y = g.contract(g.input("x", dtype::f32, {3, 5}), g.input("w", dtype::f32, {5, 4}), "ik", "kj", "ij");
+  const node_id whole = g.cast(g.map(scalar_op::round, {g.multiply(y, g.full_like(y, 16))}), dtype::i32);
+  const node_id back = g.cast(whole, dtype::f32);
+  g.add_output("y", g.multiply(back, g.full_like(back, 1.0 / 16)));
+  expect_agrees(g);
+}
+
+TEST(egraph_forms, a_slice_of_a_sum_and_a_border) {
+  for (std::int64_t start : {0, 2, 7}) {  // in the border, across its edge, behind
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {9, 6}), y = g.input("y", dtype::f32, {4});
+    const std::int64_t low[] = {3}, high[] = {2};
+    const node_id sums = g.add(g.reduce(reduce_kind::sum, x, 2), g.pad(y, low, high, 0.5));
+    g.add_output("y", g.slice(sums, 0, start, 2));
+    expect_agrees(g);
+  }
+}
+
 TEST(egraph_forms, gathers_windows_states_and_random_numbers_pass_through) {
   graph g;
   const node_id table = g.parameter("table", dtype::f32, {4, 3}), rows = g.input("rows", dtype::i32, {2, 5});
@@ -266,6 +311,10 @@ TEST(egraph_plans, convolution_bias_relu_is_one_convolve) {
   const graph plan = optimized(g);
   EXPECT_EQ(count(plan, op::convolve), 1);
   EXPECT_EQ(kernel_count(plan), 1);
+}
+
+TEST(egraph_plans, a_flattened_activation_of_a_convolution_is_one_convolve) {
+  EXPECT_EQ(kernel_count(optimized(convolution_then_view(false, false))), 1);
 }
 
 TEST(egraph_plans, layer_norm_is_one_region) {

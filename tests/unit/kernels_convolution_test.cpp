@@ -31,13 +31,19 @@ scalar_program identity_program() {
   return b.finish(b.argument(0, dtype::f32));
 }
 
+index_map dense_output(const shape& space) {
+  index_map map;
+  for (int i = 0; i < space.rank; ++i) map.strides[i] = space.stride(i);
+  return map;
+}
+
 void expect_form(const geometry_case& each, convolution_attribute::form_kind form, dtype type = dtype::f32) {
   SCOPED_TRACE(std::string(each.name) + " form " + std::to_string(form));
   const shape y = output_shape(each);
   const bool by_input = form == convolution_attribute::input, by_filter = form == convolution_attribute::filter;
   const shape first = by_input ? y : each.x, second = by_filter ? y : each.w;
   const shape result = by_filter ? each.w : by_input ? each.x : y;
-  convolve_attribute attribute{each.geometry, {identity_program(), {}}};
+  convolve_attribute attribute{each.geometry, result, dense_output(result), {identity_program(), {}}};
   attribute.convolution.form = form;
   graph g;
   const node_id operands[] = {g.input("a", type, first), g.input("b", type, second)};
@@ -100,7 +106,7 @@ TEST(kernels_convolution, epilogues_add_bias_residual_and_activation) {
     bias.source = 2, bias.strides[1] = 1;
     residual.source = 3;
     for (int i = 0; i < y.rank; ++i) residual.strides[i] = y.stride(i);
-    convolve_attribute attribute{each.geometry,
+    convolve_attribute attribute{each.geometry, y, dense_output(y),
                                  {b.finish(b.binary(scalar_op::maximum, sum, b.constant(0))), {bias, residual}}};
     graph g;
     const node_id operands[] = {g.input("x", dtype::f32, each.x), g.parameter("w", dtype::f32, each.w),
@@ -115,6 +121,29 @@ TEST(kernels_convolution, epilogues_add_bias_residual_and_activation) {
   }
 }
 
+// The result of [2, 6, 8, 8] as 64 tokens of 6 channels an image, and flattened: `output` decides, not the result's shape.
+TEST(kernels_convolution, a_result_of_another_shape_is_stored_through_its_index_map) {
+  for (int index : {0, 1}) {  // one width that is stored four at a time, in both layouts
+    const geometry_case& each = cases[index];
+    const shape y = output_shape(each);
+    for (bool tokens : {false, true}) {
+      convolve_attribute attribute{each.geometry, y, dense_output(y), {identity_program(), {}}};
+      const std::int64_t positions = y[2] * y[3];
+      if (tokens) {
+        const std::int64_t strides[] = {y[1] * positions, 1, y[3] * y[1], y[1]};
+        std::copy(strides, strides + 4, attribute.output.strides);
+      }
+      graph g;
+      const node_id operands[] = {g.input("x", dtype::f32, each.x), g.input("w", dtype::f32, each.w)};
+      const shape result = tokens ? shape{y[0], positions, y[1]} : shape{y[0], y[1] * positions};
+      g.add_output("result", g.add_node(op::convolve, dtype::f32, result, attribute, operands));
+      support::expect_matches_oracle(
+          g, {{"x", oracle::random_tensor(each.x, 1)}, {"w", oracle::random_tensor(each.w, 2)}},
+          each.w.elements() / each.w[0]);
+    }
+  }
+}
+
 // Each tile size and slice count is chosen for some device: small ones prefer large tiles.
 TEST(kernels_convolution, every_tile_size_is_right) {
   const geometry_case each{"tiles", {1, 24, 12, 12}, {136, 24, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}}};
@@ -122,7 +151,8 @@ TEST(kernels_convolution, every_tile_size_is_right) {
   graph g;
   const node_id operands[] = {g.input("x", dtype::f32, each.x), g.input("w", dtype::f32, each.w)};
   g.add_output("result", g.add_node(op::convolve, dtype::f32, y,
-                                    convolve_attribute{each.geometry, {identity_program(), {}}}, operands));
+                                    convolve_attribute{each.geometry, y, dense_output(y), {identity_program(), {}}},
+                                    operands));
   const oracle::tensors<double> leaves{{"x", oracle::random_tensor(each.x, 1)},
                                        {"w", oracle::random_tensor(each.w, 2)}};
   const auto expected = oracle::interpreter<double>(g, leaves).run().at("result");

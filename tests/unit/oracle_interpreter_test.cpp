@@ -272,6 +272,8 @@ TEST(oracle_interpreter, a_convolve_with_epilogue_equals_its_primitives) {
   const shape size = {1, 3, 3};
   const node_id expected = g.add(g.convolution(x, w, c.convolution, size), g.expand_axes(bias, size, 5));
   c.finish.program = single_op_program(scalar_op::add, std::array{dtype::f32, dtype::f32});
+  c.space = size;
+  c.output = dense_map(0, size);
   c.finish.accesses = {dense_map(2, size, 5)};
   const node_id operands[] = {x, w, bias};
   const node_id fused = g.add_node(op::convolve, dtype::f32, size, c, operands);

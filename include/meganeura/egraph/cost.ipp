@@ -92,11 +92,12 @@ inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& 
 
 inline double convolve_cost(const engine& g, enode_id id, const convolve_attribute& c, const cost_model& model) {
   const class_id self = g.find(g.node(id).owner);
-  const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = g.extents(self);
+  const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
   const auto form = c.convolution.form;
   const shape& y = form == convolution_attribute::output ? own : form == convolution_attribute::input ? first : second;
   const shape& w = form == convolution_attribute::filter ? own : second;
-  double bytes = bytes_of(g, self) + bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
+  double bytes = bytes_of(g, self) * (is_coalesced(c.output, own) ? 1 : model.strided_read);
+  bytes += bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
   const double extra = epilogue_cost(g, id, c.finish, own, 0, model, bytes);
   const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
   return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;

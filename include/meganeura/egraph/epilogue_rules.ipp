@@ -79,9 +79,8 @@ class epilogue_draft {
   // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
   [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
     std::vector<dtype> types(inner.accesses.size() + 1, dtype::f32);
-    types[0] = compute_type(g_[g_.operand(region_id_, operand_)].type);
-    for (const scalar_node& node : inner.program.nodes) {
-      if (node.op == scalar_op::argument && node.value > 0) types[static_cast<std::size_t>(node.value)] = node.type;
+    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the value is stored
+      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
     }
     std::vector<scalar_ref> arguments;
     for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(builder.argument(static_cast<int>(i), types[i]));
@@ -133,17 +132,14 @@ inline const char* fuse_matmul(lowering& pass, enode_id region, std::size_t oper
 inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
   engine& g = pass.graph();
   const auto& inner = g.get<convolve_attribute>(product);
-  const shape& extents = g.extents(g.find(g.node(product).owner));
-  nest loops{.space = extents};
-  const index_map dense = dense_access(extents);
-  loops.accesses = {dense, dense, dense};  // a and b are not read through these loops
+  nest loops{.space = inner.space};
+  loops.accesses = {inner.output, {}, {}};  // a and b are not read through these loops
   loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
   epilogue_draft made(g, region, operand, product);
   if (const char* problem = made.combine(loops, false, inner.finish)) return problem;
-  if (made.output != dense) return "the result is permuted";
   std::vector<class_id> operands = {g.operand(product, 0), g.operand(product, 1)};
   operands.insert(operands.end(), made.others.begin(), made.others.end());
-  const convolve_attribute value{inner.convolution, made.finish};
+  const convolve_attribute value{inner.convolution, inner.space, made.output, made.finish};
   const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(structural::convolve_epilogue);
   g.add_to(g.find(g.node(region).owner), op::convolve, value, operands, reasons);
   return nullptr;

@@ -138,8 +138,6 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
 MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
   const region_attribute& inner = form.loops;
   if (loops.accesses[which].bounded) return "rows under a padded read";
-  const nest before = loops;
-  const bool before_per_row = per_row;
   const int outer_axes = inner.space.rank - inner.row_axes;
   const char* problem = nullptr;
   int axes[max_rank]{};
@@ -154,12 +152,7 @@ MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, s
     if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
     for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
   }
-  if (!problem) problem = claim_rows(axes, inner.row_axes);
-  if (problem) {
-    loops = before;
-    per_row = before_per_row;
-  }
-  return problem;
+  return problem ? problem : claim_rows(axes, inner.row_axes);
 }
 
 MEGANEURA_INLINE std::size_t region_draft::buffers() const {
@@ -176,9 +169,18 @@ MEGANEURA_INLINE std::size_t region_draft::buffers() const {
 MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
   const region_attribute& inner = form.loops;
   const std::size_t which = slots_[index].reads[0];
+  const nest before = inner.row_axes > 0 ? loops : nest{};
+  const bool before_per_row = per_row;
+  const auto refused = [&](const char* problem) {  // rows that were placed for this form alone go again
+    if (inner.row_axes > 0) {
+      loops = before;
+      per_row = before_per_row;
+    }
+    return problem;
+  };
   axis_map map;
   if (inner.row_axes > 0) {
-    if (const char* problem = place_rows(form, which, map)) return problem;
+    if (const char* problem = place_rows(form, which, map)) return refused(problem);
   } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
     return "the read is not affine in the producer's loops";
   }
@@ -188,8 +190,12 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   std::vector<index_map> reads;
   for (const index_map& read : inner.accesses) {
     index_map composed;
-    if (copy && from.bounded && read.bounded && from.fill != read.fill) return "two borders with different values";
-    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) return "its border is not a box here";
+    if (copy && from.bounded && read.bounded && from.fill != read.fill) {
+      return refused("two borders with different values");
+    }
+    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) {
+      return refused("its border is not a box here");
+    }
     reads.push_back(composed);
   }
   for (std::size_t i = 0; i < reads.size(); ++i) {

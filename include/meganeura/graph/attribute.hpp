@@ -167,9 +167,12 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
-/// A convolution read from dense operands 0 and 1, with an epilogue over the result's axes (sources >= 2).
+/// A convolution read from dense operands 0 and 1. `space` is what the convolution itself gives, axes in its order: the
+/// epilogue's accesses (sources >= 2) and `output` run over it, so the node's result may have another shape.
 struct convolve_attribute {
   convolution_attribute convolution;
+  shape space;
+  index_map output;
   epilogue finish;
   friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
 };

@@ -49,7 +49,9 @@ class attribute_hasher {
     space(a.space), word(a.batch_axes), word(a.m_axes), word(a.n_axes), word(a.k_axes);
     (*this)(a.a), (*this)(a.b), (*this)(a.output), (*this)(a.finish);
   }
-  void operator()(const convolve_attribute& a) { (*this)(a.convolution), (*this)(a.finish); }
+  void operator()(const convolve_attribute& a) {
+    (*this)(a.convolution), space(a.space), (*this)(a.output), (*this)(a.finish);
+  }
 
  private:
   void word(double value) { hash_ = hash_combine(hash_, std::bit_cast<std::uint64_t>(value)); }

@@ -12,8 +12,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// `extents` and `types` are those of the node's operands, epilogue operands included.
 [[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                            std::span<const dtype> types, const shape& result_extents, dtype result,
-                                            const target& on);
+                                            std::span<const dtype> types, dtype result, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

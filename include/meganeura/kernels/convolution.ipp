@@ -174,11 +174,12 @@ class convolution_memory {
       : owner_(owner), p_(p), node_(node) {
     nest_.rank = result_extents.rank;
     for (int i = 0; i < nest_.rank; ++i) nest_.extents[i] = result_extents[i];
-    for (int i = 0; i < nest_.rank; ++i) nest_.output.strides[i] = result_extents.stride(i);
+    nest_.output = node.output;
     operands_.reserve(types.size());
     for (std::size_t i = 0; i < types.size(); ++i) operands_.emplace_back(owner, types[i], fmt::format("operand{}", i));
-    // Four consecutive n are four consecutive elements when the last axis is a multiple of four.
-    const bool groups_of_four = nest_.extents[nest_.rank - 1] % 4 == 0;
+    // Four consecutive n are four consecutive elements when the last axis is a multiple of four and lies densely.
+    const int last = nest_.rank - 1;
+    const bool groups_of_four = nest_.extents[last] % 4 == 0 && vectorises(nest_, nest_.output, last);
     result_.emplace(owner, result, "result", groups_of_four ? 4 : 1);
   }
 
@@ -624,9 +625,9 @@ class tiled_convolution {
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                               std::span<const dtype> types, const shape& result_extents, dtype result,
-                                               const target& on) {
+                                               std::span<const dtype> types, dtype result, const target& on) {
   const convolution_attribute& c = node.convolution;
+  const shape& result_extents = node.space;
   const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
   const shape& x = by_input ? result_extents : extents[0];
   const shape& w = by_filter ? result_extents : extents[1];

@@ -29,7 +29,7 @@ namespace detail {
     case op::matmul:
       return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
     case op::convolve:
-      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.extents, n.type, on);
+      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.type, on);
     case op::window_reduce:
       return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
     case op::window_scatter:
