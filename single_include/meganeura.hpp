@@ -17584,14 +17584,14 @@ struct matmul_schedule {
 
   [[nodiscard]] std::uint32_t invocations() const {
     return tier == matmul_tier::tiled       ? tile_m / thread_m * (tile_n / thread_n) * slices
-           : tier == matmul_tier::registers ? 8
+           : tier == matmul_tier::registers ? 8 * slices
                                             : 64;
   }
   static constexpr std::uint32_t exchanged_results = 16;  // of an invocation, when slices are added up
   /// 16-byte padding of every row keeps transposing stores off a single bank.
   [[nodiscard]] std::uint32_t shared_bytes() const {
-    if (tier != matmul_tier::tiled) return 0;
-    const std::uint32_t staged = 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
+    if (tier == matmul_tier::simple) return 0;
+    const std::uint32_t staged = tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
     return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
   }
   [[nodiscard]] std::string label() const;
@@ -17607,6 +17607,9 @@ struct matmul_schedule {
 
 /// The schedule that measurements favour for this device and problem, within the device's limits.
 [[nodiscard]] matmul_schedule choose_matmul(const target& device, const matmul_problem& problem);
+
+/// The chosen schedule, or where the driver stops its loops the next one that ends, K shared out wider if need be.
+[[nodiscard]] kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device);
 
 /// Every schedule worth measuring for this problem, the chosen one first.
 [[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem);
@@ -17647,6 +17650,12 @@ struct tile_position {
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
 [[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
+
+/// What loops over k are told of their totals.
+[[nodiscard]] std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32>> sums);
+/// Adds up the slices' sums; afterwards slice 0 holds them. Every invocation of the workgroup arrives.
+void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
+                const std::vector<spirv::var<spirv::f32>>& sums);
 
 [[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device);
 [[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
@@ -20306,7 +20315,8 @@ MEGANEURA_INLINE std::uint64_t extent_of(const std::vector<matmul_axis>& group) 
 MEGANEURA_INLINE std::string matmul_schedule::label() const {
   if (tier == matmul_tier::simple) return "simple";
   if (tier == matmul_tier::registers)
-    return fmt::format("registers {}x{}{}", thread_m, thread_n, texels ? " texels" : "");
+    return fmt::format("registers {}x{}{}{}", thread_m, thread_n,
+                       slices > 1 ? fmt::format(" slices {}", slices) : std::string(), texels ? " texels" : "");
   return fmt::format("tiled {}x{}x{} {}x{} slices {} buffers {}", tile_m, tile_n, tile_k, thread_m, thread_n, slices,
                      buffers);
 }
@@ -20420,6 +20430,41 @@ void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, 
   return batch == 1 ? fmt::format("{} {}", problem.name, size) : fmt::format("{} {}x{}", problem.name, batch, size);
 }
 
+MEGANEURA_INLINE std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32>> sums) {
+  std::vector<running_sum> list;
+  for (const auto& sum : sums) list.push_back({sum.reference(), scalar_op::row_sum, literal(dtype::f32, 0)});
+  return list;
+}
+
+// Adds up the slices' sums by halves; afterwards slice 0 holds the result. Sixteen results of an invocation at a time,
+// so that the exchange area stays at 32 bytes an invocation; [result][lane] keeps the lanes of a subgroup on different
+// banks.
+MEGANEURA_INLINE void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
+                                 const std::vector<spirv::var<spirv::f32>>& sums) {
+  using namespace spirv;
+  if (s.slices == 1) return;
+  const std::uint32_t threads = s.invocations() / s.slices;
+  const u32 lane = k.local_index() % threads;
+  const auto exchange = k.shared<f32>(s.slices / 2 * threads * matmul_schedule::exchanged_results);
+  for (std::uint32_t first = 0; first < sums.size(); first += matmul_schedule::exchanged_results) {
+    for (std::uint32_t half = s.slices / 2; half > 0; half /= 2) {
+      if (first != 0 || half != s.slices / 2) k.barrier();
+      const auto at = [&](const u32& from, std::uint32_t i) {
+        return (from * matmul_schedule::exchanged_results + i) * threads + lane;
+      };
+      k.if_(slice >= half && slice < 2 * half, [&] {
+        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
+          exchange[at(slice - half, i)] = sums[first + i].load();
+      });
+      k.barrier();
+      k.if_(slice < half, [&] {
+        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
+          sums[first + i] += exchange[at(slice, i)].load();
+      });
+    }
+  }
+}
+
 MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device) {
   using namespace spirv;
   const matmul_operand a_plan = plan_operand(problem, true);
@@ -20441,7 +20486,7 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
     const u32 a_base = offset_of(a_plan.batch, batch) + offset_of(a_plan.rows, m) + a_plan.offset;
     const u32 b_base = offset_of(b_plan.batch, batch) + offset_of(b_plan.rows, n) + b_plan.offset;
     const auto sum = k.variable<f32>(0.0f);
-    k.for_(a_plan.k_count, [&](u32 i) {
+    for_summed(k, 0, a_plan.k_count, 1, {}, running_sums({&sum, 1}), [&](const u32& i) {
       sum = fma(a.load(a_base + offset_of(a_plan.k, i)), b.load(b_base + offset_of(b_plan.k, i)), sum.load());
     });
     const u32 offset =
@@ -20547,6 +20592,22 @@ MEGANEURA_INLINE matmul_schedule choose_matmul(const target& device, const matmu
   return matmul_candidates(device, problem).front();
 }
 
+MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device) {
+  const std::vector<matmul_schedule> candidates = matmul_candidates(device, problem);
+  kernel_dispatch chosen = make_matmul(problem, candidates.front(), device);
+  if (within_loop_limit(chosen.module, device)) return chosen;
+  for (const bool wider : {false, true}) {
+    for (matmul_schedule s : candidates) {
+      do {
+        kernel_dispatch made = make_matmul(problem, s, device);
+        if (within_loop_limit(made.module, device)) return made;
+        s.slices *= 2;
+      } while (wider && s.tier != matmul_tier::simple && detail::runs_here(s, device));
+    }
+  }
+  return chosen;
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // The registers tier of matmul.hpp: operands read straight from their buffers, best as texels.
 
@@ -20630,7 +20691,7 @@ inline void multiply_step(const register_operand& left, const register_operand& 
 }
 
 inline void accumulate_rows(spirv::kernel& k, const register_operand& left, const register_operand& right,
-                            const matmul_schedule& s, std::uint32_t k_count,
+                            const matmul_schedule& s, std::uint32_t k_count, const spirv::u32& slice,
                             const std::vector<spirv::var<spirv::f32>>& sums) {
   const auto step = [&](const spirv::u32& first_k, std::uint32_t count) {
     std::vector<spirv::f32> total;
@@ -20639,8 +20700,12 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
   };
   const std::uint32_t whole = k_count / 4 * 4;
-  k.for_(0, whole, 4, [&](const spirv::u32& i) { step(i, 4); });
-  for (std::uint32_t rest = whole; rest < k_count; ++rest) step(rest, 1);  // only where neither operand reads along k
+  const cascade_lengths lengths{.terms = 4, .straight = straight_product};
+  for_summed(k, slice * 4u, whole, 4 * s.slices, lengths, running_sums(sums), [&](const spirv::u32& i) { step(i, 4); });
+  if (whole == k_count) return;
+  k.if_(s.slices == 1 ? spirv::boolean(true) : slice == 0u, [&] {
+    for (std::uint32_t rest = whole; rest < k_count; ++rest) step(rest, 1);  // only where neither operand reads along k
+  });
 }
 
 MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& s,
@@ -20659,9 +20724,10 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   const std::uint32_t m_count = a_plan.row_count;
   const std::uint32_t n_count = b_plan.row_count;
   // The eight invocations lie along n, unless n is too short for that.
+  const std::uint32_t lanes = s.invocations() / s.slices;
   std::uint32_t lanes_n = 1;
-  while (lanes_n < s.invocations() && lanes_n * s.thread_n < n_count) lanes_n *= 2;
-  const std::uint32_t lanes_m = s.invocations() / lanes_n;
+  while (lanes_n < lanes && lanes_n * s.thread_n < n_count) lanes_n *= 2;
+  const std::uint32_t lanes_m = lanes / lanes_n;
 
   kernel k(describe(problem), {s.invocations(), 1, 1});
   register_operand left(k, a_plan, s.texels, "a", s.thread_m);
@@ -20676,30 +20742,33 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   const u32 linear = linear_group(k, groups);
   if_inside(k, linear, tiles, std::uint64_t{groups[0]} * groups[1], [&] {
     const u32 batch = linear / (tiles_m * tiles_n);
-    const u32 lane = k.local_index();
+    const u32 lane = s.slices == 1 ? k.local_index() : k.local_index() % lanes;
+    const u32 slice = s.slices == 1 ? u32(0) : k.local_index() / lanes;
     const u32 first_m = (linear / tiles_n % tiles_m * lanes_m + lane / lanes_n) * s.thread_m;
     const u32 first_n = (linear % tiles_n * lanes_n + lane % lanes_n) * s.thread_n;
     left.place(batch, first_m);
     right.place(batch, first_n);
     std::vector<var<f32>> sums;
     for (std::uint32_t i = 0; i < s.thread_m * s.thread_n; ++i) sums.push_back(k.variable<f32>(0.0f));
-    accumulate_rows(k, left, right, s, a_plan.k_count, sums);
-    const u32 base = offset_of(out_plan.batch, batch) + problem.offset_out;
-    for (std::uint32_t i = 0; i < s.thread_m; ++i) {
-      for (std::uint32_t j = 0; j < s.thread_n; ++j) {
-        const u32 m = first_m + i;
-        const u32 n = first_n + j;
+    accumulate_rows(k, left, right, s, a_plan.k_count, slice, sums);
+    add_slices(k, s, slice, sums);
+    const auto write_all = [&] {
+      const u32 base = offset_of(out_plan.batch, batch) + problem.offset_out;
+      const bool exact = m_count % (lanes_m * s.thread_m) == 0 && n_count % (lanes_n * s.thread_n) == 0;
+      for (std::uint32_t i = 0; i < s.thread_m * s.thread_n; ++i) {
+        const u32 m = first_m + i / s.thread_n;
+        const u32 n = first_n + i % s.thread_n;
         const auto write = [&] {
           const u32 offset = base + offset_of(out_plan.m, m) + offset_of(out_plan.n, n);
-          out[offset] = epilogue(sums[i * s.thread_n + j].load(), {batch, m, n, offset});
+          out[offset] = epilogue(sums[i].load(), {batch, m, n, offset});
         };
-        const bool exact = m_count % (lanes_m * s.thread_m) == 0 && n_count % (lanes_n * s.thread_n) == 0;
         if (exact)
           write();
         else
           k.if_(m < m_count && n < n_count, write);
       }
-    }
+    };
+    k.if_(s.slices == 1 ? spirv::boolean(true) : slice == 0u, write_all);
   });
   return {k.finish(), groups};
 }
@@ -20874,34 +20943,6 @@ inline void multiply_tile(spirv::kernel& k, const matmul_schedule& s, const thre
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
 }
 
-// Adds up the slices' sums by halves; afterwards slice 0 holds the result. Sixteen results of an invocation at a time,
-// so that the exchange area stays at 32 bytes an invocation; [result][lane] keeps the lanes of a subgroup on different
-// banks.
-inline void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice, const result_block& sums) {
-  using namespace spirv;
-  if (s.slices == 1) return;
-  const std::uint32_t threads = s.invocations() / s.slices;
-  const u32 lane = k.local_index() % threads;
-  const auto exchange = k.shared<f32>(s.slices / 2 * threads * matmul_schedule::exchanged_results);
-  for (std::uint32_t first = 0; first < sums.size(); first += matmul_schedule::exchanged_results) {
-    for (std::uint32_t half = s.slices / 2; half > 0; half /= 2) {
-      if (first != 0 || half != s.slices / 2) k.barrier();
-      const auto at = [&](const u32& from, std::uint32_t i) {
-        return (from * matmul_schedule::exchanged_results + i) * threads + lane;
-      };
-      k.if_(slice >= half && slice < 2 * half, [&] {
-        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
-          exchange[at(slice - half, i)] = sums[first + i].load();
-      });
-      k.barrier();
-      k.if_(slice < half, [&] {
-        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
-          sums[first + i] += exchange[at(slice, i)].load();
-      });
-    }
-  }
-}
-
 struct result_writer {
   spirv::kernel& k;
   const matmul_problem& problem;
@@ -21013,7 +21054,8 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
     right.fetch(0);
     // Fetch of the next tile into registers overlaps the product of this one. With two buffers one barrier a step is
     // enough: a buffer is overwritten two steps after it was last read.
-    k.for_(0, k_count, step, [&](u32 first_k) {
+    const cascade_lengths lengths{.terms = s.tile_k, .straight = straight_product};
+    for_summed(k, 0, k_count, step, lengths, running_sums(sums), [&](const u32& first_k) {
       const u32 buffer = s.buffers == 2 && k_count > step ? parity.load() : u32(0);
       left.stage(buffer);
       right.stage(buffer);
@@ -21121,7 +21163,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                              const target& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
-  return make_matmul(problem, choose_matmul(on, problem), on);
+  return make_best_matmul(problem, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

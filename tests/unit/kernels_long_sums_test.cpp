@@ -160,6 +160,48 @@ TEST(kernels_long_sums, filter_gradients_over_a_large_batch) {
   expect_convolution({2, 2, 9, 300'002, 3, 1}, convolution_attribute::filter, 600'000, support::all_targets());
 }
 
+// [batch, m, k] x [batch, k, n], either operand stored the other way round.
+void expect_product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b,
+                    std::vector<kernels::target> targets, std::int64_t batch = 1) {
+  SCOPED_TRACE(fmt::format("{}x{}x{}", m, n, k));
+  scalar_builder b;
+  matmul_attribute node;
+  node.space = {batch, m, n, k};
+  node.batch_axes = node.m_axes = node.n_axes = node.k_axes = 1;
+  node.a = strided({m * k, transpose_a ? 1 : k, 0, transpose_a ? m : 1});
+  node.b = strided({n * k, 0, transpose_b ? k : 1, transpose_b ? 1 : n}, 1);
+  node.output = strided({m * n, n, 1, 0});
+  node.finish.program = b.finish(b.argument(0, dtype::f32));
+  const shape left{batch, transpose_a ? k : m, transpose_a ? m : k}, right{batch, k, n};
+  graph g;
+  const node_id operands[] = {g.input("a", dtype::f32, left), g.input("b", dtype::f32, right)};
+  g.add_output("y", g.add_node(op::matmul, dtype::f32, {batch, m, n}, node, operands));
+  const oracle::tensors<double> leaves{{"a", near_a_tenth(left)}, {"b", near_a_tenth(right)}};
+  const auto &a = leaves.at("a").values, &c = leaves.at("b").values;
+  std::vector<double> expected;
+  for (std::int64_t i = 0; i < batch * m * n; ++i) {
+    const std::int64_t a0 = i / (m * n) * node.a.strides[0] + i / n % m * node.a.strides[1];
+    const std::int64_t b0 = i / (m * n) * node.b.strides[0] + i % n * node.b.strides[2];
+    double sum = 0;
+    for (std::int64_t j = 0; j < k; ++j) {
+      sum += a[static_cast<std::size_t>(a0 + j * node.a.strides[3])] *
+             c[static_cast<std::size_t>(b0 + j * node.b.strides[3])];
+    }
+    expected.push_back(sum);
+  }
+  expect_sums(g, leaves, expected, k, std::move(targets));
+}
+
+TEST(kernels_long_sums, products_of_every_form) {
+  const std::vector<kernels::target> own{support::device_target()};
+  expect_product(4, 4, 300'000, false, false, support::all_targets());
+  expect_product(1, 3, 300'001, false, true, own);
+  expect_product(3, 1, 270'002, true, false, own);
+  expect_product(4, 4, 300'000, true, true, own);
+  expect_product(1, 1, 1'000'000, false, true, own);
+  expect_product(2, 4, 280'000, false, true, own, 2);
+}
+
 // A device of few invocations cannot share out what its driver stops: that is said before anything runs.
 TEST(kernels_long_sums, what_no_workgroup_finishes_is_refused) {
   kernels::target small = support::device_target();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
 #pragma once
+#include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/target.hpp>
 #include <meganeura/spirv/kernel.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,14 +58,14 @@ struct matmul_schedule {
 
   [[nodiscard]] std::uint32_t invocations() const {
     return tier == matmul_tier::tiled       ? tile_m / thread_m * (tile_n / thread_n) * slices
-           : tier == matmul_tier::registers ? 8
+           : tier == matmul_tier::registers ? 8 * slices
                                             : 64;
   }
   static constexpr std::uint32_t exchanged_results = 16;  // of an invocation, when slices are added up
   /// 16-byte padding of every row keeps transposing stores off a single bank.
   [[nodiscard]] std::uint32_t shared_bytes() const {
-    if (tier != matmul_tier::tiled) return 0;
-    const std::uint32_t staged = 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
+    if (tier == matmul_tier::simple) return 0;
+    const std::uint32_t staged = tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
     return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
   }
   [[nodiscard]] std::string label() const;
@@ -79,6 +81,9 @@ struct matmul_schedule {
 
 /// The schedule that measurements favour for this device and problem, within the device's limits.
 [[nodiscard]] matmul_schedule choose_matmul(const target& device, const matmul_problem& problem);
+
+/// The chosen schedule, or where the driver stops its loops the next one that ends, K shared out wider if need be.
+[[nodiscard]] kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device);
 
 /// Every schedule worth measuring for this problem, the chosen one first.
 [[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem);
@@ -119,6 +124,12 @@ struct tile_position {
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
 [[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
+
+/// What loops over k are told of their totals.
+[[nodiscard]] std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32>> sums);
+/// Adds up the slices' sums; afterwards slice 0 holds them. Every invocation of the workgroup arrives.
+void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
+                const std::vector<spirv::var<spirv::f32>>& sums);
 
 [[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device);
 [[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,

@@ -17,7 +17,8 @@ MEGANEURA_INLINE std::uint64_t extent_of(const std::vector<matmul_axis>& group) 
 MEGANEURA_INLINE std::string matmul_schedule::label() const {
   if (tier == matmul_tier::simple) return "simple";
   if (tier == matmul_tier::registers)
-    return fmt::format("registers {}x{}{}", thread_m, thread_n, texels ? " texels" : "");
+    return fmt::format("registers {}x{}{}{}", thread_m, thread_n,
+                       slices > 1 ? fmt::format(" slices {}", slices) : std::string(), texels ? " texels" : "");
   return fmt::format("tiled {}x{}x{} {}x{} slices {} buffers {}", tile_m, tile_n, tile_k, thread_m, thread_n, slices,
                      buffers);
 }
@@ -131,6 +132,41 @@ void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, 
   return batch == 1 ? fmt::format("{} {}", problem.name, size) : fmt::format("{} {}x{}", problem.name, batch, size);
 }
 
+MEGANEURA_INLINE std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32>> sums) {
+  std::vector<running_sum> list;
+  for (const auto& sum : sums) list.push_back({sum.reference(), scalar_op::row_sum, literal(dtype::f32, 0)});
+  return list;
+}
+
+// Adds up the slices' sums by halves; afterwards slice 0 holds the result. Sixteen results of an invocation at a time,
+// so that the exchange area stays at 32 bytes an invocation; [result][lane] keeps the lanes of a subgroup on different
+// banks.
+MEGANEURA_INLINE void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
+                                 const std::vector<spirv::var<spirv::f32>>& sums) {
+  using namespace spirv;
+  if (s.slices == 1) return;
+  const std::uint32_t threads = s.invocations() / s.slices;
+  const u32 lane = k.local_index() % threads;
+  const auto exchange = k.shared<f32>(s.slices / 2 * threads * matmul_schedule::exchanged_results);
+  for (std::uint32_t first = 0; first < sums.size(); first += matmul_schedule::exchanged_results) {
+    for (std::uint32_t half = s.slices / 2; half > 0; half /= 2) {
+      if (first != 0 || half != s.slices / 2) k.barrier();
+      const auto at = [&](const u32& from, std::uint32_t i) {
+        return (from * matmul_schedule::exchanged_results + i) * threads + lane;
+      };
+      k.if_(slice >= half && slice < 2 * half, [&] {
+        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
+          exchange[at(slice - half, i)] = sums[first + i].load();
+      });
+      k.barrier();
+      k.if_(slice < half, [&] {
+        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
+          sums[first + i] += exchange[at(slice, i)].load();
+      });
+    }
+  }
+}
+
 MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device) {
   using namespace spirv;
   const matmul_operand a_plan = plan_operand(problem, true);
@@ -152,7 +188,7 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
     const u32 a_base = offset_of(a_plan.batch, batch) + offset_of(a_plan.rows, m) + a_plan.offset;
     const u32 b_base = offset_of(b_plan.batch, batch) + offset_of(b_plan.rows, n) + b_plan.offset;
     const auto sum = k.variable<f32>(0.0f);
-    k.for_(a_plan.k_count, [&](u32 i) {
+    for_summed(k, 0, a_plan.k_count, 1, {}, running_sums({&sum, 1}), [&](const u32& i) {
       sum = fma(a.load(a_base + offset_of(a_plan.k, i)), b.load(b_base + offset_of(b_plan.k, i)), sum.load());
     });
     const u32 offset =
@@ -256,6 +292,22 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
 
 MEGANEURA_INLINE matmul_schedule choose_matmul(const target& device, const matmul_problem& problem) {
   return matmul_candidates(device, problem).front();
+}
+
+MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device) {
+  const std::vector<matmul_schedule> candidates = matmul_candidates(device, problem);
+  kernel_dispatch chosen = make_matmul(problem, candidates.front(), device);
+  if (within_loop_limit(chosen.module, device)) return chosen;
+  for (const bool wider : {false, true}) {
+    for (matmul_schedule s : candidates) {
+      do {
+        kernel_dispatch made = make_matmul(problem, s, device);
+        if (within_loop_limit(made.module, device)) return made;
+        s.slices *= 2;
+      } while (wider && s.tier != matmul_tier::simple && detail::runs_here(s, device));
+    }
+  }
+  return chosen;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -84,7 +84,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                              const target& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
-  return make_matmul(problem, choose_matmul(on, problem), on);
+  return make_best_matmul(problem, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -83,7 +83,7 @@ inline void multiply_step(const register_operand& left, const register_operand& 
 }
 
 inline void accumulate_rows(spirv::kernel& k, const register_operand& left, const register_operand& right,
-                            const matmul_schedule& s, std::uint32_t k_count,
+                            const matmul_schedule& s, std::uint32_t k_count, const spirv::u32& slice,
                             const std::vector<spirv::var<spirv::f32>>& sums) {
   const auto step = [&](const spirv::u32& first_k, std::uint32_t count) {
     std::vector<spirv::f32> total;
@@ -92,8 +92,12 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
   };
   const std::uint32_t whole = k_count / 4 * 4;
-  k.for_(0, whole, 4, [&](const spirv::u32& i) { step(i, 4); });
-  for (std::uint32_t rest = whole; rest < k_count; ++rest) step(rest, 1);  // only where neither operand reads along k
+  const cascade_lengths lengths{.terms = 4, .straight = straight_product};
+  for_summed(k, slice * 4u, whole, 4 * s.slices, lengths, running_sums(sums), [&](const spirv::u32& i) { step(i, 4); });
+  if (whole == k_count) return;
+  k.if_(s.slices == 1 ? spirv::boolean(true) : slice == 0u, [&] {
+    for (std::uint32_t rest = whole; rest < k_count; ++rest) step(rest, 1);  // only where neither operand reads along k
+  });
 }
 
 MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& s,
@@ -112,9 +116,10 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   const std::uint32_t m_count = a_plan.row_count;
   const std::uint32_t n_count = b_plan.row_count;
   // The eight invocations lie along n, unless n is too short for that.
+  const std::uint32_t lanes = s.invocations() / s.slices;
   std::uint32_t lanes_n = 1;
-  while (lanes_n < s.invocations() && lanes_n * s.thread_n < n_count) lanes_n *= 2;
-  const std::uint32_t lanes_m = s.invocations() / lanes_n;
+  while (lanes_n < lanes && lanes_n * s.thread_n < n_count) lanes_n *= 2;
+  const std::uint32_t lanes_m = lanes / lanes_n;
 
   kernel k(describe(problem), {s.invocations(), 1, 1});
   register_operand left(k, a_plan, s.texels, "a", s.thread_m);
@@ -129,30 +134,33 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   const u32 linear = linear_group(k, groups);
   if_inside(k, linear, tiles, std::uint64_t{groups[0]} * groups[1], [&] {
     const u32 batch = linear / (tiles_m * tiles_n);
-    const u32 lane = k.local_index();
+    const u32 lane = s.slices == 1 ? k.local_index() : k.local_index() % lanes;
+    const u32 slice = s.slices == 1 ? u32(0) : k.local_index() / lanes;
     const u32 first_m = (linear / tiles_n % tiles_m * lanes_m + lane / lanes_n) * s.thread_m;
     const u32 first_n = (linear % tiles_n * lanes_n + lane % lanes_n) * s.thread_n;
     left.place(batch, first_m);
     right.place(batch, first_n);
     std::vector<var<f32>> sums;
     for (std::uint32_t i = 0; i < s.thread_m * s.thread_n; ++i) sums.push_back(k.variable<f32>(0.0f));
-    accumulate_rows(k, left, right, s, a_plan.k_count, sums);
-    const u32 base = offset_of(out_plan.batch, batch) + problem.offset_out;
-    for (std::uint32_t i = 0; i < s.thread_m; ++i) {
-      for (std::uint32_t j = 0; j < s.thread_n; ++j) {
-        const u32 m = first_m + i;
-        const u32 n = first_n + j;
+    accumulate_rows(k, left, right, s, a_plan.k_count, slice, sums);
+    add_slices(k, s, slice, sums);
+    const auto write_all = [&] {
+      const u32 base = offset_of(out_plan.batch, batch) + problem.offset_out;
+      const bool exact = m_count % (lanes_m * s.thread_m) == 0 && n_count % (lanes_n * s.thread_n) == 0;
+      for (std::uint32_t i = 0; i < s.thread_m * s.thread_n; ++i) {
+        const u32 m = first_m + i / s.thread_n;
+        const u32 n = first_n + i % s.thread_n;
         const auto write = [&] {
           const u32 offset = base + offset_of(out_plan.m, m) + offset_of(out_plan.n, n);
-          out[offset] = epilogue(sums[i * s.thread_n + j].load(), {batch, m, n, offset});
+          out[offset] = epilogue(sums[i].load(), {batch, m, n, offset});
         };
-        const bool exact = m_count % (lanes_m * s.thread_m) == 0 && n_count % (lanes_n * s.thread_n) == 0;
         if (exact)
           write();
         else
           k.if_(m < m_count && n < n_count, write);
       }
-    }
+    };
+    k.if_(s.slices == 1 ? spirv::boolean(true) : slice == 0u, write_all);
   });
   return {k.finish(), groups};
 }

@@ -170,34 +170,6 @@ inline void multiply_tile(spirv::kernel& k, const matmul_schedule& s, const thre
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
 }
 
-// Adds up the slices' sums by halves; afterwards slice 0 holds the result. Sixteen results of an invocation at a time,
-// so that the exchange area stays at 32 bytes an invocation; [result][lane] keeps the lanes of a subgroup on different
-// banks.
-inline void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice, const result_block& sums) {
-  using namespace spirv;
-  if (s.slices == 1) return;
-  const std::uint32_t threads = s.invocations() / s.slices;
-  const u32 lane = k.local_index() % threads;
-  const auto exchange = k.shared<f32>(s.slices / 2 * threads * matmul_schedule::exchanged_results);
-  for (std::uint32_t first = 0; first < sums.size(); first += matmul_schedule::exchanged_results) {
-    for (std::uint32_t half = s.slices / 2; half > 0; half /= 2) {
-      if (first != 0 || half != s.slices / 2) k.barrier();
-      const auto at = [&](const u32& from, std::uint32_t i) {
-        return (from * matmul_schedule::exchanged_results + i) * threads + lane;
-      };
-      k.if_(slice >= half && slice < 2 * half, [&] {
-        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
-          exchange[at(slice - half, i)] = sums[first + i].load();
-      });
-      k.barrier();
-      k.if_(slice < half, [&] {
-        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
-          sums[first + i] += exchange[at(slice, i)].load();
-      });
-    }
-  }
-}
-
 struct result_writer {
   spirv::kernel& k;
   const matmul_problem& problem;
@@ -309,7 +281,8 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
     right.fetch(0);
     // Fetch of the next tile into registers overlaps the product of this one. With two buffers one barrier a step is
     // enough: a buffer is overwritten two steps after it was last read.
-    k.for_(0, k_count, step, [&](u32 first_k) {
+    const cascade_lengths lengths{.terms = s.tile_k, .straight = straight_product};
+    for_summed(k, 0, k_count, step, lengths, running_sums(sums), [&](const u32& first_k) {
       const u32 buffer = s.buffers == 2 && k_count > step ? parity.load() : u32(0);
       left.stage(buffer);
       right.stage(buffer);
