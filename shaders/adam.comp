@@ -2,10 +2,10 @@
 #extension GL_GOOGLE_include_directive : require
 // Adam and AdamW as PyTorch has them: epsilon is added to the root of the corrected second moment.
 // SPDX-License-Identifier: MIT
-layout(local_size_x = 256) in;
+layout(local_size_x_id = 0) in;
 #define STEP_BINDING 4
 #include "step_values.glsl"
-layout(constant_id = 1) const uint decoupled = 0;  // 1: AdamW shrinks the parameter, 0: Adam adds the decay to the gradient
+layout(constant_id = 2) const uint decoupled = 0;  // 1: AdamW shrinks the parameter, 0: Adam adds the decay to the gradient
 // Whole groups of four; the last elements go one by one through the same bindings.
 layout(set = 0, binding = 0, std430) buffer parameters { float p[]; };
 layout(set = 0, binding = 0, std430) buffer parameters4 { vec4 p4[]; };

@@ -2,11 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 // Counter-based random numbers, Philox 4x32-10: the layout is written down in include/meganeura/kernels/philox.hpp.
 // SPDX-License-Identifier: MIT
-layout(local_size_x = 256) in;
+layout(local_size_x_id = 0) in;
 #define STEP_BINDING 1
 #include "step_values.glsl"
-layout(constant_id = 1) const uint stream = 0;        // hash of the stream's name
-layout(constant_id = 2) const uint distribution = 0;  // 0 uniform, 1 normal
+layout(constant_id = 2) const uint stream = 0;        // hash of the stream's name
+layout(constant_id = 3) const uint distribution = 0;  // 0 uniform, 1 normal
 
 layout(set = 0, binding = 0, std430) writeonly restrict buffer result_buffer { float result[]; };
 

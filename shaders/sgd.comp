@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 // Gradient descent without momentum: p -= rate * (g + decay * p).
 // SPDX-License-Identifier: MIT
-layout(local_size_x = 256) in;
+layout(local_size_x_id = 0) in;
 #define STEP_BINDING 2
 #include "step_values.glsl"
 layout(set = 0, binding = 0, std430) restrict buffer parameters { float p[]; };

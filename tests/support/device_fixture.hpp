@@ -27,15 +27,14 @@ namespace meganeura::inline MEGANEURA_ABI::support {
 
 inline kernels::target device_target() { return make_target(shared_device().facts()); }
 
-/// The device's own target, the one of a graphics processor of its subgroup size, and one without subgroup operations:
-/// a software device runs all three.
+/// The device's own target, the one of a graphics processor of its subgroup size, and the least that Vulkan guarantees: a
+/// software device runs all three.
 inline std::vector<kernels::target> all_targets() {
   std::vector<kernels::target> targets{device_target()};
   kernels::target hardware = targets[0];
   hardware.prefers_texel_buffers = false;
   targets.push_back(hardware);
-  hardware.subgroup_arithmetic = false;
-  targets.push_back(hardware);
+  targets.push_back(make_target(vulkan::weaker(shared_device().facts(), vulkan::minimum_facts())));
   return targets;
 }
 

@@ -429,6 +429,66 @@ TEST(kernels_region, a_nan_anywhere_in_a_row_is_its_extremum_and_infinities_are_
   }
 }
 
+TEST(kernels_region, rows_on_a_device_that_adds_across_a_subgroup_but_cannot_shuffle) {
+  for (const bool software : {false, true}) {
+    kernels::target on = support::device_target();
+    on.prefers_texel_buffers = software;
+    on.subgroup_shuffle = false;
+    for (const std::int64_t length : {3, 40, 1000}) {
+      graph g;
+      const shape space{5, length};
+      const node_id x = g.input("x", dtype::f32, space);
+      const region_attribute region{.space = space,
+                                    .row_axes = 1,
+                                    .per_row = true,
+                                    .program = reduction_program(scalar_op::row_sum),
+                                    .accesses = {dense(space, 0)},
+                                    .output = dense(space, 0, 1)};
+      g.add_output("y", g.add_node(op::region, dtype::f32, {5}, region, std::span(&x, 1)));
+      EXPECT_EQ(kernels::generate(g, 1, on).module.subgroup_operations & spirv::subgroup_shuffle, 0u);
+      const oracle::tensors<double> leaves{{"x", oracle::random_tensor<double>(space, 3)}};
+      const auto expected = oracle::interpreter<double>(g, leaves).run().at("y");
+      EXPECT_LE(oracle::relative_error(support::device_graph(g, on).run(leaves).at("y"), expected),
+                oracle::tolerance(dtype::f32, length));
+    }
+  }
+}
+
+// Iteration spaces no tensor has: one element read over and over. Nothing of this size is run.
+TEST(kernels_region, spaces_above_32_bits_are_counted_right_or_refused) {
+  const auto made = [](std::int64_t outer, std::int64_t row, const kernels::target& on) {
+    const shape space{outer, row};
+    const region_attribute region{.space = space,
+                                  .row_axes = 1,
+                                  .per_row = true,
+                                  .program = reduction_program(scalar_op::row_sum),
+                                  .accesses = {dense(space, 0, 0)},
+                                  .output = dense(space, 0, 1)};
+    const dtype types[] = {dtype::f32};
+    return kernels::make_region(region, types, dtype::f32, on);
+  };
+  const auto refusal = [&](std::int64_t outer, std::int64_t row, const kernels::target& on) -> std::string {
+    try {
+      (void)made(outer, row, on);
+    } catch (const error& problem) {
+      return problem.category() == error_category::unsupported ? problem.what() : "another category";
+    }
+    return {};
+  };
+  for (const kernels::target& on : support::all_targets()) {
+    EXPECT_EQ(support::validation_of(made(3, 3LL << 30, on).module), "");
+    EXPECT_EQ(support::validation_of(made(2, kernels::max_count, on).module), "");
+    EXPECT_NE(refusal(2, kernels::max_count + 1, on), "");
+    EXPECT_NE(refusal(2, 1LL << 33, on), "");
+    EXPECT_NE(refusal(1LL << 33, 3, on), "");
+    const kernels::kernel_dispatch many = made(3LL << 30, 3, on);
+    for (std::size_t axis = 0; axis < 3; ++axis) EXPECT_LE(many.groups[axis], on.max_groups[axis]);
+  }
+  kernels::target narrow = support::device_target();
+  for (std::uint32_t& most : narrow.max_groups) most = 16;
+  EXPECT_NE(refusal(1 << 24, 3, narrow), "") << "16^3 workgroups are too few";
+}
+
 TEST(kernels_region, row_maximum_of_minus_infinity_is_kept) {
   graph g;
   const shape space{2, 37};

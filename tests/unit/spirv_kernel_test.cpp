@@ -134,7 +134,8 @@ TEST(spirv_kernel, subgroup_operations_validate) {
   k.barrier(true);
   const auto m = k.finish();
   EXPECT_EQ(complaint(m), "");
-  EXPECT_TRUE(m.needs_subgroup_arithmetic);
+  EXPECT_EQ(m.subgroup_operations, meganeura::spirv::subgroup_vote | meganeura::spirv::subgroup_arithmetic |
+                                       meganeura::spirv::subgroup_ballot | meganeura::spirv::subgroup_shuffle);
 }
 
 TEST(spirv_kernel, texel_buffers_validate) {

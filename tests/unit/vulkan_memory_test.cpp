@@ -2,8 +2,11 @@
 // Copies between host and device: what goes up comes back, in order, without new memory in a steady loop.
 #include "vulkan_support.hpp"
 
+#include <meganeura/vulkan/buffer_state.hpp>
+
 #include <numeric>
 #include <thread>
+#include <utility>
 
 namespace meganeura::test {
 namespace {
@@ -153,6 +156,117 @@ TEST_F(vulkan_memory, leaving_a_buffer_is_refused) {
   EXPECT_EQ(thrown_by([&] { (void)gpu->read_back(memory, 64); }), refused);
   EXPECT_EQ(thrown_by([&] { (void)gpu->read_back(vulkan::buffer()); }), refused);
   EXPECT_EQ(thrown_by([&] { (void)gpu->allocate(0); }), refused);
+}
+
+TEST(vulkan_last_use, keeps_the_latest_of_what_threads_report_in_any_order) {
+  vulkan::detail::last_use used;
+  used.raise(6);
+  used.raise(5);  // an earlier copy, by a thread that was slower to say so
+  EXPECT_EQ(used, 6U);
+  used.raise(7);
+  EXPECT_EQ(used, 7U);
+}
+
+// A graphics card made of the software device: the host sees 256 MiB of its memory, and those are full.
+namespace full_window {
+
+VkResult reported = VK_SUCCESS;  // of an allocation there; success: the budget shows it before
+std::vector<std::uint32_t> tried;
+PFN_vkGetPhysicalDeviceMemoryProperties2 memory_properties;
+PFN_vkGetDeviceProcAddr device_function;
+PFN_vkGetBufferMemoryRequirements requirements;
+PFN_vkAllocateMemory allocate;
+
+VKAPI_ATTR void VKAPI_CALL fake_memory_properties(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2* answer) {
+  memory_properties(device, answer);
+  VkPhysicalDeviceMemoryProperties& memory = answer->memoryProperties;
+  memory.memoryHeaps[1] = memory.memoryHeaps[0];
+  memory.memoryHeaps[0] = {256U << 20, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+  memory.memoryHeapCount = 2;
+  constexpr VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  memory.memoryTypes[0] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | host, 0};
+  memory.memoryTypes[1] = {host, 1};
+  memory.memoryTypeCount = 2;
+  if (auto* budget = static_cast<VkPhysicalDeviceMemoryBudgetPropertiesEXT*>(answer->pNext)) {
+    budget->heapBudget[0] = budget->heapUsage[0] = 256U << 20;
+    budget->heapBudget[1] = memory.memoryHeaps[1].size;
+    budget->heapUsage[1] = 0;
+  }
+}
+VKAPI_ATTR void VKAPI_CALL fake_requirements(VkDevice device, VkBuffer buffer, VkMemoryRequirements* needs) {
+  requirements(device, buffer, needs);
+  needs->memoryTypeBits = 3;
+}
+VKAPI_ATTR VkResult VKAPI_CALL fake_allocate(VkDevice device, const VkMemoryAllocateInfo* info,
+                                             const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
+  tried.push_back(info->memoryTypeIndex);
+  if (info->memoryTypeIndex == 0 && reported != VK_SUCCESS) return reported;
+  VkMemoryAllocateInfo real = *info;
+  real.memoryTypeIndex = 0;
+  return allocate(device, &real, callbacks, memory);
+}
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fake_device_function(VkDevice device, const char* name) {
+  const PFN_vkVoidFunction real = device_function(device, name);
+  const std::string_view wanted = name;
+  if (wanted == "vkGetBufferMemoryRequirements") {
+    requirements = reinterpret_cast<PFN_vkGetBufferMemoryRequirements>(real);
+    return reinterpret_cast<PFN_vkVoidFunction>(&fake_requirements);
+  }
+  if (wanted != "vkAllocateMemory") return real;
+  allocate = reinterpret_cast<PFN_vkAllocateMemory>(real);
+  return reinterpret_cast<PFN_vkVoidFunction>(&fake_allocate);
+}
+
+std::shared_ptr<vulkan::detail::device_state> open(bool has_budget, VkResult result) {
+  auto owner = std::make_shared<vulkan::detail::instance>(false, log_sink{});
+  for (const VkPhysicalDevice physical : owner->physical_devices()) {
+    vulkan::device_facts facts = vulkan::detail::query_facts(*owner, physical, 0);
+    if (facts.driver_id != 13) continue;  // Mesa's llvmpipe: one memory type, host-visible
+    facts.has_memory_budget = has_budget;
+    memory_properties = std::exchange(owner->call.GetPhysicalDeviceMemoryProperties2, &fake_memory_properties);
+    device_function = std::exchange(owner->call.GetDeviceProcAddr, &fake_device_function);
+    reported = result;
+    auto state = std::make_shared<vulkan::detail::device_state>();
+    state->open(owner, physical, facts, 4096);
+    tried.clear();
+    return state;
+  }
+  return nullptr;
+}
+
+}  // namespace full_window
+
+TEST(vulkan_full_window, mapped_memory_falls_back_to_plain_host_memory) {
+  using vulkan::detail::memory_use;
+  const auto expect_mapped = [](bool has_budget, VkResult result, const std::vector<std::uint32_t>& tried) {
+    const auto state = full_window::open(has_budget, result);
+    if (state == nullptr) GTEST_SKIP() << "made of the software device, which is not here";
+    vulkan::detail::raw_buffer made = state->create_buffer(4096, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, memory_use::mapped);
+    EXPECT_NE(made.mapped, nullptr);
+    EXPECT_EQ(full_window::tried, tried);
+    state->destroy_buffer(made);
+    std::string text;
+    const auto beyond = [&] {
+      (void)state->create_buffer(4096, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, memory_use::device_local);
+    };
+    EXPECT_EQ(thrown_by(beyond, &text), error_category::out_of_memory) << "only the window is device-local";
+    EXPECT_NE(text.find("heap 0"), std::string::npos) << text;
+  };
+  expect_mapped(true, VK_SUCCESS, {1});                            // the budget says it is full
+  expect_mapped(false, VK_ERROR_OUT_OF_DEVICE_MEMORY, {0, 1});  // the driver says so
+}
+
+TEST_F(vulkan_memory, allocations_beyond_the_devices_number_are_refused_and_given_back) {
+  vulkan::device_facts most = gpu->facts();
+  most.max_allocations = 4;  // one of them is the staging ring
+  open({.at_most = most});
+  std::vector<vulkan::buffer> held;
+  for (int i = 0; i < 3; ++i) held.push_back(gpu->allocate(64));
+  std::string text;
+  EXPECT_EQ(thrown_by([&] { (void)gpu->allocate(64); }, &text), error_category::out_of_memory);
+  EXPECT_NE(text.find("4 allocations"), std::string::npos) << text;
+  held.pop_back();
+  EXPECT_TRUE(gpu->allocate(64));
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST_F(vulkan_pipeline, a_kernel_that_needs_what_the_device_lacks_is_refused) {
   vulkan::device_facts poor = gpu->facts();
   poor.has_f16 = false;
   poor.has_cooperative_matrix = false;
-  poor.has_subgroup_arithmetic = false;
+  poor.subgroup_operations = spirv::subgroup_basic | spirv::subgroup_arithmetic;
   spirv::module kernel = scale_kernel(1.0F, 0.0F);
   EXPECT_EQ(vulkan::reason_to_refuse(poor, kernel), "");
   kernel.needs_f16 = true;
@@ -86,7 +86,9 @@ TEST_F(vulkan_pipeline, a_kernel_that_needs_what_the_device_lacks_is_refused) {
   poor.has_cooperative_matrix = true;
   poor.has_memory_model = true;
   EXPECT_EQ(vulkan::reason_to_refuse(poor, kernel), "");
-  kernel.needs_subgroup_arithmetic = true;
+  kernel.subgroup_operations = spirv::subgroup_arithmetic;
+  EXPECT_EQ(vulkan::reason_to_refuse(poor, kernel), "");
+  kernel.subgroup_operations = spirv::subgroup_arithmetic | spirv::subgroup_shuffle;
   EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
 }
 

@@ -45,16 +45,17 @@ struct scatter_plan {
   [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }   // indices of a chunk one invocation compares
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
-  [[nodiscard]] bool shorten() {
+  [[nodiscard]] bool shorten(const target& on) {
     if (slices < size) return slices *= 2, true;
-    if (loads < 16) return loads *= 2, true;
+    const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
+    if (loads < 16 && shared_bytes <= on.max_shared_bytes) return loads *= 2, true;
     return false;
   }
 };
 
 // Few elements and a long list: all invocations of a workgroup and several workgroups have something to do.
 [[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const target& on) {
-  scatter_plan plan{.size = std::min(256u, std::bit_floor(on.max_invocations))};
+  scatter_plan plan{.size = std::min(256u, on.max_invocations)};
   const std::int64_t wanted = std::int64_t{plan.size} * on.compute_units;
   while (count >= 1024 && plan.slices < plan.size && items * plan.slices * 2 <= wanted) plan.slices *= 2;
   plan.unrolled = std::min(plan.share(), plan.slices == 1 ? 1u : 4u);
@@ -70,7 +71,7 @@ class scatter_kernel {
         count_(count),
         type_(type),
         items_(std::int64_t{split.outer} * split.extent * split.inner),
-        grid_(make_flat_grid((items_ + plan.elements() - 1) / plan.elements(), on)),
+        grid_(make_flat_grid(items_, plan.elements(), on)),
         owner_(fmt::format("scatter_add {} of {}", items_ * split.width, count), {plan.size, 1, 1}),
         indices_(owner_, dtype::i32, "indices"),
         updates_(owner_, type, "updates"),
@@ -171,17 +172,21 @@ class scatter_kernel {
   spirv::detail::place_reference total_;
 };
 
-/// A kernel of shaders/ that handles four elements an invocation, 256 invocations a workgroup.
+/// A kernel of shaders/ that handles four elements an invocation. Its constants are the size of the workgroup, the count
+/// and what `specialization` adds; `steps`: the last binding is the step_values buffer.
 [[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
-                                               std::size_t bindings, std::vector<std::uint32_t> specialization,
-                                               std::int64_t count, const target& on) {
+                                               std::size_t bindings, bool steps, std::int64_t count,
+                                               std::initializer_list<std::uint32_t> specialization, const target& on) {
+  const std::uint32_t size = std::min(256u, on.max_invocations);
   kernel_dispatch made;
   made.module.name = fmt::format("{} {}", name, count);
   made.module.words.assign(words.begin(), words.end());
   made.module.bindings.assign(bindings, spirv::binding_kind::storage_buffer);
-  made.module.local_size = {256, 1, 1};
-  made.module.specialization = std::move(specialization);
-  made.groups = make_flat_grid((count + 1023) / 1024, on).groups;
+  if (steps) made.module.bindings.back() = spirv::binding_kind::uniform_buffer;
+  made.module.local_size = {size, 1, 1};
+  made.module.specialization = {size, static_cast<std::uint32_t>(count)};
+  made.module.specialization.insert(made.module.specialization.end(), specialization);
+  made.groups = make_flat_grid((count + 3) / 4, size, on).groups;
   if (made.groups[2] != 1)
     fail(error_category::unsupported, "{} of {} elements: more than the device's grid holds", name, count);
   return made;
@@ -195,7 +200,7 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
   const std::uint32_t size = std::min(128u, on.max_invocations);
-  const flat_grid grid = make_flat_grid((items + size - 1) / size, on);
+  const flat_grid grid = make_flat_grid(items, size, on);
   spirv::kernel owner(fmt::format("gather {}", items * split.width), {size, 1, 1});
   const bound_tensor from(owner, type, "data");
   const bound_tensor at(owner, dtype::i32, "indices");
@@ -218,31 +223,29 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   detail::scatter_plan plan = detail::plan_scatter(items, count, on);
   for (;;) {
     kernel_dispatch made = detail::scatter_kernel(split, count, type, plan, on).make();
-    if (within_loop_limit(made.module, on) || !plan.shorten()) return made;
+    if (within_loop_limit(made.module, on) || !plan.shorten(on)) return made;
     plan.unrolled = std::min(plan.share(), 4u);
   }
 }
 
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
   return detail::make_flat(
-      "random", embedded::random, 2,
-      {static_cast<std::uint32_t>(count), stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)},
-      count, on);
+      "random", embedded::random, 2, true, count,
+      {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on) {
-  const auto elements = static_cast<std::uint32_t>(count);
   if (kind.kind != optimizer_kind::sgd) {
     const bool decoupled = kind.kind == optimizer_kind::adamw;
-    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, {elements, decoupled ? 1u : 0u}, count,
-                             on);
+    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, true, count,
+                             {decoupled ? 1u : 0u}, on);
   }
-  if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, {elements}, count, on);
-  return detail::make_flat("sgd", embedded::sgd, 3, {elements}, count, on);
+  if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, true, count, {}, on);
+  return detail::make_flat("sgd", embedded::sgd, 3, true, count, {}, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on) {
-  return detail::make_flat("fill", embedded::fill, 1, {static_cast<std::uint32_t>(count), word}, count, on);
+  return detail::make_flat("fill", embedded::fill, 1, false, count, {word}, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

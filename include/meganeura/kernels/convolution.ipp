@@ -367,7 +367,7 @@ class direct_convolution {
                                                  dtype result, const direct_plan& plan, const target& on) {
   const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
-  const flat_grid grid = make_flat_grid((tiles + per_group - 1) / per_group, on);
+  const flat_grid grid = make_flat_grid(tiles, per_group, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
   convolution_memory memory(owner, p, node, types, result_extents, result);
   direct_convolution(owner, p, plan, memory, grid, tiles).run();
@@ -612,7 +612,7 @@ class tiled_convolution {
                                                 std::span<const dtype> types, const shape& result_extents, dtype result,
                                                 const tile_plan& plan, const target& on) {
   const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
-  flat_grid grid = make_flat_grid(tiles, on);
+  const flat_grid grid = make_flat_grid(tiles, 1, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
                       {plan.threads(), 1, 1});
   convolution_memory memory(owner, p, node, types, result_extents, result);
@@ -644,7 +644,8 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   detail::direct_plan plan;
   plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
   const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
-  if (by_filter && tiles < 64) plan.lanes = plan.size = on.subgroup_size;
+  plan.size = std::min(plan.size, on.max_invocations);
+  if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
   for (;;) {
     kernel_dispatch made = detail::make_direct(p, node, types, result_extents, result, plan, on);
     if (within_loop_limit(made.module, on) || !plan.share_wider(on)) return made;

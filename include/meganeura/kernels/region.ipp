@@ -17,8 +17,9 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 namespace detail {
 
 [[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+// The power of two from `x` on, 2^31 at most: what it limits is far smaller.
 [[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
-  return static_cast<std::uint32_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(x, 1))));
+  return static_cast<std::uint32_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
 }
 
 [[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types) {
@@ -61,7 +62,7 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   const std::int64_t items = groups.count(0, nest.rank);
   const std::int64_t invocations = items + (axis >= 0 && tail != 0 ? 1 : 0);
   const std::uint32_t size = pointwise_group(items, on);
-  const flat_grid grid = make_flat_grid(ceil_div(invocations, size), on);
+  const flat_grid grid = make_flat_grid(invocations, size, on);
   spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
   const std::vector<bound_tensor> operands = bind_operands(owner, types);
   const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1);
@@ -130,16 +131,21 @@ struct row_mapping {
   return guide;
 }
 
+// Reductions that pass through shared memory keep up to two arrays of four words an invocation there.
+[[nodiscard]] inline std::uint32_t most_threads(const target& on) {
+  return std::min({std::bit_floor(on.max_invocations), std::bit_floor(on.max_shared_bytes / 32), 1024u});
+}
+
 inline void map_columns(row_mapping& map, std::int64_t length, const target& on) {
   map.style = row_mapping::columns;
   const bool software = on.prefers_texel_buffers;
   const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
-  std::uint32_t threads = software ? on.subgroup_size : std::min(256u, on.max_invocations);
+  std::uint32_t threads = software ? std::min(on.subgroup_size, most_threads(on)) : std::min(256u, most_threads(on));
   map.rows = software ? threads : 32 / width;
   // Too few workgroups: narrow them to a memory sector or half of one and put more invocations on each column.
   if (!software && ceil_div(map.outer_items, map.rows) < on.compute_units) {
     map.rows = (map.outer_items * width < 4 * std::int64_t{on.compute_units} ? 4 : 8) / width;
-    threads = std::min(std::bit_floor(on.max_invocations), 1024u);
+    threads = most_threads(on);
   }
   map.rows = std::min(map.rows, ceil_power(map.outer_items));
   map.lanes = std::min(threads / map.rows, ceil_power(ceil_div(length, 4)));
@@ -148,10 +154,9 @@ inline void map_columns(row_mapping& map, std::int64_t length, const target& on)
 
 inline void map_rows(row_mapping& map, const target& on) {
   const std::uint32_t subgroup = on.subgroup_size;
-  const bool shuffles = on.subgroup_arithmetic;
   const bool many_rows = map.outer_items >= std::int64_t{on.compute_units} * 8;
   const bool is_short = map.row_items <= subgroup || (many_rows && map.row_items <= 4 * std::int64_t{subgroup});
-  if (on.prefers_texel_buffers || (shuffles && is_short)) {
+  if (on.subgroup_shuffle && (on.prefers_texel_buffers || is_short)) {
     map.lanes = std::min(subgroup, ceil_power(on.prefers_texel_buffers ? map.row_items : ceil_div(map.row_items, 2)));
     // In software a workgroup costs more than a subgroup; with long rows that no longer counts.
     const std::uint32_t size = on.prefers_texel_buffers ? (map.row_items > 64 ? subgroup : 64) : 128;
@@ -160,7 +165,7 @@ inline void map_rows(row_mapping& map, const target& on) {
   }
   map.style = row_mapping::workgroup;
   const bool few_rows = map.outer_items < 2 * std::int64_t{on.compute_units};
-  const std::uint32_t most = std::min(few_rows ? 1024u : 256u, std::bit_floor(on.max_invocations));
+  const std::uint32_t most = std::min(few_rows ? 1024u : 256u, most_threads(on));
   map.lanes = std::clamp(ceil_power(ceil_div(map.row_items, 4)), std::min(std::max(64u, subgroup), most), most);
 }
 
@@ -183,6 +188,13 @@ inline void map_rows(row_mapping& map, const target& on) {
   const int room = (on.prefers_texel_buffers ? 16 : 32) / (map.vector_axis >= 0 ? 4 : 1);
   map.unrolled = std::clamp(room / std::max(1, static_cast<int>(varying)), 1, on.prefers_texel_buffers ? 4 : 8);
   return map;
+}
+
+/// Whether the lanes of a row exchange values as lanes of a subgroup.
+[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const target& on) {
+  if (map.lanes == 1) return false;
+  if (map.style == row_mapping::workgroup) return on.subgroup_arithmetic;
+  return on.subgroup_shuffle && (map.style == row_mapping::cluster || map.lanes * map.rows == on.subgroup_size);
 }
 
 /// Writes the body of a rows kernel. Reductions that do not depend on each other share a pass; a value that is the same
@@ -238,8 +250,9 @@ class row_emitter {
       row = grid.position(owner_);
     } else if (map_.style == row_mapping::columns) {
       // One axis only: a software device fills its subgroups along x alone.
-      lane_ = owner_.local_id(0) / map_.rows;
-      column_ = owner_.local_id(0) % map_.rows;
+      const spirv::u32 index = uses_subgroups(map_, on_) ? owner_.subgroup_lane() : owner_.local_id(0);
+      lane_ = index / map_.rows;
+      column_ = index % map_.rows;
       row = grid.position(owner_) * map_.rows + column_;
     } else {
       const bool alone = map_.lanes == 1;
@@ -402,20 +415,14 @@ class row_emitter {
   // Afterwards every lane holds the result of the whole row.
   void share(std::vector<accumulator>& sums) {
     if (map_.lanes == 1) return;
-    const std::uint32_t threads = map_.lanes * map_.rows;
-    if (map_.style == row_mapping::cluster ||
-        (map_.style == row_mapping::columns && threads == on_.subgroup_size && on_.subgroup_arithmetic)) {
-      for (accumulator& sum : sums) *sum.value = shuffled(program_.nodes[sum.ref].op, *sum.value);
-    } else if (map_.style == row_mapping::workgroup && on_.subgroup_arithmetic) {
-      share_between_subgroups(sums);
-    } else {
-      share_by_tree(sums);
-    }
+    if (!uses_subgroups(map_, on_)) return share_by_tree(sums);
+    if (map_.style == row_mapping::workgroup) return share_between_subgroups(sums);
+    for (accumulator& sum : sums) *sum.value = shuffled(program_.nodes[sum.ref].op, *sum.value);
   }
 
   [[nodiscard]] scalar_value shuffled(scalar_op how, scalar_value value) {
     const bool whole = map_.style == row_mapping::cluster && map_.lanes == on_.subgroup_size;
-    if (whole && !on_.prefers_texel_buffers) return subgroup_total(how, value);
+    if (whole && on_.subgroup_arithmetic && !on_.prefers_texel_buffers) return subgroup_total(how, value);
     const std::uint32_t step = map_.style == row_mapping::columns ? map_.rows : 1;
     for (std::uint32_t mask = map_.lanes / 2; mask > 0; mask /= 2) {
       std::array<scalar_value, 4> parts;
@@ -524,7 +531,7 @@ class row_emitter {
 
 // Twice the invocations a row; false when the workgroup is full.
 [[nodiscard]] inline bool share_rows_wider(row_mapping& map, const target& on) {
-  const std::uint32_t most = std::bit_floor(on.max_invocations);
+  const std::uint32_t most = most_threads(on);
   if (map.style == row_mapping::columns) {
     if (map.lanes >= most) return false;
     map.lanes *= 2;
@@ -542,11 +549,16 @@ class row_emitter {
 [[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
                                                dtype result_type, const loop_nest& nest, const row_mapping& map,
                                                const target& on) {
-  const flat_grid grid = make_flat_grid(ceil_div(map.outer_items, map.rows), on);
+  const flat_grid grid = make_flat_grid(map.outer_items, map.rows, on);
+  if (map.row_items > max_count) {
+    fail(error_category::unsupported,
+         "a reduction over rows of {} elements was asked for; kernels count {} at most: reduce in two steps",
+         nest.count(nest.outer_axes(), nest.rank), max_count);
+  }
   spirv::kernel owner(
       fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
       {map.lanes * map.rows, 1, 1});
-  if (map.lanes > 1 && on.subgroup_arithmetic) owner.require_subgroup_size(on.subgroup_size);
+  if (uses_subgroups(map, on)) owner.require_subgroup_size(on.subgroup_size);
   const std::vector<bound_tensor> operands = bind_operands(owner, types);
   const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis));
   row_emitter(owner, nest, map, region.program, operands, on).run(grid, result, region.per_row);

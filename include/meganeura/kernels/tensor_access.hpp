@@ -2,6 +2,7 @@
 // Tensors bound to a kernel, and loop nests that read them through affine accesses.
 #pragma once
 #include <meganeura/graph/attribute.hpp>
+#include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/scalar_emit.hpp>
 #include <meganeura/kernels/target.hpp>
 
@@ -68,12 +69,15 @@ void decode(const loop_nest& nest, const spirv::u32& position, int first, int la
 void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value, const coordinates& at,
            int vector_axis);
 
-/// Workgroups over three axes for `count` of them, and which of them this one is.
+/// Workgroups over three axes, and which of them this one is.
 struct flat_grid {
   std::array<std::uint32_t, 3> groups{1, 1, 1};
   [[nodiscard]] spirv::u32 position(spirv::kernel& owner) const;
 };
-[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, const target& on);
+
+/// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell the
+/// items apart.
+[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for kernels/tensor_access.hpp.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
 #include <algorithm>
@@ -219,15 +220,23 @@ MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
   return position;
 }
 
-MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, const target& on) {
+MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on) {
   flat_grid grid;
-  std::int64_t left = std::max<std::int64_t>(count, 1);
+  std::int64_t left = std::max<std::int64_t>((count + each - 1) / each, 1);
   for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {
     // Spread evenly over the rows that are needed, so that few workgroups have nothing to do.
     const std::int64_t limit = on.max_groups[axis];
     const std::int64_t rows = (left + limit - 1) / limit;
     grid.groups[axis] = static_cast<std::uint32_t>((left + rows - 1) / rows);
     left = rows;
+  }
+  // Rounded up over the axes, the last workgroups stand past the end: even their positions have to be below 2^32.
+  const std::uint64_t launched = std::uint64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * each;
+  if (left > 1 || count > max_count || launched > std::uint64_t{1} << 32) {
+    fail(error_category::unsupported,
+         "a kernel over {} items was asked for; kernels count in 32 bits, {} at most, in up to {} x {} x {} workgroups of "
+         "{}: split the computation",
+         count, max_count, on.max_groups[0], on.max_groups[1], on.max_groups[2], each);
   }
   return grid;
 }

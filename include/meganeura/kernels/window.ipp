@@ -22,7 +22,7 @@ class window_kernel {
       : window_(window),
         on_(on),
         count_(scatters ? x.elements() : y.elements()),
-        grid_(make_flat_grid((count_ + group_size(on) - 1) / group_size(on), on)),
+        grid_(make_flat_grid(count_, group_size(on), on)),
         owner_(fmt::format("{} {}", name, count_), {group_size(on), 1, 1}),
         type_(type),
         scatters_(scatters) {

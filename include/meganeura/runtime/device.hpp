@@ -6,6 +6,7 @@
 #include <meganeura/vulkan/device.hpp>
 
 #include <algorithm>
+#include <bit>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -14,17 +15,21 @@ using vulkan::device_facts;
 using vulkan::device_options;
 using vulkan::enumerate_devices;
 
-/// The plain numbers kernels are generated from.
+/// The plain numbers kernels are generated from: the one place where what a device can do becomes what generators see.
 [[nodiscard]] inline kernels::target make_target(const device_facts& facts) {
+  const std::uint32_t invocations = std::min(facts.max_workgroup_invocations, facts.max_workgroup_size[0]);
   kernels::target target{.subgroup_size = facts.subgroup_size,
                          .max_shared_bytes = facts.max_shared_bytes,
-                         .max_invocations = facts.max_workgroup_invocations,
+                         .max_invocations = std::bit_floor(invocations),
                          .compute_units = facts.compute_units,
                          .max_texel_elements = facts.max_texel_elements,
                          .max_loop_iterations = facts.quirks.max_loop_iterations,
-                         .subgroup_arithmetic = facts.has_subgroup_arithmetic,
                          .f16 = facts.has_f16,
                          .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
+  const bool one_size = facts.min_subgroup_size == facts.max_subgroup_size || facts.has_subgroup_size_control;
+  const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= target.max_invocations;
+  target.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
+  target.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
   std::copy(facts.max_workgroup_count.begin(), facts.max_workgroup_count.end(), target.max_groups);
   target.cooperative_matrix_f16 =
       std::ranges::any_of(facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {

@@ -270,7 +270,7 @@ class kernel {
   [[nodiscard]] boolean subgroup_all(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_all, x)); }
   [[nodiscard]] boolean subgroup_any(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_any, x)); }
 
-  /// Refuses to run on any other subgroup size; 0 leaves it to the device.
+  /// Refuses to run on any other subgroup size, and has subgroups filled along x; 0 leaves it to the device.
   void require_subgroup_size(std::uint32_t size) { module_.subgroup_size = size; }
   [[nodiscard]] std::uint32_t shared_bytes() const { return module_.shared_bytes; }
   [[nodiscard]] const std::array<std::uint32_t, 3>& local_size() const { return module_.local_size; }

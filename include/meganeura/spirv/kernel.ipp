@@ -237,7 +237,7 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_arithmetic(reduction how, cons
   if (x.type.is_float() && extremum) return subgroup_float_extremum(how, x);
   builder_.require(capability::group_non_uniform);
   builder_.require(capability::group_non_uniform_arithmetic);
-  module_.needs_subgroup_arithmetic = true;
+  module_.subgroup_operations |= spirv::subgroup_arithmetic;
   constexpr op table[3][4] = {{op::group_non_uniform_f_add, op::group_non_uniform_f_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_u_min,
@@ -251,8 +251,9 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_arithmetic(reduction how, cons
 
 MEGANEURA_INLINE detail::operand kernel::subgroup_move(op code, const detail::operand& x, const detail::operand& lane) {
   builder_.require(capability::group_non_uniform);
-  builder_.require(code == op::group_non_uniform_broadcast ? capability::group_non_uniform_ballot
-                                                           : capability::group_non_uniform_shuffle);
+  const bool broadcasts = code == op::group_non_uniform_broadcast;
+  builder_.require(broadcasts ? capability::group_non_uniform_ballot : capability::group_non_uniform_shuffle);
+  module_.subgroup_operations |= broadcasts ? spirv::subgroup_ballot : spirv::subgroup_shuffle;
   const word parts[] = {builder_.constant({scalar_kind::u32, 1}, 3), use(x), use(lane)};
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
@@ -260,6 +261,7 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_move(op code, const detail::op
 MEGANEURA_INLINE detail::operand kernel::subgroup_vote(op code, const detail::operand& x) {
   builder_.require(capability::group_non_uniform);
   builder_.require(capability::group_non_uniform_vote);
+  module_.subgroup_operations |= spirv::subgroup_vote;
   const word parts[] = {builder_.constant({scalar_kind::u32, 1}, 3), use(x)};
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }

@@ -10,7 +10,16 @@
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
-enum class binding_kind : std::uint8_t { storage_buffer, uniform_texel_buffer };
+enum class binding_kind : std::uint8_t { storage_buffer, uniform_texel_buffer, uniform_buffer };
+
+/// Bits of module::subgroup_operations, in Vulkan's numbering (VkSubgroupFeatureFlagBits).
+enum subgroup_operation : std::uint32_t {
+  subgroup_basic = 1,
+  subgroup_vote = 2,
+  subgroup_arithmetic = 4,
+  subgroup_ballot = 8,  // broadcast
+  subgroup_shuffle = 16
+};
 
 /// One compute kernel. All bindings are in descriptor set 0, numbered 0, 1, 2, ... in order; the entry point is "main".
 struct module {
@@ -20,13 +29,13 @@ struct module {
   std::array<std::uint32_t, 3> local_size{1, 1, 1};
   std::vector<std::uint32_t> specialization;  // value of constant_id 0, 1, 2, ... (kernels compiled from shaders/)
   std::uint32_t shared_bytes = 0;             // workgroup memory; must not exceed the device's limit
-  std::uint32_t subgroup_size = 0;            // required size, 0 = the device's default
+  std::uint32_t subgroup_size = 0;            // required size, and full subgroups; 0 = subgroups do not matter
   /// Passes of all its loops that one invocation makes at most, the last one that finds the end included; the largest
   /// number where a loop's length is only known when it runs.
   std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                     // shaderFloat16 and 16-bit storage
   bool needs_cooperative_matrix = false;      // VK_KHR_cooperative_matrix and the Vulkan memory model
-  bool needs_subgroup_arithmetic = false;
+  std::uint32_t subgroup_operations = 0;      // of subgroup_operation
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv

@@ -11,7 +11,7 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 namespace detail {
 
 MEGANEURA_INLINE buffer_state::~buffer_state() {
-  device->wait_quietly(last_use);  // copies hold no reference to the buffer, so it waits for them
+  device->wait_quietly(used);  // copies hold no reference to the buffer, so it waits for them
   device->destroy_buffer(memory);
 }
 

@@ -5,7 +5,6 @@
 #include <meganeura/vulkan/buffer.hpp>
 #include <meganeura/vulkan/device_state.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -19,7 +18,7 @@ struct buffer_state {
 
   std::shared_ptr<device_state> device;
   raw_buffer memory;
-  std::atomic<std::uint64_t> last_use{0};  // timeline value of the last copy; recordings hold the buffer instead
+  last_use used;  // by copies; recordings hold the buffer instead
 };
 
 struct ticket_state {

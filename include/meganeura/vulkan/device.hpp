@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct device_options {
   std::string cache_directory{};            // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
   std::uint64_t staging_bytes = 32U << 20;  // host memory that uploads pass through
   std::uint32_t threads = 0;                // that create pipelines; 0 = one a processor
+  std::optional<device_facts> at_most{};    // simulates a weaker device: nothing beyond these facts is used
   log_sink log{};
 };
 

@@ -49,7 +49,8 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
 
   state_ = std::make_shared<detail::device_state>();
   state_->threads = options.threads;
-  state_->open(std::move(owner), physical[chosen], found[chosen], options.staging_bytes);
+  device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
+  state_->open(std::move(owner), physical[chosen], std::move(facts), options.staging_bytes);
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
   detail::open_pipeline_cache(*state_);
   state_->before_close = &detail::save_pipeline_cache_quietly;
@@ -63,6 +64,7 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   state_->require_alive();
   if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
   constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                                       VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
                                        VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   // Whole texels, so that any tail can be viewed as such; beyond the limit the message shall name what was asked.
   const std::uint64_t rounded = bytes > facts().max_buffer_bytes ? bytes : (bytes + 15) / 16 * 16;
@@ -79,7 +81,7 @@ MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
   state_->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
-  target.state()->last_use = state_->upload(target.state()->memory.handle, range.offset, bytes);
+  target.state()->used.raise(state_->upload(target.state()->memory.handle, range.offset, bytes));
 } catch (...) {
   rethrow_as_error("an upload");
 }
@@ -91,7 +93,7 @@ MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::u
   auto ticket = std::make_shared<detail::ticket_state>(state_);
   ticket->slot = state_->read_back(source.state()->memory.handle, range.offset, range.size);
   ticket->bytes = range.size;
-  source.state()->last_use = ticket->slot->value;
+  source.state()->used.raise(ticket->slot->value);
   return read_back_ticket(std::move(ticket));
 } catch (...) {
   rethrow_as_error("a read-back");
@@ -114,7 +116,7 @@ MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const t
   detail::recording_state& state = *commands.state();
   if (state.device != state_) fail(error_category::invalid_argument, "a recording was submitted to another device");
   const std::uint64_t value = state_->submit(state.handle);
-  state.last_use = value;
+  state.used.raise(value);
   return value;
 } catch (...) {
   rethrow_as_error("a submission");

@@ -31,6 +31,24 @@ struct raw_buffer {
   std::byte* mapped = nullptr;  // null unless the memory is host-visible and was asked to be
 };
 
+/// The memory types that suit `use`, best first: what is wished for, then what Vulkan guarantees to exist (11.6).
+[[nodiscard]] std::vector<std::uint32_t> memory_types(const VkPhysicalDeviceMemoryProperties& memory,
+                                                      std::uint32_t allowed, memory_use use);
+
+/// The timeline value after which something is no longer in use. Threads that use it at once may report in any order.
+class last_use {
+ public:
+  void raise(std::uint64_t value) {
+    std::uint64_t known = value_;
+    while (known < value && !value_.compare_exchange_weak(known, value)) {
+    }
+  }
+  operator std::uint64_t() const { return value_; }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
 /// A command buffer of the transfer pool and the timeline value after which it is free again.
 struct transfer_commands {
   VkCommandBuffer handle = VK_NULL_HANDLE;
@@ -95,13 +113,13 @@ class device_state {
   void (*before_close)(device_state&) = nullptr;  // saves the cache: pipelines are a layer above this one
   std::atomic<bool> lost{false};
   std::atomic<std::uint64_t> allocations{0}, pipelines{0}, recordings{0}, submissions{0};
+  std::atomic<std::uint32_t> live_allocations{0};
 
  private:
   void create_device(const std::vector<std::string>& extensions);
   void create_transfer_objects(std::uint64_t staging_bytes);
-  [[nodiscard]] std::uint32_t choose_memory_type(std::uint32_t allowed, memory_use use) const;
   void allocate_memory(raw_buffer& buffer, memory_use use);
-  void check_room(std::uint64_t bytes, std::uint32_t heap) const;
+  [[nodiscard]] std::uint64_t room_in(std::uint32_t heap) const;
   // The following expect `mutex_` to be held.
   std::uint64_t submit_locked(VkCommandBuffer commands);
   [[nodiscard]] std::uint64_t pending_value() const { return submitted_ + 1; }

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
@@ -58,6 +59,8 @@ inline void select_features(const feature_chain& offered, feature_chain& chosen)
   chosen.v12.subgroupBroadcastDynamicId = offered.v12.subgroupBroadcastDynamicId;
   chosen.v13.subgroupSizeControl = offered.v13.subgroupSizeControl;
   chosen.v13.computeFullSubgroups = offered.v13.computeFullSubgroups;
+  chosen.subgroup_sizes.subgroupSizeControl = offered.subgroup_sizes.subgroupSizeControl;
+  chosen.subgroup_sizes.computeFullSubgroups = offered.subgroup_sizes.computeFullSubgroups;
   chosen.v13.maintenance4 = offered.v13.maintenance4;
   chosen.v13.shaderIntegerDotProduct = offered.v13.shaderIntegerDotProduct;
   chosen.robustness.pipelineRobustness = offered.robustness.pipelineRobustness;
@@ -81,6 +84,8 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
                            "VK_KHR_shader_bfloat16", "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
     if (contains(extensions, name)) names.push_back(name);
   }
+  if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
+    names.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   constexpr float priority = 1.0F;
   VkDeviceQueueCreateInfo queue{};
   queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -138,20 +143,21 @@ MEGANEURA_INLINE device_state::~device_state() {
 
 // --- memory ---------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE std::uint32_t device_state::choose_memory_type(std::uint32_t allowed, memory_use use) const {
+MEGANEURA_INLINE std::vector<std::uint32_t> memory_types(const VkPhysicalDeviceMemoryProperties& memory,
+                                                         std::uint32_t allowed, memory_use use) {
   constexpr VkMemoryPropertyFlags device = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
   constexpr VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   constexpr VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-  // First wish first; the second is what Vulkan guarantees to exist (11.6).
   std::array<VkMemoryPropertyFlags, 2> wishes{device, device};
   if (use == memory_use::mapped) wishes = {device | host, host};
   if (use == memory_use::staging) wishes = {host, host};
   if (use == memory_use::read_back) wishes = {host | cached, host};
+  std::vector<std::uint32_t> found;
   for (const VkMemoryPropertyFlags wish : wishes) {
     int fewest_extras = std::numeric_limits<int>::max();
     std::uint32_t best = 0;
-    for (std::uint32_t i = 0; i < memory_.memoryTypeCount; ++i) {
-      const VkMemoryPropertyFlags flags = memory_.memoryTypes[i].propertyFlags;
+    for (std::uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+      const VkMemoryPropertyFlags flags = memory.memoryTypes[i].propertyFlags;
       const bool known = (flags & ~(device | host | cached)) == 0;  // neither lazy, protected nor vendor-coherent
       if ((allowed & (1U << i)) == 0 || (flags & wish) != wish || !known) continue;
       const int extras = std::popcount(flags & ~wish);
@@ -159,48 +165,53 @@ MEGANEURA_INLINE std::uint32_t device_state::choose_memory_type(std::uint32_t al
       fewest_extras = extras;
       best = i;
     }
-    if (fewest_extras != std::numeric_limits<int>::max()) return best;
+    const bool any = fewest_extras != std::numeric_limits<int>::max();
+    if (any && std::find(found.begin(), found.end(), best) == found.end()) found.push_back(best);
   }
-  fail(error_category::unsupported, "device {} has no memory type for this buffer; its driver breaks Vulkan's rules",
-       facts.name);
+  return found;
 }
 
-MEGANEURA_INLINE void device_state::check_room(std::uint64_t bytes, std::uint32_t heap) const {
-  std::uint64_t room = memory_.memoryHeaps[heap].size;
-  if (facts.has_memory_budget) {
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{};
-    budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
-    VkPhysicalDeviceMemoryProperties2 memory{};
-    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
-    memory.pNext = &budget;
-    owner->call.GetPhysicalDeviceMemoryProperties2(physical, &memory);
-    const std::uint64_t limit = budget.heapBudget[heap];
-    const std::uint64_t used = budget.heapUsage[heap];
-    room = std::min(room, limit > used ? limit - used : 0);
-  }
-  if (bytes <= room) return;
-  fail(error_category::out_of_memory,
-       "{} bytes were asked of heap {} of {}, which has room for {} of its {}; use a "
-       "smaller batch or model",
-       bytes, heap, facts.name, room, memory_.memoryHeaps[heap].size);
+MEGANEURA_INLINE std::uint64_t device_state::room_in(std::uint32_t heap) const {
+  const std::uint64_t size = memory_.memoryHeaps[heap].size;
+  if (!facts.has_memory_budget) return size;
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{};
+  budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
+  VkPhysicalDeviceMemoryProperties2 memory{};
+  memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+  memory.pNext = &budget;
+  owner->call.GetPhysicalDeviceMemoryProperties2(physical, &memory);
+  const std::uint64_t limit = budget.heapBudget[heap];
+  const std::uint64_t used = budget.heapUsage[heap];
+  return std::min(size, limit > used ? limit - used : 0);
 }
 
+/// Takes the first memory type whose heap has room and gives it: the window through which the host sees device memory may
+/// be small and full, and then plain host memory does as well.
 MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_use use) {
   VkMemoryRequirements needs{};
   call.GetBufferMemoryRequirements(handle, buffer.handle, &needs);
-  const std::uint32_t type = choose_memory_type(needs.memoryTypeBits, use);
-  const std::uint32_t heap = memory_.memoryTypes[type].heapIndex;
-  check_room(needs.size, heap);
-  const VkMemoryAllocateInfo request{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
-  const VkResult allocated = call.AllocateMemory(handle, &request, nullptr, &buffer.memory);
-  if (allocated == VK_ERROR_OUT_OF_DEVICE_MEMORY || allocated == VK_ERROR_OUT_OF_HOST_MEMORY) {
-    fail(error_category::out_of_memory,
-         "{} bytes of heap {} ({} bytes) of {} were refused with {}; use a smaller "
-         "batch or model",
-         needs.size, heap, memory_.memoryHeaps[heap].size, facts.name, result_name(allocated));
+  std::string refused;
+  for (const std::uint32_t type : memory_types(memory_, needs.memoryTypeBits, use)) {
+    const std::uint32_t heap = memory_.memoryTypes[type].heapIndex;
+    const std::uint64_t room = room_in(heap), size = memory_.memoryHeaps[heap].size;
+    if (needs.size > room) {
+      refused = fmt::format("heap {} has room for {} of its {}", heap, room, size);
+      continue;
+    }
+    const VkMemoryAllocateInfo request{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
+    const VkResult result = call.AllocateMemory(handle, &request, nullptr, &buffer.memory);
+    if (result == VK_SUCCESS) return static_cast<void>(++allocations);
+    buffer.memory = VK_NULL_HANDLE;
+    if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY)
+      check(result, "vkAllocateMemory");
+    refused = fmt::format("heap {} of {} bytes refused them with {}", heap, size, result_name(result));
   }
-  check(allocated, "vkAllocateMemory");
-  ++allocations;
+  if (refused.empty()) {
+    fail(error_category::unsupported, "device {} has no memory type for this buffer; its driver breaks Vulkan's rules",
+         facts.name);
+  }
+  fail(error_category::out_of_memory, "{} bytes were asked of {} and {}; use a smaller batch or model", needs.size,
+       facts.name, refused);
 }
 
 MEGANEURA_INLINE raw_buffer device_state::create_buffer(std::uint64_t bytes, VkBufferUsageFlags usage, memory_use use) {
@@ -208,14 +219,20 @@ MEGANEURA_INLINE raw_buffer device_state::create_buffer(std::uint64_t bytes, VkB
     fail(error_category::out_of_memory, "{} bytes were asked in one buffer and {} allows {}; split the allocation",
          bytes, facts.name, facts.max_buffer_bytes);
   }
+  if (++live_allocations > facts.max_allocations) {
+    --live_allocations;
+    fail(error_category::out_of_memory,
+         "a buffer was asked of {}, which allows {} allocations at a time; close sessions that are done", facts.name,
+         facts.max_allocations);
+  }
   raw_buffer result;
   result.bytes = bytes;
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = bytes;
   info.usage = usage;
-  check(call.CreateBuffer(handle, &info, nullptr, &result.handle), "vkCreateBuffer");
   try {
+    check(call.CreateBuffer(handle, &info, nullptr, &result.handle), "vkCreateBuffer");
     allocate_memory(result, use);
     check(call.BindBufferMemory(handle, result.handle, result.memory, 0), "vkBindBufferMemory");
     if (use == memory_use::device_local) return result;
@@ -232,6 +249,7 @@ MEGANEURA_INLINE raw_buffer device_state::create_buffer(std::uint64_t bytes, VkB
 MEGANEURA_INLINE void device_state::destroy_buffer(raw_buffer& buffer) {
   call.DestroyBuffer(handle, buffer.handle, nullptr);
   call.FreeMemory(handle, buffer.memory, nullptr);  // unmaps as well
+  if (buffer.bytes != 0) --live_allocations;
   buffer = {};
 }
 

@@ -2,6 +2,7 @@
 // What is known of one device before anything is run on it: identity, limits and abilities, as plain data.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/spirv/module.hpp>
 #include <meganeura/vulkan/quirks.hpp>
 
 #include <array>
@@ -58,16 +59,19 @@ struct device_facts {
   std::uint32_t api_version = 0;  // Vulkan's packing: major << 22 | minor << 12 | patch
   uuid device_uuid{}, driver_uuid{}, pipeline_cache_uuid{};
 
+  // Where a driver does not say which sizes it may choose, the smallest is 1.
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
+  std::uint32_t subgroup_operations = 0;      // in compute kernels; of spirv::subgroup_operation
   std::uint32_t max_workgroup_subgroups = 0;  // of one workgroup, when a kernel asks for a subgroup size
   std::uint32_t max_shared_bytes = 0;         // workgroup memory
   std::uint32_t max_workgroup_invocations = 0;
   std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
-  std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0;  // bindings of one kernel
+  std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0, max_uniform_buffers = 0;  // bindings of one kernel
   std::uint64_t max_storage_range = 0;                           // bytes one binding may cover
   std::uint64_t max_texel_elements = 0;                          // of 16 bytes each
-  std::uint64_t storage_alignment = 1, texel_alignment = 1;      // of a binding's offset, bytes
-  std::uint64_t max_buffer_bytes = 0;                            // of one buffer, the allocation limit included
+  std::uint64_t storage_alignment = 1, texel_alignment = 1, uniform_alignment = 1;  // of a binding's offset, bytes
+  std::uint64_t max_buffer_bytes = 0;  // of one buffer, the allocation limit included
+  std::uint32_t max_allocations = 0;   // alive at one time
   std::vector<memory_heap> heaps;
   bool unified_memory = false;       // every heap is device-local: host and device share one memory
   double timestamp_period = 0;       // nanoseconds a tick
@@ -81,13 +85,13 @@ struct device_facts {
   bool has_float_atomics = false;  // atomic add of f32 in storage buffers
   bool has_integer_dot = false;    // accelerated or not
   bool has_cooperative_matrix = false;
-  bool has_subgroup_arithmetic = false;
   bool has_memory_model = false;
   bool has_device_address = false;
   bool has_timeline_semaphore = false;
   bool has_pipeline_robustness = false;
   bool has_memory_budget = false;
   bool has_subgroup_size_control = false;
+  bool has_full_subgroups = false;  // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
   std::uint32_t compute_units = 0;  // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
   quirk_set quirks;
@@ -98,6 +102,7 @@ struct device_facts {
     std::uint64_t alignment = 16;  // an RGBA32F texel, and the widest load a kernel makes
     if (storage_alignment > alignment) alignment = storage_alignment;
     if (texel_alignment > alignment) alignment = texel_alignment;
+    if (uniform_alignment > alignment) alignment = uniform_alignment;
     return alignment;  // all are powers of two
   }
 };
@@ -106,6 +111,14 @@ struct device_facts {
   constexpr const char* names[] = {"other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU"};
   return names[static_cast<int>(type)];
 }
+
+/// The least that a conforming driver may offer, from the table of required limits of Vulkan 1.1, with the timeline
+/// semaphores this library needs: no subgroup operation beyond the basic ones, no narrow types, four storage buffers.
+[[nodiscard]] device_facts minimum_facts();
+
+/// `found` with nothing more than `most` has: the smaller of each limit, the larger of each alignment, the abilities of
+/// both. Identity, heaps and what cannot be taken away (subgroup sizes) stay those of `found`.
+[[nodiscard]] device_facts weaker(const device_facts& found, const device_facts& most);
 
 /// Index into `found` of the device that `wish` names: an enumeration index, a part of the name (case ignored), "cpu",
 /// or empty for the best there is (discrete, integrated, virtual, CPU).

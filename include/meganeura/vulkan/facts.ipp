@@ -57,6 +57,67 @@ inline bool matches(const device_facts& facts, std::string_view wish) {
 
 }  // namespace detail
 
+MEGANEURA_INLINE device_facts minimum_facts() {
+  device_facts least;
+  least.name = "the least that Vulkan 1.1 allows";
+  least.api_version = 1U << 22 | 2U << 12;  // SPIR-V 1.5 at most
+  least.subgroup_size = least.min_subgroup_size = least.max_subgroup_size = 1;
+  least.subgroup_operations = spirv::subgroup_basic;
+  least.max_shared_bytes = 16384;
+  least.max_workgroup_invocations = 128;
+  least.max_workgroup_size = {128, 128, 64};
+  least.max_workgroup_count = {65535, 65535, 65535};
+  least.max_storage_buffers = 4;
+  least.max_texel_buffers = 16;
+  least.max_uniform_buffers = 12;
+  least.max_storage_range = std::uint64_t{1} << 27;
+  least.max_texel_elements = 65536;
+  least.storage_alignment = least.texel_alignment = least.uniform_alignment = 256;
+  least.max_buffer_bytes = std::uint64_t{1} << 30;
+  least.max_allocations = 4096;
+  least.compute_units = 1;
+  least.has_timeline_semaphore = true;
+  return least;
+}
+
+MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_facts& most) {
+  device_facts result = found;
+  const auto limit = [&](auto member) { result.*member = std::min(result.*member, most.*member); };
+  limit(&device_facts::api_version);
+  limit(&device_facts::max_workgroup_subgroups);
+  limit(&device_facts::max_shared_bytes);
+  limit(&device_facts::max_workgroup_invocations);
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    result.max_workgroup_size[axis] = std::min(result.max_workgroup_size[axis], most.max_workgroup_size[axis]);
+    result.max_workgroup_count[axis] = std::min(result.max_workgroup_count[axis], most.max_workgroup_count[axis]);
+  }
+  limit(&device_facts::max_storage_buffers);
+  limit(&device_facts::max_texel_buffers);
+  limit(&device_facts::max_uniform_buffers);
+  limit(&device_facts::max_storage_range);
+  limit(&device_facts::max_texel_elements);
+  limit(&device_facts::max_buffer_bytes);
+  limit(&device_facts::max_allocations);
+  for (auto alignment : {&device_facts::storage_alignment, &device_facts::texel_alignment,
+                         &device_facts::uniform_alignment}) {
+    result.*alignment = std::max(result.*alignment, most.*alignment);
+  }
+  result.subgroup_operations &= most.subgroup_operations;
+  for (auto ability :
+       {&device_facts::has_f16, &device_facts::has_bf16, &device_facts::has_int8, &device_facts::has_int64,
+        &device_facts::has_float64, &device_facts::has_float_atomics, &device_facts::has_integer_dot,
+        &device_facts::has_cooperative_matrix, &device_facts::has_memory_model, &device_facts::has_device_address,
+        &device_facts::has_timeline_semaphore, &device_facts::has_pipeline_robustness,
+        &device_facts::has_memory_budget, &device_facts::has_subgroup_size_control,
+        &device_facts::has_full_subgroups}) {
+    result.*ability = result.*ability && most.*ability;
+  }
+  if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
+  result.compute_units = std::min(result.compute_units, most.compute_units);
+  result.quirks.prefers_texel_buffers = result.quirks.prefers_texel_buffers && most.quirks.prefers_texel_buffers;
+  return result;
+}
+
 MEGANEURA_INLINE std::size_t choose_device(const std::vector<device_facts>& found, std::string_view wish) {
   constexpr std::size_t none = static_cast<std::size_t>(-1);
   std::size_t best = none;

@@ -71,6 +71,7 @@ struct feature_chain {
   VkPhysicalDeviceVulkan11Features v11{};
   VkPhysicalDeviceVulkan12Features v12{};
   VkPhysicalDeviceVulkan13Features v13{};
+  VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_sizes{};  // before 1.3, where v13 has it
   VkPhysicalDevicePipelineRobustnessFeaturesEXT robustness{};
   VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float{};
   cooperative_matrix_features cooperative_matrix{};
@@ -80,6 +81,12 @@ struct feature_chain {
   feature_chain(const feature_chain&) = delete;
   feature_chain& operator=(const feature_chain&) = delete;
   void link(std::uint32_t api_version, const std::vector<std::string>& extensions);
+  [[nodiscard]] bool subgroup_size_control() const {
+    return v13.subgroupSizeControl != 0 || subgroup_sizes.subgroupSizeControl != 0;
+  }
+  [[nodiscard]] bool full_subgroups() const {
+    return v13.computeFullSubgroups != 0 || subgroup_sizes.computeFullSubgroups != 0;
+  }
 };
 
 [[nodiscard]] bool contains(const std::vector<std::string>& list, const char* name);

@@ -242,6 +242,9 @@ MEGANEURA_INLINE void feature_chain::link(std::uint32_t api_version, const std::
   chain.add(v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
   chain.add(v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
   if (api_version >= VK_API_VERSION_1_3) chain.add(v13, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+  if (api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+    chain.add(subgroup_sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+  }
   if (contains(extensions, "VK_EXT_pipeline_robustness")) {
     chain.add(robustness, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_ROBUSTNESS_FEATURES_EXT);
   }
@@ -292,10 +295,13 @@ inline void read_limits(device_facts& facts, const VkPhysicalDeviceLimits& limit
   std::copy_n(limits.maxComputeWorkGroupCount, 3, facts.max_workgroup_count.begin());
   facts.max_storage_buffers = std::min(limits.maxPerStageDescriptorStorageBuffers, limits.maxPerStageResources);
   facts.max_texel_buffers = std::min(limits.maxPerStageDescriptorSampledImages, limits.maxPerStageResources);
+  facts.max_uniform_buffers = std::min(limits.maxPerStageDescriptorUniformBuffers, limits.maxPerStageResources);
+  facts.max_allocations = limits.maxMemoryAllocationCount;
   facts.max_storage_range = limits.maxStorageBufferRange;
   facts.max_texel_elements = limits.maxTexelBufferElements;
   facts.storage_alignment = std::max<std::uint64_t>(limits.minStorageBufferOffsetAlignment, 4);
   facts.texel_alignment = std::max<std::uint64_t>(limits.minTexelBufferOffsetAlignment, 16);
+  facts.uniform_alignment = std::max<std::uint64_t>(limits.minUniformBufferOffsetAlignment, 4);
   facts.timestamp_period = static_cast<double>(limits.timestampPeriod);
 }
 
@@ -315,19 +321,37 @@ inline std::uint32_t guess_compute_units(device_type type) {
   return type == device_type::discrete_gpu ? 32 : 8;  // the order of magnitude of a middling card of its class
 }
 
+/// `sizes` is the extension's structure before Vulkan 1.3, zeros where the driver has neither: then nothing is known of
+/// the sizes a pipeline may run with, one size for all is no more than a habit.
+inline void read_subgroups(device_facts& facts, const VkPhysicalDeviceVulkan11Properties& v11,
+                           const VkPhysicalDeviceSubgroupSizeControlProperties& sizes) {
+  facts.subgroup_size = v11.subgroupSize;
+  facts.min_subgroup_size = sizes.minSubgroupSize != 0 ? sizes.minSubgroupSize : 1;
+  facts.max_subgroup_size = sizes.maxSubgroupSize != 0 ? sizes.maxSubgroupSize : v11.subgroupSize;
+  facts.max_workgroup_subgroups = sizes.maxComputeWorkgroupSubgroups;
+  facts.has_subgroup_size_control = (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  const bool in_compute = (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  facts.subgroup_operations = in_compute ? v11.subgroupSupportedOperations : 0;
+}
+
 inline void query_properties(device_facts& facts, const instance& owner, VkPhysicalDevice physical,
                              const std::vector<std::string>& extensions) {
   VkPhysicalDeviceProperties2 base{};
   VkPhysicalDeviceVulkan11Properties v11{};
   VkPhysicalDeviceVulkan12Properties v12{};
   VkPhysicalDeviceVulkan13Properties v13{};
+  VkPhysicalDeviceSubgroupSizeControlProperties sizes{};
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{};
   VkPhysicalDeviceShaderCorePropertiesAMD amd{};
   base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
   chain_builder chain{&base.pNext};
   chain.add(v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
   chain.add(v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
-  if (facts.api_version >= VK_API_VERSION_1_3) chain.add(v13, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
+  const bool is_1_3 = facts.api_version >= VK_API_VERSION_1_3;
+  if (is_1_3) chain.add(v13, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
+  if (is_1_3 || contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+    chain.add(sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+  }
   if (contains(extensions, "VK_NV_shader_sm_builtins")) {
     chain.add(nvidia, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
   }
@@ -339,13 +363,7 @@ inline void query_properties(device_facts& facts, const instance& owner, VkPhysi
   facts.driver_id = static_cast<std::uint32_t>(v12.driverID);
   std::copy_n(v11.deviceUUID, VK_UUID_SIZE, facts.device_uuid.begin());
   std::copy_n(v11.driverUUID, VK_UUID_SIZE, facts.driver_uuid.begin());
-  facts.subgroup_size = v11.subgroupSize;
-  facts.min_subgroup_size = v13.minSubgroupSize != 0 ? v13.minSubgroupSize : v11.subgroupSize;
-  facts.max_subgroup_size = v13.maxSubgroupSize != 0 ? v13.maxSubgroupSize : v11.subgroupSize;
-  facts.max_workgroup_subgroups = v13.maxComputeWorkgroupSubgroups;
-  facts.has_subgroup_size_control = (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
-  facts.has_subgroup_arithmetic = (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
-                                  (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
+  read_subgroups(facts, v11, sizes);
   facts.max_buffer_bytes = v11.maxMemoryAllocationSize;
   if (v13.maxBufferSize != 0)
     facts.max_buffer_bytes = std::min<std::uint64_t>(facts.max_buffer_bytes, v13.maxBufferSize);
@@ -374,7 +392,8 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_timeline_semaphore = features.v12.timelineSemaphore;
   facts.has_pipeline_robustness = features.robustness.pipelineRobustness;
   facts.has_memory_budget = contains(extensions, "VK_EXT_memory_budget");
-  facts.has_subgroup_size_control = facts.has_subgroup_size_control && features.v13.subgroupSizeControl;
+  facts.has_subgroup_size_control = facts.has_subgroup_size_control && features.subgroup_size_control();
+  facts.has_full_subgroups = features.full_subgroups();
 }
 
 inline void query_cooperative_matrix(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {

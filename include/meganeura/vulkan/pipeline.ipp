@@ -38,10 +38,13 @@ inline std::string refuse_size(const device_facts& facts, const spirv::module& k
   }
   const auto texels = static_cast<std::size_t>(
       std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_texel_buffer));
-  const std::size_t storages = kernel.bindings.size() - texels;
-  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers) {
-    return fmt::format("it binds {} storage and {} texel buffers and the limits are {} and {}", storages, texels,
-                       facts.max_storage_buffers, facts.max_texel_buffers);
+  const auto uniforms = static_cast<std::size_t>(
+      std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_buffer));
+  const std::size_t storages = kernel.bindings.size() - texels - uniforms;
+  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers || uniforms > facts.max_uniform_buffers) {
+    return fmt::format("it binds {} storage, {} texel and {} uniform buffers and the limits are {}, {} and {}", storages,
+                       texels, uniforms, facts.max_storage_buffers, facts.max_texel_buffers,
+                       facts.max_uniform_buffers);
   }
   return {};
 }
@@ -49,6 +52,12 @@ inline std::string refuse_size(const device_facts& facts, const spirv::module& k
 inline std::string refuse_subgroup(const device_facts& facts, const spirv::module& kernel) {
   const std::uint32_t size = kernel.subgroup_size;
   if (size == 0) return {};
+  // Such kernels count on neighbouring invocations being neighbouring lanes, none left out.
+  if (!facts.has_full_subgroups) return "it needs full subgroups and the device does not promise them";
+  if (kernel.local_size[0] % size != 0) {
+    return fmt::format("it needs subgroups of {} and its workgroup is {} wide, which is no multiple", size,
+                       kernel.local_size[0]);
+  }
   if (facts.min_subgroup_size == facts.max_subgroup_size && size == facts.subgroup_size) return {};
   const bool power_of_two = (size & (size - 1)) == 0;
   if (facts.has_subgroup_size_control && power_of_two && size >= facts.min_subgroup_size &&
@@ -74,7 +83,13 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
                        most >> 8 & 0xFF);
   }
   if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
-  if (kernel.needs_subgroup_arithmetic && !facts.has_subgroup_arithmetic) return "it needs subgroup arithmetic";
+  if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
+    return fmt::format("it needs {} among the operations of subgroups",
+                       missing & spirv::subgroup_arithmetic ? "arithmetic"
+                       : missing & spirv::subgroup_shuffle  ? "shuffles"
+                       : missing & spirv::subgroup_ballot   ? "broadcasts"
+                                                            : "votes");
+  }
   if (kernel.needs_cooperative_matrix && !(facts.has_cooperative_matrix && facts.has_memory_model)) {
     return "it needs VK_KHR_cooperative_matrix and the Vulkan memory model";
   }
@@ -93,11 +108,6 @@ MEGANEURA_INLINE pipeline_state::~pipeline_state() {
   device->call.DestroyPipeline(device->handle, handle, nullptr);
   device->call.DestroyPipelineLayout(device->handle, layout, nullptr);
   device->call.DestroyDescriptorSetLayout(device->handle, set_layout, nullptr);
-}
-
-inline constexpr VkDescriptorType descriptor_type(spirv::binding_kind kind) {
-  return kind == spirv::binding_kind::storage_buffer ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
-                                                     : VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
 }
 
 inline void create_layouts(pipeline_state& state) {
@@ -144,6 +154,7 @@ inline void compile(pipeline_state& state, const spirv::module& kernel, VkShader
   // Where there is one size only, asking for it gains nothing and brings a limit on the workgroup with it.
   const bool choice = device.facts.min_subgroup_size != device.facts.max_subgroup_size;
   if (kernel.subgroup_size != 0 && choice && device.facts.has_subgroup_size_control) info.stage.pNext = &subgroup;
+  if (kernel.subgroup_size != 0) info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = words;
   info.stage.pName = "main";

@@ -30,6 +30,12 @@ struct pipeline_state {
   VkPipeline handle = VK_NULL_HANDLE;
 };
 
+[[nodiscard]] constexpr VkDescriptorType descriptor_type(spirv::binding_kind kind) {
+  constexpr VkDescriptorType types[] = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER,
+                                        VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER};
+  return types[static_cast<std::size_t>(kind)];
+}
+
 /// Expects the module to have passed reason_to_refuse.
 [[nodiscard]] std::shared_ptr<pipeline_state> create_pipeline(const std::shared_ptr<device_state>& device,
                                                               const spirv::module& kernel);

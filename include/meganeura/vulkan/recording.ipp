@@ -12,7 +12,8 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 namespace detail {
 
-inline constexpr std::uint64_t texel_bytes = 16;  // RGBA32F
+inline constexpr std::uint64_t texel_bytes = 16;            // RGBA32F
+inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device binds
 
 inline void check_owner(const device_state& expected, const std::shared_ptr<device_state>& found, const char* what) {
   if (found.get() == &expected) return;
@@ -29,7 +30,10 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
   check_owner(device, range.target.state()->device, what.c_str());
   const device_facts& facts = device.facts;
   const bool texels = kind == spirv::binding_kind::uniform_texel_buffer;
-  const std::uint64_t alignment = texels ? facts.texel_alignment : facts.storage_alignment;
+  const bool uniform = kind == spirv::binding_kind::uniform_buffer;
+  const std::uint64_t alignment = texels    ? facts.texel_alignment
+                                  : uniform ? facts.uniform_alignment
+                                            : facts.storage_alignment;
   if (range.offset % alignment != 0) {
     fail(error_category::invalid_argument, "{} starts at byte {} and {} needs multiples of {}", what, range.offset,
          facts.name, alignment);
@@ -38,7 +42,9 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
     fail(error_category::invalid_argument, "{} is a texel buffer of {} bytes; its size has to be a multiple of {}",
          what, range.size, texel_bytes);
   }
-  const std::uint64_t most = texels ? facts.max_texel_elements * texel_bytes : facts.max_storage_range;
+  const std::uint64_t most = texels    ? facts.max_texel_elements * texel_bytes
+                             : uniform ? max_uniform_range
+                                       : facts.max_storage_range;
   if (range.size > most) {
     fail(error_category::unsupported, "{} covers {} bytes and {} binds {} at most; split the tensor", what, range.size,
          facts.name, most);
@@ -133,13 +139,13 @@ MEGANEURA_INLINE recording recorder::finish() try {
 MEGANEURA_INLINE std::size_t recording::dispatch_count() const { return state_ == nullptr ? 0 : state_->labels.size(); }
 
 MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
-  if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->last_use == 0) {
+  if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->used == 0) {
     fail(error_category::invalid_argument,
          "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
          "something and submit it first");
   }
   detail::device_state& device = *state_->device;
-  device.wait(state_->last_use);
+  device.wait(state_->used);
   std::vector<std::uint64_t> ticks(2 * state_->labels.size());
   device.check(
       device.call.GetQueryPoolResults(device.handle, state_->queries, 0, static_cast<std::uint32_t>(ticks.size()),
@@ -161,7 +167,7 @@ MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
 namespace detail {
 
 MEGANEURA_INLINE recording_state::~recording_state() {
-  device->wait_quietly(last_use);
+  device->wait_quietly(used);
   const device_functions& call = device->call;
   for (const VkBufferView view : views) call.DestroyBufferView(device->handle, view, nullptr);
   call.DestroyQueryPool(device->handle, queries, nullptr);
@@ -174,22 +180,23 @@ MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
 
 MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
   std::uint32_t sets = 0;
-  std::array<VkDescriptorPoolSize, 2> sizes{
-      {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 0}, {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 0}}};
+  std::vector<VkDescriptorPoolSize> sizes;  // an empty kind may not be listed
+  const auto count = [&](VkDescriptorType type) {
+    for (VkDescriptorPoolSize& size : sizes) {
+      if (size.type == type) return static_cast<void>(++size.descriptorCount);
+    }
+    sizes.push_back({type, 1});
+  };
   for (const command& item : state_->commands) {
     const auto* launch = std::get_if<dispatch_command>(&item);
     if (launch == nullptr) continue;
     ++sets;
-    for (const spirv::binding_kind kind : launch->kernel.state()->bindings) {
-      ++sizes[kind == spirv::binding_kind::storage_buffer ? 0 : 1].descriptorCount;
-    }
+    for (const spirv::binding_kind kind : launch->kernel.state()->bindings) count(descriptor_type(kind));
   }
-  if (sizes[0].descriptorCount == 0) sizes[0] = sizes[1];  // an empty kind may not be listed
-  const bool both = sizes[1].descriptorCount != 0 && sizes[0].type != sizes[1].type;
   VkDescriptorPoolCreateInfo pool{};
   pool.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
   pool.maxSets = sets;
-  pool.poolSizeCount = both ? 2 : sizes[0].descriptorCount != 0 ? 1 : 0;
+  pool.poolSizeCount = static_cast<std::uint32_t>(sizes.size());
   pool.pPoolSizes = sizes.data();
   if (sets == 0) return;
   device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
@@ -277,13 +284,12 @@ MEGANEURA_INLINE VkDescriptorSet recording_writer::make_set(const dispatch_comma
     writes[i].dstSet = set;
     writes[i].dstBinding = static_cast<std::uint32_t>(i);
     writes[i].descriptorCount = 1;
-    if (kernel.bindings[i] == spirv::binding_kind::storage_buffer) {
+    writes[i].descriptorType = descriptor_type(kernel.bindings[i]);
+    if (kernel.bindings[i] != spirv::binding_kind::uniform_texel_buffer) {
       ranges[i] = {range.target.state()->memory.handle, range.offset, range.size};
-      writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
       writes[i].pBufferInfo = &ranges[i];
     } else {
       views[i] = view_of(range);
-      writes[i].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
       writes[i].pTexelBufferView = &views[i];
     }
   }

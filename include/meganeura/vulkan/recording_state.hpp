@@ -59,7 +59,7 @@ struct recording_state {
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
   VkQueryPool queries = VK_NULL_HANDLE;
   std::vector<VkBufferView> views;
-  std::atomic<std::uint64_t> last_use{0};
+  last_use used;
 };
 
 /// Turns commands into a recording_state, one object of Vulkan after the other.
