@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 
 namespace {
@@ -189,6 +190,23 @@ TEST(runtime_training, a_file_that_does_not_fit_changes_nothing_and_says_all_tha
     }
   }
   EXPECT_EQ(one.parameters().get("fc2.weight"), before);
+}
+
+TEST(runtime_training, a_hostile_file_is_answered_soon_and_briefly) {
+  const support::checked_device gpu;
+  const support::temporary_folder folder;
+  const std::string path = folder / "hostile.safetensors";
+  std::vector<io::safetensors_entry> entries;
+  for (int i = 0; i < 20'000; ++i) entries.push_back({fmt::format("\x1b]0;{}\a{:0180}", i, i), "U8", {0}, {}});
+  entries.push_back({std::string(1'000'000, 'w'), "U8", {0}, {}});
+  io::write_safetensors(path, entries);
+  session<mlp> one(gpu, {{"batch", 2}});
+  const auto start = std::chrono::steady_clock::now();
+  const std::string text = support::sentence_of([&] { one.parameters().load(path); });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(text.size(), 8000u);
+  EXPECT_EQ(text.find('\x1b'), text.npos);
+  EXPECT_NE(text.find("; and 19985 more"), text.npos) << text;
 }
 
 TEST(runtime_training, wrong_bindings_are_sentences) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // "Did you mean": the known name nearest to one that is not.
 #pragma once
-#include <meganeura/config.hpp>
+#include <meganeura/core/quote.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -27,26 +27,39 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// The nearest of `names`, or "" when none shares anything with `wanted`.
-inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t distance = wanted.size();
-  for (const std::string& candidate : names) {
+// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
+inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
+
+// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
+template <class Named, class Name>
+std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
+  std::string_view best;
+  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
+  for (const auto& each : all) {
+    const std::string_view candidate = name_of(each);
+    const std::size_t longer = std::max(candidate.size(), wanted.size());
+    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
+    work += wanted.size() * candidate.size();
+    if (work > most_comparisons) break;
     const std::size_t d = edit_distance(wanted, candidate);
     if (d < distance) distance = d, best = candidate;
   }
-  return best;
+  return std::string(best);
+}
+
+inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
+  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
 }
 
 // The same over the member `name` of each element.
 template <class Named>
 std::string nearest_of(std::string_view wanted, const Named& all) {
-  std::vector<std::string> names;
-  for (const auto& each : all) names.push_back(each.name);
-  return nearest(wanted, names);
+  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
 }
 
 // "; did you mean "x"?", or nothing.
-inline std::string did_you_mean(const std::string& near) { return near.empty() ? "" : "; did you mean \"" + near + "\"?"; }
+inline std::string did_you_mean(std::string_view near) {
+  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail

@@ -4,6 +4,7 @@
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/nearest.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/parameters.hpp>
 
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <numbers>
 #include <random>
+#include <set>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -61,6 +63,26 @@ inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::strin
     values.push_back(dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
   }
   return values;
+}
+
+/// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
+struct problem_list {
+  static constexpr std::size_t most = 20;
+  std::size_t count = 0;
+  std::string text;
+
+  template <class Describe>
+  void add(Describe describe) {
+    if (count++ < most) text += "; " + describe();
+  }
+  [[nodiscard]] std::string sentence() const {
+    return count > most ? fmt::format("{}; and {} more", text, count - most) : text;
+  }
+};
+
+inline std::string describe_missing(std::string_view name, std::span<const io::safetensors_tensor> tensors) {
+  const std::string near = nearest_of(name, tensors);
+  return fmt::format("{} is missing{}", quote(name), near.empty() ? "" : " (nearest: " + quote(near) + ")");
 }
 
 }  // namespace detail
@@ -162,31 +184,33 @@ MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
 
 MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const try {
   const auto file = io::safetensors_file::open(path);
-  std::string problems;
+  detail::problem_list problems;
   std::vector<std::pair<const plan::layout::slot*, const io::safetensors_tensor*>> matches;
+  std::set<const io::safetensors_tensor*> wanted;
   for (const auto& target : slots().slots) {
     const std::string name = options.rename ? options.rename(target.name) : target.name;
     const auto* entry = file.find(name);
     if (!entry) {
-      const std::string near = detail::nearest_of(name, file.tensors());
-      if (options.strict)
-        problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
+      if (options.strict) problems.add([&] { return detail::describe_missing(name, file.tensors()); });
       continue;
     }
-    if (!std::ranges::equal(entry->shape, target.extents)) {
-      problems += fmt::format("; \"{}\": expected {}, found [{}]", name, to_string(target.extents),
-                              fmt::join(entry->shape, ", "));
-    } else if (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16") {
-      problems += fmt::format("; \"{}\": expected F32, F16 or BF16, found {}", name, entry->dtype);
+    const bool same_shape = std::ranges::equal(entry->shape, target.extents);
+    if (!same_shape || (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16")) {
+      problems.add([&] {
+        const std::string expected = same_shape ? "F32, F16 or BF16" : to_string(target.extents);
+        const std::string found = same_shape ? entry->dtype : fmt::format("[{}]", fmt::join(entry->shape, ", "));
+        return fmt::format("{}: expected {}, found {}", quote(name), expected, found);
+      });
     }
     matches.emplace_back(&target, entry);
+    wanted.insert(entry);
   }
   for (const auto& entry : file.tensors()) {
-    const bool wanted = std::ranges::any_of(matches, [&](const auto& match) { return match.second == &entry; });
-    if (options.strict && !wanted) problems += fmt::format("; \"{}\" is not in the model", entry.name);
+    if (!options.strict || wanted.contains(&entry)) continue;
+    problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
-  if (!problems.empty()) {
-    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems);
+  if (problems.count > 0) {
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems.sentence());
   }
   for (const auto& [target, entry] : matches) {
     set(target->name, detail::to_floats(file.read(*entry), entry->dtype));  // one tensor at a time in memory
