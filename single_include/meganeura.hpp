@@ -726,9 +726,25 @@ void write_log(const log_sink& sink, log_level level, fmt::format_string<Argumen
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Shuffled mini-batches of labelled images, as the numbers a model takes.
-// A set of grey images of one size, each with a class label: what every image classification example trains on.
+// Vectors whose size comes from a file or a caller: too large a one is an error of ours.
 
 #include <cstddef>
+#include <new>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// `size` zeros for the content of `name`. errors: `out_of_memory`, where std::vector has bad_alloc and length_error.
+template <class T>
+[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
+  try {
+    if (size <= std::vector<T>().max_size()) return std::vector<T>(static_cast<std::size_t>(size));
+  } catch (const std::bad_alloc&) {
+  }
+  fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", name, size, sizeof(T));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// A set of grey images of one size, each with a class label: what every image classification example trains on.
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
@@ -764,9 +780,9 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
   for (std::size_t i = 0; i < pixels.size(); ++i) output[i] = static_cast<float>(pixels[i]) / 255.0f;
 }
 
-/// All pixels as numbers from 0 to 1, [size, rows * columns].
+/// All pixels as numbers from 0 to 1, [size, rows * columns]. errors: out_of_memory.
 [[nodiscard]] inline std::vector<float> to_unit_interval(std::span<const std::uint8_t> pixels) {
-  std::vector<float> result(pixels.size());
+  std::vector<float> result = allocate_for<float>("to_unit_interval", pixels.size());
   to_unit_interval(pixels, result);
   return result;
 }
@@ -783,13 +799,13 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 /// same seed gives the same order everywhere. `set` must outlive this object.
 class shuffled_batches {
  public:
-  /// errors: invalid_argument when the set does not fill one batch.
+  /// errors: invalid_argument when the set does not fill one batch or has not the pixels of its images; out_of_memory.
   shuffled_batches(const labelled_images& set, std::size_t batch, std::uint64_t seed)
-      : set_(&set), random_(seed), order_(set.size()), images_(batch * set.pixels_per_image()), labels_(batch) {
-    if (batch == 0 || set.size() < batch) {
-      fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
-           batch);
-    }
+      : set_(&set),
+        random_(seed),
+        order_(allocate_for<std::size_t>("shuffled_batches", checked_size(set, batch))),
+        images_(allocate_for<float>("shuffled_batches", batch * set.pixels_per_image())),
+        labels_(allocate_for<std::int32_t>("shuffled_batches", batch)) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     shuffle();
   }
@@ -815,6 +831,18 @@ class shuffled_batches {
   [[nodiscard]] const std::vector<std::int32_t>& labels() const { return labels_; }  // [batch]
 
  private:
+  static std::size_t checked_size(const labelled_images& set, std::size_t batch) {
+    if (batch == 0 || set.size() < batch) {
+      fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
+           batch);
+    }
+    if (set.pixels.size() != set.size() * set.pixels_per_image()) {
+      fail(error_category::invalid_argument, "{} images of {}x{} pixels need {} pixels; there are {}", set.size(),
+           set.rows, set.columns, set.size() * set.pixels_per_image(), set.pixels.size());
+    }
+    return set.size();
+  }
+
   void shuffle() {  // Fisher and Yates; std::shuffle differs between standard libraries
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_() % i]);
     next_ = 0;
@@ -3422,8 +3450,6 @@ template <auto A, auto B>
 // Reading and writing .safetensors checkpoints: a JSON header, then the bytes of the tensors.
 // Files: read, written so that a reader never sees half of one; and the sentence for a bad one.
 
-#include <new>
-
 namespace meganeura::inline MEGANEURA_ABI::io {
 
 /// Throws the one sentence for a file that is not what it should be: "FILE: at byte OFFSET: expected X, found Y".
@@ -3463,17 +3489,6 @@ class file_reader {
 /// The whole file, of at most `most` bytes.
 /// errors: `io` when it cannot be opened or read, or is larger; `out_of_memory`.
 [[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most = std::uint64_t{1} << 30);
-
-/// A vector of `size` zeros for the content of `name`; where the memory is short, our error instead of std::bad_alloc.
-/// errors: `out_of_memory`.
-template <class T>
-[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
-  try {
-    if (size <= std::vector<T>().max_size()) return std::vector<T>(static_cast<std::size_t>(size));
-  } catch (const std::bad_alloc&) {
-  }
-  fail(error_category::out_of_memory, "{}: {} bytes do not fit into memory", name, size * sizeof(T));
-}
 
 /// A file while it is being written. The bytes go into a temporary file of a random name in the same folder; `commit`
 /// flushes it to the disk and renames it, so that a reader, a crash or a second writer at the same moment finds what
@@ -7051,11 +7066,39 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 
 /// `count` images of 28x28, labels 0 to 9 in random order: pen strokes, bent, tilted, scaled, moved and inked at
 /// random. The same seed gives the same images (but for the last bit of another maths library), another seed others.
+/// errors: out_of_memory.
 [[nodiscard]] labelled_images make_digits(std::size_t count, std::uint64_t seed);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
 // The IDX format of MNIST and its relatives: a magic number, big-endian extents, then bytes; plain or gzipped.
+// Bytes one after another, from memory or from a file, so that readers need not hold a whole file.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+/// Fills what it is given and returns how many bytes there were: fewer only at the end.
+using byte_source = std::function<std::size_t(std::span<std::uint8_t>)>;
+
+/// Of bytes that outlive the source.
+[[nodiscard]] inline byte_source source_of(std::span<const std::uint8_t> bytes) {
+  return [bytes](std::span<std::uint8_t> into) mutable {
+    const std::size_t count = std::min(bytes.size(), into.size());
+    std::copy_n(bytes.begin(), count, into.begin());
+    bytes = bytes.subspan(count);
+    return count;
+  };
+}
+
+/// Of a file that outlives the source.
+[[nodiscard]] inline byte_source source_of(const io::file_reader& file) {
+  return [&file, at = std::uint64_t{0}](std::span<std::uint8_t> into) mutable {
+    const std::size_t count = file.read_some(at, std::as_writable_bytes(into));
+    at += count;
+    return count;
+  };
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
@@ -7064,17 +7107,26 @@ struct idx_array {
   std::vector<std::uint8_t> values;  // row-major
 };
 
-/// Parses unsigned-byte IDX of `rank` dimensions: 3 for images, 1 for labels. `name` is for messages.
-/// errors: `invalid_file` for another magic number, an empty or impossible shape, and too few or too many bytes.
-[[nodiscard]] idx_array parse_idx(std::span<const std::uint8_t> bytes, std::size_t rank, const std::string& name);
+/// Far more than MNIST and its relatives have; a file that says it needs more is not believed.
+inline constexpr std::uint64_t largest_idx = std::uint64_t{1} << 30;
+
+/// Parses unsigned-byte IDX of `rank` dimensions: 3 for images, 1 for labels. `name` is for messages. Not more is read
+/// and kept than the extents say, however much there is.
+/// errors: `invalid_file` for another magic number, an empty or impossible shape, more than `most` bytes of data, and
+/// too few or too many bytes; `out_of_memory`.
+[[nodiscard]] idx_array parse_idx(const byte_source& bytes, std::size_t rank, const std::string& name,
+                                  std::uint64_t most = largest_idx);
+[[nodiscard]] idx_array parse_idx(std::span<const std::uint8_t> bytes, std::size_t rank, const std::string& name,
+                                  std::uint64_t most = largest_idx);
 
 /// Reads a file and unpacks it when it is gzipped, whatever it is called.
 /// errors: as `parse_idx`, and `io` when it cannot be read.
-[[nodiscard]] idx_array read_idx(const std::string& path, std::size_t rank);
+[[nodiscard]] idx_array read_idx(const std::string& path, std::size_t rank, std::uint64_t most = largest_idx);
 
-/// Reads a pair of files as images of `classes` classes.
+/// Reads a pair of files as images of `classes` classes, of at most `most` bytes each.
 /// errors: as `read_idx`, and `invalid_file` when the counts differ or a label is not below `classes`.
-[[nodiscard]] labelled_images read_idx_pair(const std::string& images, const std::string& labels, int classes = 10);
+[[nodiscard]] labelled_images read_idx_pair(const std::string& images, const std::string& labels, int classes = 10,
+                                            std::uint64_t most = largest_idx);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
@@ -7109,6 +7161,9 @@ inline constexpr mnist_file test_images{"t10k-images-idx3-ubyte",
 inline constexpr mnist_file test_labels{"t10k-labels-idx1-ubyte",
                                         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"};
 
+/// Bytes of pixels of the largest of them; a file that says it unpacks to more is not MNIST.
+inline constexpr std::uint64_t largest_mnist = 60'000 * 784;
+
 /// The path of a file, plain or .gz; empty when the folder has neither.
 inline std::string find_file(const std::filesystem::path& folder, const mnist_file& file) {
   for (const char* ending : {"", ".gz"}) {
@@ -7128,7 +7183,7 @@ inline std::optional<labelled_images> read_pair(const std::filesystem::path& fol
     fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", folder.string(), missing,
          missing, image_path.empty() ? label_path : image_path);
   }
-  labelled_images found = read_idx_pair(image_path, label_path);
+  labelled_images found = read_idx_pair(image_path, label_path, 10, largest_mnist);
   if (found.rows != 28 || found.columns != 28) {
     io::bad_file(image_path, 8, "images of 28x28 pixels", fmt::format("{}x{}", found.rows, found.columns));
   }
@@ -9452,6 +9507,79 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // Initialising, loading and saving of weights.
 // "Did you mean": the known name nearest to one that is not.
+// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
+
+namespace meganeura::inline MEGANEURA_ABI {
+namespace detail {
+
+/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
+struct utf8_character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;
+};
+
+[[nodiscard]] inline utf8_character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  if (text.empty()) return {};
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
+/// cannot be seen at all.
+[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+}  // namespace detail
+
+/// Whether the whole text is valid UTF-8 (RFC 3629).
+[[nodiscard]] inline bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = detail::first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
+/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
+[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
+  std::string result = "\"";
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto [code, bytes] = detail::first_character(text.substr(at));
+    if (at + (bytes == 0 ? 1 : bytes) > most) break;
+    if (bytes == 0) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    } else if (detail::is_unsafe_to_print(code)) {
+      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
+    } else {
+      if (code == '"' || code == '\\') result += '\\';
+      result += text.substr(at, bytes);
+    }
+    at += bytes == 0 ? 1 : bytes;
+  }
+  result += '"';
+  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -9470,27 +9598,40 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// The nearest of `names`, or "" when none shares anything with `wanted`.
-inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t distance = wanted.size();
-  for (const std::string& candidate : names) {
+// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
+inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
+
+// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
+template <class Named, class Name>
+std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
+  std::string_view best;
+  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
+  for (const auto& each : all) {
+    const std::string_view candidate = name_of(each);
+    const std::size_t longer = std::max(candidate.size(), wanted.size());
+    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
+    work += wanted.size() * candidate.size();
+    if (work > most_comparisons) break;
     const std::size_t d = edit_distance(wanted, candidate);
     if (d < distance) distance = d, best = candidate;
   }
-  return best;
+  return std::string(best);
+}
+
+inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
+  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
 }
 
 // The same over the member `name` of each element.
 template <class Named>
 std::string nearest_of(std::string_view wanted, const Named& all) {
-  std::vector<std::string> names;
-  for (const auto& each : all) names.push_back(each.name);
-  return nearest(wanted, names);
+  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
 }
 
 // "; did you mean "x"?", or nothing.
-inline std::string did_you_mean(const std::string& near) { return near.empty() ? "" : "; did you mean \"" + near + "\"?"; }
+inline std::string did_you_mean(std::string_view near) {
+  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 
@@ -9542,6 +9683,26 @@ inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::strin
     values.push_back(dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
   }
   return values;
+}
+
+/// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
+struct problem_list {
+  static constexpr std::size_t most = 20;
+  std::size_t count = 0;
+  std::string text;
+
+  template <class Describe>
+  void add(Describe describe) {
+    if (count++ < most) text += "; " + describe();
+  }
+  [[nodiscard]] std::string sentence() const {
+    return count > most ? fmt::format("{}; and {} more", text, count - most) : text;
+  }
+};
+
+inline std::string describe_missing(std::string_view name, std::span<const io::safetensors_tensor> tensors) {
+  const std::string near = nearest_of(name, tensors);
+  return fmt::format("{} is missing{}", quote(name), near.empty() ? "" : " (nearest: " + quote(near) + ")");
 }
 
 }  // namespace detail
@@ -9643,31 +9804,33 @@ MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
 
 MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const try {
   const auto file = io::safetensors_file::open(path);
-  std::string problems;
+  detail::problem_list problems;
   std::vector<std::pair<const plan::layout::slot*, const io::safetensors_tensor*>> matches;
+  std::set<const io::safetensors_tensor*> wanted;
   for (const auto& target : slots().slots) {
     const std::string name = options.rename ? options.rename(target.name) : target.name;
     const auto* entry = file.find(name);
     if (!entry) {
-      const std::string near = detail::nearest_of(name, file.tensors());
-      if (options.strict)
-        problems += fmt::format("; \"{}\" is missing{}", name, near.empty() ? "" : " (nearest: \"" + near + "\")");
+      if (options.strict) problems.add([&] { return detail::describe_missing(name, file.tensors()); });
       continue;
     }
-    if (!std::ranges::equal(entry->shape, target.extents)) {
-      problems += fmt::format("; \"{}\": expected {}, found [{}]", name, to_string(target.extents),
-                              fmt::join(entry->shape, ", "));
-    } else if (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16") {
-      problems += fmt::format("; \"{}\": expected F32, F16 or BF16, found {}", name, entry->dtype);
+    const bool same_shape = std::ranges::equal(entry->shape, target.extents);
+    if (!same_shape || (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16")) {
+      problems.add([&] {
+        const std::string expected = same_shape ? "F32, F16 or BF16" : to_string(target.extents);
+        const std::string found = same_shape ? entry->dtype : fmt::format("[{}]", fmt::join(entry->shape, ", "));
+        return fmt::format("{}: expected {}, found {}", quote(name), expected, found);
+      });
     }
     matches.emplace_back(&target, entry);
+    wanted.insert(entry);
   }
   for (const auto& entry : file.tensors()) {
-    const bool wanted = std::ranges::any_of(matches, [&](const auto& match) { return match.second == &entry; });
-    if (options.strict && !wanted) problems += fmt::format("; \"{}\" is not in the model", entry.name);
+    if (!options.strict || wanted.contains(&entry)) continue;
+    problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
-  if (!problems.empty()) {
-    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems);
+  if (problems.count > 0) {
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems.sentence());
   }
   for (const auto& [target, entry] : matches) {
     set(target->name, detail::to_floats(file.read(*entry), entry->dtype));  // one tensor at a time in memory
@@ -13092,7 +13255,8 @@ inline void draw_segment(std::span<std::uint8_t> image, pen_point a, pen_point b
 }  // namespace detail
 
 MEGANEURA_INLINE labelled_images make_digits(std::size_t count, std::uint64_t seed) {
-  labelled_images result{28, 28, std::vector<std::uint8_t>(count * 784), std::vector<std::uint8_t>(count)};
+  const std::uint64_t pixels = count > SIZE_MAX / 784 ? SIZE_MAX : count * 784;
+  labelled_images result{28, 28, allocate_for<std::uint8_t>("make_digits", pixels), std::vector<std::uint8_t>(count)};
   detail::digit_random random(seed);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t digit = random.bits() % 10;
@@ -13113,7 +13277,7 @@ MEGANEURA_INLINE labelled_images make_digits(std::size_t count, std::uint64_t se
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 // Bodies of data/idx.hpp.
-// Unpacking .gz files (RFC 1951 and 1952), so that reading a data set needs no compression library.
+// Unpacking .gz files (RFC 1951 and 1952) by zlib, piece by piece.
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
@@ -13122,8 +13286,27 @@ namespace meganeura::inline MEGANEURA_ABI::data {
   return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-/// The unpacked content, its length and CRC-32 checked. `name` is for messages.
-/// errors: `invalid_file` when it is truncated or damaged, or would unpack to more than `limit` bytes.
+/// The unpacked bytes of a gzip file; members one after another are joined. Length and CRC-32 of each member are
+/// checked when its end is reached, so ask until there is no more before believing the content.
+class gzip_reader {
+ public:
+  /// `name` is for messages.
+  gzip_reader(byte_source packed, std::string name);
+  ~gzip_reader();
+  gzip_reader(const gzip_reader&) = delete;
+  gzip_reader& operator=(const gzip_reader&) = delete;
+
+  /// Fills `into` and returns how many bytes there were: fewer only at the end.
+  /// errors: `invalid_file` when it is truncated or damaged.
+  std::size_t read(std::span<std::uint8_t> into);
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+/// The whole unpacked content.
+/// errors: `invalid_file` as `gzip_reader`, and when it would unpack to more than `limit` bytes; `out_of_memory`.
 [[nodiscard]] std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, const std::string& name,
                                                std::size_t limit = std::size_t{1} << 30);
 
@@ -13138,44 +13321,91 @@ inline std::uint32_t big_endian_32(std::span<const std::uint8_t> bytes, std::siz
   return result;
 }
 
-}  // namespace detail
-
-MEGANEURA_INLINE idx_array parse_idx(std::span<const std::uint8_t> bytes, std::size_t rank, const std::string& name) {
-  const std::size_t header = 4 + 4 * rank;
-  if (bytes.size() < header) {
-    io::bad_file(name, bytes.size(), fmt::format("a header of {} bytes", header), "the end of the file");
+/// The header: magic number and extents. errors: invalid_file.
+inline std::vector<std::size_t> parse_idx_header(const byte_source& bytes, std::size_t rank, const std::string& name) {
+  std::vector<std::uint8_t> header(4 + 4 * rank);
+  if (const std::size_t got = bytes(header); got < header.size()) {
+    io::bad_file(name, got, fmt::format("a header of {} bytes", header.size()), "the end of the file");
   }
   const std::uint32_t expected = 0x800 + static_cast<std::uint32_t>(rank);  // 8: unsigned bytes
-  const std::uint32_t magic = detail::big_endian_32(bytes, 0);
+  const std::uint32_t magic = big_endian_32(header, 0);
   if (magic != expected) {
     io::bad_file(name, 0, fmt::format("the magic number {:#010x} (unsigned bytes, {} dimensions)", expected, rank),
                  fmt::format("{:#010x}", magic));
   }
-  idx_array result;
-  std::uint64_t count = 1;
+  std::vector<std::size_t> shape;
   for (std::size_t i = 0; i < rank; ++i) {
-    const std::uint32_t extent = detail::big_endian_32(bytes, 4 + 4 * i);
-    if (extent == 0) io::bad_file(name, 4 + 4 * i, "an extent above 0", "0");
-    count = count > (std::uint64_t{1} << 62) / extent ? std::uint64_t{1} << 62 : count * extent;  // never overflows
-    result.shape.push_back(extent);
+    shape.push_back(big_endian_32(header, 4 + 4 * i));
+    if (shape.back() == 0) io::bad_file(name, 4 + 4 * i, "an extent above 0", "0");
   }
-  const std::size_t given = bytes.size() - header;
-  if (count != given) {
-    io::bad_file(name, count < given ? header + count : bytes.size(),
-                 fmt::format("{} bytes of data for the extents [{}]", count, fmt::join(result.shape, ", ")),
-                 fmt::format("{}", given));
+  return shape;
+}
+
+/// The product of the extents. errors: invalid_file when it is more than `most`.
+inline std::uint64_t count_of(std::span<const std::size_t> shape, std::uint64_t most, const std::string& name) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t extent : shape) {
+    if (extent > most / count) {
+      io::bad_file(name, 4, fmt::format("extents of at most {} bytes of data", most),
+                   fmt::format("[{}]", fmt::join(shape, ", ")));
+    }
+    count *= extent;
   }
-  result.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
+  return count;
+}
+
+/// Exactly `count` bytes. Memory grows as they come, so that a file which only says it has many costs nothing.
+inline std::vector<std::uint8_t> read_exactly(const byte_source& bytes, std::uint64_t count, std::uint64_t begin,
+                                              const std::string& name, std::span<const std::size_t> shape) {
+  const auto expected = [&] {
+    return fmt::format("{} bytes of data for the extents [{}]", count, fmt::join(shape, ", "));
+  };
+  std::vector<std::uint8_t> values;
+  try {
+    values.reserve(static_cast<std::size_t>(count));
+    while (values.size() < count) {
+      const std::size_t filled = values.size(),
+                        piece = static_cast<std::size_t>(std::min<std::uint64_t>(count - filled, 1u << 20));
+      values.resize(filled + piece);
+      const std::size_t got = bytes(std::span(values).subspan(filled));
+      if (got < piece) io::bad_file(name, begin + filled + got, expected(), fmt::format("{}", filled + got));
+    }
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: its {} bytes of data do not fit into memory", name, count);
+  }
+  std::uint8_t more = 0;
+  if (bytes({&more, 1}) != 0) io::bad_file(name, begin + count, expected(), "more");
+  return values;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE idx_array parse_idx(const byte_source& bytes, std::size_t rank, const std::string& name,
+                                     std::uint64_t most) {
+  idx_array result;
+  result.shape = detail::parse_idx_header(bytes, rank, name);
+  const std::uint64_t count = detail::count_of(result.shape, most, name);
+  result.values = detail::read_exactly(bytes, count, 4 + 4 * rank, name, result.shape);
   return result;
 }
 
-MEGANEURA_INLINE idx_array read_idx(const std::string& path, std::size_t rank) {
-  const std::vector<std::uint8_t> bytes = io::read_file(path);
-  return is_gzip(bytes) ? parse_idx(gunzip(bytes, path), rank, path) : parse_idx(bytes, rank, path);
+MEGANEURA_INLINE idx_array parse_idx(std::span<const std::uint8_t> bytes, std::size_t rank, const std::string& name,
+                                     std::uint64_t most) {
+  return parse_idx(source_of(bytes), rank, name, most);
 }
 
-MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const std::string& labels, int classes) {
-  idx_array pictures = read_idx(images, 3), classes_of = read_idx(labels, 1);
+MEGANEURA_INLINE idx_array read_idx(const std::string& path, std::size_t rank, std::uint64_t most) {
+  const io::file_reader file(path);
+  std::uint8_t magic[2] = {};
+  (void)source_of(file)(magic);
+  if (!is_gzip(magic)) return parse_idx(source_of(file), rank, path, most);
+  gzip_reader unpacked(source_of(file), path);
+  return parse_idx([&](std::span<std::uint8_t> into) { return unpacked.read(into); }, rank, path, most);
+}
+
+MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const std::string& labels, int classes,
+                                               std::uint64_t most) {
+  idx_array pictures = read_idx(images, 3, most), classes_of = read_idx(labels, 1, most);
   if (pictures.shape[0] != classes_of.shape[0]) {
     io::bad_file(labels, 4, fmt::format("{} labels, as many as there are images in {}", pictures.shape[0], images),
                  fmt::format("{}", classes_of.shape[0]));
@@ -13262,79 +13492,6 @@ MEGANEURA_INLINE std::string sha256(std::span<const std::uint8_t> bytes) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 // The JSON header of a .safetensors file, read value by value: no tree of it is ever in memory.
-// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
-
-namespace meganeura::inline MEGANEURA_ABI {
-namespace detail {
-
-/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
-struct utf8_character {
-  std::uint32_t code = 0;
-  std::size_t bytes = 0;
-};
-
-[[nodiscard]] inline utf8_character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  if (text.empty()) return {};
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
-  std::uint32_t code = lead & (0x7fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
-  return {code, bytes};
-}
-
-/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
-/// cannot be seen at all.
-[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
-         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
-}
-
-}  // namespace detail
-
-/// Whether the whole text is valid UTF-8 (RFC 3629).
-[[nodiscard]] inline bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = detail::first_character(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
-/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
-/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
-[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
-  std::string result = "\"";
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto [code, bytes] = detail::first_character(text.substr(at));
-    if (at + (bytes == 0 ? 1 : bytes) > most) break;
-    if (bytes == 0) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    } else if (detail::is_unsafe_to_print(code)) {
-      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
-    } else {
-      if (code == '"' || code == '\\') result += '\\';
-      result += text.substr(at, bytes);
-    }
-    at += bytes == 0 ? 1 : bytes;
-  }
-  result += '"';
-  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -17902,289 +18059,92 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Bodies of data/gzip.hpp: inflate with one look-up table per Huffman code.
+// Bodies of data/gzip.hpp.
+
+#include <zlib.h>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
-namespace detail {
 
-/// The compressed bits, least significant first (RFC 1951 section 3.1.1).
-class bit_reader {
- public:
-  bit_reader(std::span<const std::uint8_t> bytes, std::size_t at, const std::string& name)
-      : bytes_(bytes), at_(at), name_(name) {}
+struct gzip_reader::state {
+  byte_source packed;
+  std::string name;
+  z_stream stream{};
+  std::array<std::uint8_t, 65536> input;
+  std::uint64_t fed = 0;      // bytes of the file handed to zlib
+  bool member_ended = false;  // and no other one begun
 
-  [[noreturn]] void reject(std::string_view expected, std::string_view found) const {
-    io::bad_file(name_, byte(), expected, found);
+  [[noreturn]] void refuse(std::string_view found) const {
+    io::bad_file(name, fed - stream.avail_in, "intact gzip data", found);
   }
 
-  /// Up to 16 bits without taking them; past the end they are zero, and taking them is an error.
-  [[nodiscard]] std::uint32_t peek(unsigned count) {
-    while (held_ < count) {
-      bits_ |= static_cast<std::uint64_t>(at_ < bytes_.size() ? bytes_[at_] : 0) << held_;
-      ++at_;
-      held_ += 8;
+  /// False at the end of the file.
+  bool refill() {
+    if (stream.avail_in > 0) return true;
+    const std::size_t got = packed(input);
+    stream.next_in = input.data();
+    stream.avail_in = static_cast<uInt>(got);
+    fed += got;
+    return got > 0;
+  }
+
+  /// Unpacks once into `into`; returns how many bytes.
+  std::size_t unpack(std::span<std::uint8_t> into) {
+    stream.next_out = into.data();
+    stream.avail_out = static_cast<uInt>(std::min<std::size_t>(into.size(), 1u << 30));
+    const uInt room = stream.avail_out;
+    const int result = ::inflate(&stream, Z_NO_FLUSH);
+    member_ended = result == Z_STREAM_END;
+    if (result == Z_MEM_ERROR) fail(error_category::out_of_memory, "{}: no memory to unpack it", name);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+      refuse(stream.msg == nullptr ? "a preset dictionary" : stream.msg);
     }
-    return static_cast<std::uint32_t>(bits_ & ((std::uint64_t{1} << count) - 1));
+    return room - stream.avail_out;
   }
-
-  void skip(unsigned count) {
-    bits_ >>= count;
-    held_ -= count;
-    if (at_ - held_ / 8 > bytes_.size()) reject("more compressed data", "the end of the file");
-  }
-
-  std::uint32_t take(unsigned count) {
-    const std::uint32_t result = peek(count);
-    skip(count);
-    return result;
-  }
-
-  void align_to_byte() { skip(held_ % 8); }
-
-  /// The byte the next bit is in.
-  [[nodiscard]] std::size_t byte() const { return std::min(at_ - (held_ + 7) / 8, bytes_.size()); }
-
- private:
-  std::span<const std::uint8_t> bytes_;
-  std::size_t at_;  // the next byte to load, which may lie past the end
-  const std::string& name_;
-  std::uint64_t bits_ = 0;
-  unsigned held_ = 0;
 };
 
-/// A canonical Huffman code (RFC 1951 section 3.2.2): the next `longest_` bits index symbol and length.
-class huffman {
- public:
-  huffman(std::span<const std::uint8_t> lengths, const bit_reader& reader) {
-    std::array<std::uint32_t, 17> count{}, next{};
-    for (const std::uint8_t length : lengths) ++count[length];
-    count[0] = 0;
-    std::uint32_t left = 1;
-    for (unsigned length = 1; length <= 15; ++length) {
-      next[length + 1] = (next[length] + count[length]) << 1;
-      left = left * 2;
-      if (count[length] > left) reader.reject("Huffman code lengths that fit together", "too many codes");
-      left -= count[length];
-      if (count[length] != 0) longest_ = length;
-    }
-    table_.resize(std::size_t{1} << longest_);
-    for (std::size_t symbol = 0; symbol < lengths.size(); ++symbol) {
-      const unsigned length = lengths[symbol];
-      if (length == 0) continue;
-      const std::uint32_t code = reversed(next[length]++, length);
-      for (std::size_t at = code; at < table_.size(); at += std::size_t{1} << length) {
-        table_[at] = {static_cast<std::uint16_t>(symbol), static_cast<std::uint8_t>(length)};
-      }
-    }
+MEGANEURA_INLINE gzip_reader::gzip_reader(byte_source packed, std::string name) : state_(std::make_unique<state>()) {
+  state_->packed = std::move(packed);
+  state_->name = std::move(name);
+  constexpr int gzip_only = 16 + MAX_WBITS;
+  if (::inflateInit2(&state_->stream, gzip_only) != Z_OK) {
+    fail(error_category::out_of_memory, "{}: no memory to unpack it", state_->name);
   }
-
-  [[nodiscard]] unsigned decode(bit_reader& reader) const {
-    const entry found = table_[reader.peek(longest_)];
-    if (found.length == 0) reader.reject("a Huffman code in use", "an unassigned one");
-    reader.skip(found.length);
-    return found.symbol;
-  }
-
- private:
-  struct entry {
-    std::uint16_t symbol = 0;
-    std::uint8_t length = 0;
-  };
-
-  static std::uint32_t reversed(std::uint32_t code, unsigned length) {
-    std::uint32_t result = 0;
-    for (unsigned i = 0; i < length; ++i) result |= (code >> i & 1) << (length - 1 - i);
-    return result;
-  }
-
-  unsigned longest_ = 0;
-  std::vector<entry> table_;
-};
-
-/// Unpacks one DEFLATE stream behind what `output` already holds.
-class inflater {
- public:
-  inflater(bit_reader& reader, std::vector<std::uint8_t>& output, std::size_t limit)
-      : reader_(reader), output_(output), first_(output.size()), limit_(limit) {}
-
-  void run() {
-    bool last = false;
-    while (!last) {
-      last = reader_.take(1) != 0;
-      switch (reader_.take(2)) {
-        case 0:
-          stored();
-          break;
-        case 1:
-          fixed();
-          break;
-        case 2:
-          dynamic();
-          break;
-        default:
-          reader_.reject("a block of kind 0, 1 or 2", "3");
-      }
-    }
-    reader_.align_to_byte();
-  }
-
- private:
-  void append(std::uint8_t value) {
-    if (output_.size() == limit_) reader_.reject(fmt::format("at most {} unpacked bytes", limit_), "more");
-    output_.push_back(value);
-  }
-
-  void stored() {
-    reader_.align_to_byte();
-    const std::uint32_t length = reader_.take(16), check = reader_.take(16);
-    if ((length ^ check) != 0xffff) {
-      reader_.reject("a block length and its complement", fmt::format("{:#06x} and {:#06x}", length, check));
-    }
-    for (std::uint32_t i = 0; i < length; ++i) append(static_cast<std::uint8_t>(reader_.take(8)));
-  }
-
-  void fixed() {
-    std::array<std::uint8_t, 288> lengths{};
-    for (std::size_t i = 0; i < 288; ++i) lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
-    std::array<std::uint8_t, 30> distances{};
-    distances.fill(5);
-    codes(huffman(lengths, reader_), huffman(distances, reader_));
-  }
-
-  /// The two codes of this block are themselves packed by a third (RFC 1951 section 3.2.7).
-  void dynamic() {
-    const std::size_t literals = reader_.take(5) + 257, distances = reader_.take(5) + 1, given = reader_.take(4) + 4;
-    constexpr std::uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
-    std::array<std::uint8_t, 19> code_lengths{};
-    for (std::size_t i = 0; i < given; ++i) code_lengths[order[i]] = static_cast<std::uint8_t>(reader_.take(3));
-    const huffman code(code_lengths, reader_);
-    std::vector<std::uint8_t> lengths;
-    while (lengths.size() < literals + distances) {
-      const unsigned symbol = code.decode(reader_);
-      if (symbol < 16) {
-        lengths.push_back(static_cast<std::uint8_t>(symbol));
-        continue;
-      }
-      if (symbol == 16 && lengths.empty()) reader_.reject("a code length to repeat", "none before it");
-      const std::uint8_t value = symbol == 16 ? lengths.back() : std::uint8_t{0};
-      const std::size_t count = symbol == 16   ? 3 + reader_.take(2)
-                                : symbol == 17 ? 3 + reader_.take(3)
-                                               : 11 + reader_.take(7);
-      lengths.insert(lengths.end(), count, value);
-    }
-    if (lengths.size() != literals + distances) {
-      reader_.reject(fmt::format("{} code lengths", literals + distances), fmt::format("{}", lengths.size()));
-    }
-    const std::span all(lengths);
-    codes(huffman(all.first(literals), reader_), huffman(all.subspan(literals), reader_));
-  }
-
-  void codes(const huffman& literal, const huffman& distance) {
-    while (true) {
-      const unsigned symbol = literal.decode(reader_);
-      if (symbol == 256) return;
-      if (symbol < 256) {
-        append(static_cast<std::uint8_t>(symbol));
-        continue;
-      }
-      if (symbol > 285) reader_.reject("a length symbol up to 285", fmt::format("{}", symbol));
-      const std::size_t length = match_length(symbol - 257);
-      const unsigned far = distance.decode(reader_);
-      if (far > 29) reader_.reject("a distance symbol up to 29", fmt::format("{}", far));
-      copy(length, match_distance(far));
-    }
-  }
-
-  // Lengths and distances grow by one bit every four, respectively two, symbols (RFC 1951 section 3.2.5).
-  std::size_t match_length(unsigned index) {
-    if (index == 28) return 258;
-    const unsigned extra = index < 8 ? 0 : index / 4 - 1;
-    const std::size_t base = index < 8 ? index : std::size_t{4 + index % 4} << extra;
-    return 3 + base + reader_.take(extra);
-  }
-
-  std::size_t match_distance(unsigned index) {
-    const unsigned extra = index < 4 ? 0 : index / 2 - 1;
-    const std::size_t base = index < 4 ? index : std::size_t{2 + index % 2} << extra;
-    return 1 + base + reader_.take(extra);
-  }
-
-  void copy(std::size_t length, std::size_t distance) {
-    if (distance > output_.size() - first_) {
-      reader_.reject(fmt::format("a distance of at most {}", output_.size() - first_), fmt::format("{}", distance));
-    }
-    for (std::size_t i = 0; i < length; ++i) append(output_[output_.size() - distance]);
-  }
-
-  bit_reader& reader_;
-  std::vector<std::uint8_t>& output_;
-  std::size_t first_, limit_;
-};
-
-/// CRC-32 as gzip has it (RFC 1952 section 8).
-inline std::uint32_t crc32(std::span<const std::uint8_t> bytes) {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = (value & 1) != 0 ? value >> 1 ^ 0xedb88320u : value >> 1;
-    table[i] = value;
-  }
-  std::uint32_t crc = 0xffffffffu;
-  for (const std::uint8_t byte : bytes) crc = table[(crc ^ byte) & 0xff] ^ crc >> 8;
-  return ~crc;
 }
 
-/// Where the compressed data begins: behind ten bytes and the optional fields the flags announce (RFC 1952
-/// section 2.3).
-inline std::size_t skip_gzip_header(std::span<const std::uint8_t> bytes, std::size_t at, const std::string& name) {
-  const auto need = [&](std::size_t end) {
-    if (end > bytes.size()) io::bad_file(name, bytes.size(), "more of the gzip header", "the end of the file");
-  };
-  if (!is_gzip(bytes.subspan(at))) io::bad_file(name, at, "the gzip magic number 1f 8b", "other bytes");
-  need(at + 10);
-  if (bytes[at + 2] != 8) io::bad_file(name, at + 2, "compression method 8", fmt::format("{}", bytes[at + 2]));
-  const unsigned flags = bytes[at + 3];
-  at += 10;
-  if ((flags & 4) != 0) {
-    need(at + 2);
-    at += 2 + static_cast<std::size_t>(bytes[at] | bytes[at + 1] << 8);
-  }
-  for (const unsigned zero_terminated : {8u, 16u}) {
-    if ((flags & zero_terminated) == 0) continue;
-    do need(++at);
-    while (bytes[at - 1] != 0);
-  }
-  if ((flags & 2) != 0) at += 2;
-  need(at);
-  return at;
-}
+MEGANEURA_INLINE gzip_reader::~gzip_reader() { ::inflateEnd(&state_->stream); }
 
-inline std::uint32_t little_endian_32(bit_reader& reader) {
-  const std::uint32_t low = reader.take(16);
-  return low | reader.take(16) << 16;
+MEGANEURA_INLINE std::size_t gzip_reader::read(std::span<std::uint8_t> into) {
+  std::size_t filled = 0;
+  while (filled < into.size()) {
+    const bool more = state_->refill();
+    if (state_->member_ended) {
+      if (!more) break;
+      ::inflateReset(&state_->stream);
+    }
+    const std::size_t got = state_->unpack(into.subspan(filled));
+    // At the end of the file zlib may still hold output; when it does not, the file was cut.
+    if (got == 0 && !more && !state_->member_ended) state_->refuse("the end of the file");
+    filled += got;
+  }
+  return filled;
 }
-
-}  // namespace detail
 
 MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, const std::string& name,
                                                   std::size_t limit) {
-  std::vector<std::uint8_t> output;
-  std::size_t at = 0;
-  do {  // a gzip file may be several, one after another
-    detail::bit_reader reader(bytes, detail::skip_gzip_header(bytes, at, name), name);
-    const std::size_t first = output.size();
-    detail::inflater(reader, output, limit).run();
-    const auto member = std::span<const std::uint8_t>(output).subspan(first);
-    const std::uint32_t found = detail::crc32(member), expected = detail::little_endian_32(reader);
-    if (expected != found)
-      reader.reject(fmt::format("content of checksum {:08x}", expected), fmt::format("{:08x}", found));
-    const std::uint32_t length = detail::little_endian_32(reader);
-    if (length != static_cast<std::uint32_t>(member.size())) {
-      reader.reject(fmt::format("{} unpacked bytes", length), fmt::format("{}", member.size()));
+  gzip_reader reader(source_of(bytes), name);
+  std::vector<std::uint8_t> result;
+  std::array<std::uint8_t, 65536> piece;
+  try {
+    while (const std::size_t got = reader.read(piece)) {
+      if (got > limit - result.size()) {
+        io::bad_file(name, bytes.size(), fmt::format("at most {} unpacked bytes", limit), "more");
+      }
+      result.insert(result.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got));
     }
-    at = reader.byte();
-  } while (at < bytes.size());
-  return output;
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: its content does not fit into memory", name);
+  }
+  return result;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Mini-batches: every image at most once an epoch, labels beside their images, another order each epoch.
 #include <meganeura/data/batches.hpp>
+#include <meganeura/data/digits.hpp>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,17 @@ data::labelled_images numbered(std::size_t count) {
     set.labels.push_back(static_cast<std::uint8_t>(i));
   }
   return set;
+}
+
+TEST(data_batches, what_cannot_be_is_an_error_of_ours) {
+  const auto set = numbered(3);
+  for (const std::size_t batch : {std::size_t{0}, std::size_t{4}, std::size_t{1} << 62, ~std::size_t{0}}) {
+    EXPECT_THROW(data::shuffled_batches(set, batch, 1), error) << batch;
+  }
+  auto short_of_pixels = set;
+  short_of_pixels.pixels.pop_back();
+  EXPECT_THROW(data::shuffled_batches(short_of_pixels, 1, 1), error);
+  EXPECT_THROW((void)data::make_digits(std::size_t{1} << 60, 1), error);
 }
 
 TEST(data_batches, an_epoch_holds_whole_batches_and_no_image_twice) {

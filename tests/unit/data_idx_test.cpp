@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <zlib.h>
+
 namespace data = meganeura::data;
 using bytes = std::vector<std::uint8_t>;
 
@@ -47,14 +50,46 @@ TEST(data_idx, a_file_of_another_length_than_its_extents_is_refused) {
   EXPECT_EQ(rejection(idx({0x803, 2, 3, 4}, 20), 3),
             "f: at byte 36: expected 24 bytes of data for the extents [2, 3, 4], found 20");
   EXPECT_EQ(rejection(idx({0x803, 2, 3, 4}, 25), 3),
-            "f: at byte 40: expected 24 bytes of data for the extents [2, 3, 4], found 25");
+            "f: at byte 40: expected 24 bytes of data for the extents [2, 3, 4], found more");
   EXPECT_EQ(rejection(idx({0x801, 0}, 0), 1), "f: at byte 4: expected an extent above 0, found 0");
 }
 
 TEST(data_idx, extents_whose_product_overflows_are_refused) {
   const auto problem = rejection(idx({0x803, 0xffffffff, 0xffffffff, 0xffffffff}, 4), 3);
-  EXPECT_NE(problem.find("for the extents [4294967295, 4294967295, 4294967295], found 4"), std::string::npos)
-      << problem;
+  EXPECT_EQ(problem,
+            "f: at byte 4: expected extents of at most 1073741824 bytes of data, found [4294967295, 4294967295, "
+            "4294967295]");
+}
+
+TEST(data_idx, no_more_is_unpacked_than_the_extents_say) {
+  const support::temporary_folder folder;
+  std::string packed(32 << 20, '\0');  // zeros, 64 MiB of them behind the header of 4 bytes
+  const auto content = idx({0x801, 4}, 64 << 20);
+  uLongf size = packed.size();
+  z_stream stream{};
+  ASSERT_EQ(deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  stream.next_in = const_cast<Bytef*>(content.data());
+  stream.avail_in = static_cast<uInt>(content.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(size);
+  ASSERT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  size = stream.total_out;
+  deflateEnd(&stream);
+  packed.resize(size);
+  support::write(folder / "f.gz", packed);
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  EXPECT_EQ(support::sentence_of([&] { (void)data::read_idx(folder / "f.gz", 1); }),
+            folder / "f.gz" + ": at byte 12: expected 4 bytes of data for the extents [4], found more");
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 << 10);  // in KiB
+}
+
+TEST(data_idx, a_file_that_only_says_it_is_large_costs_nothing) {
+  EXPECT_EQ(rejection(idx({0x803, 1 << 20, 32, 32}, 4), 3),
+            "f: at byte 20: expected 1073741824 bytes of data for the extents [1048576, 32, 32], found 4");
+  const auto problem = support::sentence_of([] { (void)data::parse_idx(idx({0x801, 11}, 11), 1, "f", 10); });
+  EXPECT_EQ(problem, "f: at byte 4: expected extents of at most 10 bytes of data, found [11]");
 }
 
 TEST(data_idx, a_pair_becomes_labelled_images) {

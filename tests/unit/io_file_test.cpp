@@ -257,10 +257,10 @@ TEST(io_file, a_file_shortened_while_it_is_read_is_an_error) {
 }
 
 TEST(io_file, what_does_not_fit_into_memory_is_an_error_of_ours) {
-  EXPECT_EQ(support::sentence_of([] { (void)io::allocate_for<float>("f", std::uint64_t{1} << 61); }),
-            "f: 9223372036854775808 bytes do not fit into memory");
-  EXPECT_EQ(support::sentence_of([] { (void)io::allocate_for<char>("f", std::uint64_t{1} << 62); }),
-            "f: 4611686018427387904 bytes do not fit into memory");
+  EXPECT_EQ(support::sentence_of([] { (void)meganeura::allocate_for<float>("f", std::uint64_t{1} << 61); }),
+            "f: 2305843009213693952 elements of 4 bytes do not fit into memory");
+  EXPECT_EQ(support::sentence_of([] { (void)meganeura::allocate_for<char>("f", std::uint64_t{1} << 62); }),
+            "f: 4611686018427387904 elements of 1 bytes do not fit into memory");
 }
 
 TEST(io_sha256, the_published_examples_come_out) {  // FIPS 180-4 examples, NIST

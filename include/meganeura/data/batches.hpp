@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Shuffled mini-batches of labelled images, as the numbers a model takes.
 #pragma once
+#include <meganeura/core/allocate.hpp>
 #include <meganeura/data/labelled_images.hpp>
 
 #include <algorithm>
@@ -13,13 +14,13 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 /// same seed gives the same order everywhere. `set` must outlive this object.
 class shuffled_batches {
  public:
-  /// errors: invalid_argument when the set does not fill one batch.
+  /// errors: invalid_argument when the set does not fill one batch or has not the pixels of its images; out_of_memory.
   shuffled_batches(const labelled_images& set, std::size_t batch, std::uint64_t seed)
-      : set_(&set), random_(seed), order_(set.size()), images_(batch * set.pixels_per_image()), labels_(batch) {
-    if (batch == 0 || set.size() < batch) {
-      fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
-           batch);
-    }
+      : set_(&set),
+        random_(seed),
+        order_(allocate_for<std::size_t>("shuffled_batches", checked_size(set, batch))),
+        images_(allocate_for<float>("shuffled_batches", batch * set.pixels_per_image())),
+        labels_(allocate_for<std::int32_t>("shuffled_batches", batch)) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     shuffle();
   }
@@ -45,6 +46,18 @@ class shuffled_batches {
   [[nodiscard]] const std::vector<std::int32_t>& labels() const { return labels_; }  // [batch]
 
  private:
+  static std::size_t checked_size(const labelled_images& set, std::size_t batch) {
+    if (batch == 0 || set.size() < batch) {
+      fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
+           batch);
+    }
+    if (set.pixels.size() != set.size() * set.pixels_per_image()) {
+      fail(error_category::invalid_argument, "{} images of {}x{} pixels need {} pixels; there are {}", set.size(),
+           set.rows, set.columns, set.size() * set.pixels_per_image(), set.pixels.size());
+    }
+    return set.size();
+  }
+
   void shuffle() {  // Fisher and Yates; std::shuffle differs between standard libraries
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_() % i]);
     next_ = 0;

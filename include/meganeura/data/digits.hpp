@@ -10,6 +10,7 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 
 /// `count` images of 28x28, labels 0 to 9 in random order: pen strokes, bent, tilted, scaled, moved and inked at
 /// random. The same seed gives the same images (but for the last bit of another maths library), another seed others.
+/// errors: out_of_memory.
 [[nodiscard]] labelled_images make_digits(std::size_t count, std::uint64_t seed);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

@@ -118,7 +118,8 @@ inline void draw_segment(std::span<std::uint8_t> image, pen_point a, pen_point b
 }  // namespace detail
 
 MEGANEURA_INLINE labelled_images make_digits(std::size_t count, std::uint64_t seed) {
-  labelled_images result{28, 28, std::vector<std::uint8_t>(count * 784), std::vector<std::uint8_t>(count)};
+  const std::uint64_t pixels = count > SIZE_MAX / 784 ? SIZE_MAX : count * 784;
+  labelled_images result{28, 28, allocate_for<std::uint8_t>("make_digits", pixels), std::vector<std::uint8_t>(count)};
   detail::digit_random random(seed);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t digit = random.bits() % 10;

@@ -5,6 +5,8 @@
 #include <meganeura/data/idx.hpp>
 #include <meganeura/io/file.hpp>
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
@@ -16,44 +18,91 @@ inline std::uint32_t big_endian_32(std::span<const std::uint8_t> bytes, std::siz
   return result;
 }
 
-}  // namespace detail
-
-MEGANEURA_INLINE idx_array parse_idx(std::span<const std::uint8_t> bytes, std::size_t rank, const std::string& name) {
-  const std::size_t header = 4 + 4 * rank;
-  if (bytes.size() < header) {
-    io::bad_file(name, bytes.size(), fmt::format("a header of {} bytes", header), "the end of the file");
+/// The header: magic number and extents. errors: invalid_file.
+inline std::vector<std::size_t> parse_idx_header(const byte_source& bytes, std::size_t rank, const std::string& name) {
+  std::vector<std::uint8_t> header(4 + 4 * rank);
+  if (const std::size_t got = bytes(header); got < header.size()) {
+    io::bad_file(name, got, fmt::format("a header of {} bytes", header.size()), "the end of the file");
   }
   const std::uint32_t expected = 0x800 + static_cast<std::uint32_t>(rank);  // 8: unsigned bytes
-  const std::uint32_t magic = detail::big_endian_32(bytes, 0);
+  const std::uint32_t magic = big_endian_32(header, 0);
   if (magic != expected) {
     io::bad_file(name, 0, fmt::format("the magic number {:#010x} (unsigned bytes, {} dimensions)", expected, rank),
                  fmt::format("{:#010x}", magic));
   }
-  idx_array result;
-  std::uint64_t count = 1;
+  std::vector<std::size_t> shape;
   for (std::size_t i = 0; i < rank; ++i) {
-    const std::uint32_t extent = detail::big_endian_32(bytes, 4 + 4 * i);
-    if (extent == 0) io::bad_file(name, 4 + 4 * i, "an extent above 0", "0");
-    count = count > (std::uint64_t{1} << 62) / extent ? std::uint64_t{1} << 62 : count * extent;  // never overflows
-    result.shape.push_back(extent);
+    shape.push_back(big_endian_32(header, 4 + 4 * i));
+    if (shape.back() == 0) io::bad_file(name, 4 + 4 * i, "an extent above 0", "0");
   }
-  const std::size_t given = bytes.size() - header;
-  if (count != given) {
-    io::bad_file(name, count < given ? header + count : bytes.size(),
-                 fmt::format("{} bytes of data for the extents [{}]", count, fmt::join(result.shape, ", ")),
-                 fmt::format("{}", given));
+  return shape;
+}
+
+/// The product of the extents. errors: invalid_file when it is more than `most`.
+inline std::uint64_t count_of(std::span<const std::size_t> shape, std::uint64_t most, const std::string& name) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t extent : shape) {
+    if (extent > most / count) {
+      io::bad_file(name, 4, fmt::format("extents of at most {} bytes of data", most),
+                   fmt::format("[{}]", fmt::join(shape, ", ")));
+    }
+    count *= extent;
   }
-  result.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
+  return count;
+}
+
+/// Exactly `count` bytes. Memory grows as they come, so that a file which only says it has many costs nothing.
+inline std::vector<std::uint8_t> read_exactly(const byte_source& bytes, std::uint64_t count, std::uint64_t begin,
+                                              const std::string& name, std::span<const std::size_t> shape) {
+  const auto expected = [&] {
+    return fmt::format("{} bytes of data for the extents [{}]", count, fmt::join(shape, ", "));
+  };
+  std::vector<std::uint8_t> values;
+  try {
+    values.reserve(static_cast<std::size_t>(count));
+    while (values.size() < count) {
+      const std::size_t filled = values.size(),
+                        piece = static_cast<std::size_t>(std::min<std::uint64_t>(count - filled, 1u << 20));
+      values.resize(filled + piece);
+      const std::size_t got = bytes(std::span(values).subspan(filled));
+      if (got < piece) io::bad_file(name, begin + filled + got, expected(), fmt::format("{}", filled + got));
+    }
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: its {} bytes of data do not fit into memory", name, count);
+  }
+  std::uint8_t more = 0;
+  if (bytes({&more, 1}) != 0) io::bad_file(name, begin + count, expected(), "more");
+  return values;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE idx_array parse_idx(const byte_source& bytes, std::size_t rank, const std::string& name,
+                                     std::uint64_t most) {
+  idx_array result;
+  result.shape = detail::parse_idx_header(bytes, rank, name);
+  const std::uint64_t count = detail::count_of(result.shape, most, name);
+  result.values = detail::read_exactly(bytes, count, 4 + 4 * rank, name, result.shape);
   return result;
 }
 
-MEGANEURA_INLINE idx_array read_idx(const std::string& path, std::size_t rank) {
-  const std::vector<std::uint8_t> bytes = io::read_file(path);
-  return is_gzip(bytes) ? parse_idx(gunzip(bytes, path), rank, path) : parse_idx(bytes, rank, path);
+MEGANEURA_INLINE idx_array parse_idx(std::span<const std::uint8_t> bytes, std::size_t rank, const std::string& name,
+                                     std::uint64_t most) {
+  return parse_idx(source_of(bytes), rank, name, most);
 }
 
-MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const std::string& labels, int classes) {
-  idx_array pictures = read_idx(images, 3), classes_of = read_idx(labels, 1);
+MEGANEURA_INLINE idx_array read_idx(const std::string& path, std::size_t rank, std::uint64_t most) {
+  const io::file_reader file(path);
+  std::uint8_t magic[2] = {};
+  (void)source_of(file)(magic);
+  if (!is_gzip(magic)) return parse_idx(source_of(file), rank, path, most);
+  gzip_reader unpacked(source_of(file), path);
+  return parse_idx([&](std::span<std::uint8_t> into) { return unpacked.read(into); }, rank, path, most);
+}
+
+MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const std::string& labels, int classes,
+                                               std::uint64_t most) {
+  idx_array pictures = read_idx(images, 3, most), classes_of = read_idx(labels, 1, most);
   if (pictures.shape[0] != classes_of.shape[0]) {
     io::bad_file(labels, 4, fmt::format("{} labels, as many as there are images in {}", pictures.shape[0], images),
                  fmt::format("{}", classes_of.shape[0]));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A set of grey images of one size, each with a class label: what every image classification example trains on.
 #pragma once
+#include <meganeura/core/allocate.hpp>
 #include <meganeura/core/error.hpp>
 
 #include <cstddef>
@@ -42,9 +43,9 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
   for (std::size_t i = 0; i < pixels.size(); ++i) output[i] = static_cast<float>(pixels[i]) / 255.0f;
 }
 
-/// All pixels as numbers from 0 to 1, [size, rows * columns].
+/// All pixels as numbers from 0 to 1, [size, rows * columns]. errors: out_of_memory.
 [[nodiscard]] inline std::vector<float> to_unit_interval(std::span<const std::uint8_t> pixels) {
-  std::vector<float> result(pixels.size());
+  std::vector<float> result = allocate_for<float>("to_unit_interval", pixels.size());
   to_unit_interval(pixels, result);
   return result;
 }

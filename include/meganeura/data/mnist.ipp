@@ -35,6 +35,9 @@ inline constexpr mnist_file test_images{"t10k-images-idx3-ubyte",
 inline constexpr mnist_file test_labels{"t10k-labels-idx1-ubyte",
                                         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"};
 
+/// Bytes of pixels of the largest of them; a file that says it unpacks to more is not MNIST.
+inline constexpr std::uint64_t largest_mnist = 60'000 * 784;
+
 /// The path of a file, plain or .gz; empty when the folder has neither.
 inline std::string find_file(const std::filesystem::path& folder, const mnist_file& file) {
   for (const char* ending : {"", ".gz"}) {
@@ -54,7 +57,7 @@ inline std::optional<labelled_images> read_pair(const std::filesystem::path& fol
     fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", folder.string(), missing,
          missing, image_path.empty() ? label_path : image_path);
   }
-  labelled_images found = read_idx_pair(image_path, label_path);
+  labelled_images found = read_idx_pair(image_path, label_path, 10, largest_mnist);
   if (found.rows != 28 || found.columns != 28) {
     io::bad_file(image_path, 8, "images of 28x28 pixels", fmt::format("{}x{}", found.rows, found.columns));
   }

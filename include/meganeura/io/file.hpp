@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Files: read, written so that a reader never sees half of one; and the sentence for a bad one.
 #pragma once
+#include <meganeura/core/allocate.hpp>
 #include <meganeura/core/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,17 +50,6 @@ class file_reader {
 /// The whole file, of at most `most` bytes.
 /// errors: `io` when it cannot be opened or read, or is larger; `out_of_memory`.
 [[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most = std::uint64_t{1} << 30);
-
-/// A vector of `size` zeros for the content of `name`; where the memory is short, our error instead of std::bad_alloc.
-/// errors: `out_of_memory`.
-template <class T>
-[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
-  try {
-    if (size <= std::vector<T>().max_size()) return std::vector<T>(static_cast<std::size_t>(size));
-  } catch (const std::bad_alloc&) {
-  }
-  fail(error_category::out_of_memory, "{}: {} bytes do not fit into memory", name, size * sizeof(T));
-}
 
 /// A file while it is being written. The bytes go into a temporary file of a random name in the same folder; `commit`
 /// flushes it to the disk and renames it, so that a reader, a crash or a second writer at the same moment finds what
