@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <span>
@@ -73,6 +74,8 @@ class interpreter {
   tensors<Real> leaves;
   kernels::step_values step;
   tensors<Real> first_moments, second_moments;  // of optimizer_step, by parameter; momentum is a first moment
+  /// Called with every value once it is computed and may change it, e.g. to round as memory would.
+  std::function<void(node_id, tensor<Real>&)> on_stored;
 
   explicit interpreter(const graph& g, tensors<Real> values = {}, const kernels::step_values& step_values = {})
       : leaves(std::move(values)), step(step_values), graph_(g), values_(g.size()), known_(g.size(), false) {}
@@ -81,6 +84,16 @@ class interpreter {
   const tensor<Real>& value(node_id id) {
     evaluate(std::span(&id, 1));
     return values_[id];
+  }
+
+  /// One node from operands given instead of computed; everything else is forgotten.
+  tensor<Real> value_from(node_id id, const std::vector<tensor<Real>>& given) {
+    clear();
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      values_[graph_.operand(id, i)] = given[i];
+      known_[graph_.operand(id, i)] = true;
+    }
+    return value(id);
   }
 
   /// One step: all outputs by name, then the effects.
@@ -122,6 +135,7 @@ class interpreter {
       values_[id].type = graph_[id].type;
       for (Real& value : values_[id].values) value = stored(value, graph_[id].type);
       known_[id] = true;
+      if (on_stored) on_stored(id, values_[id]);
     }
   }
 
@@ -426,6 +440,10 @@ class interpreter {
     const tensor<Real>& x = c.form == form::input ? result : first;
     const tensor<Real>& w = c.form == form::filter ? result : second;
     const tensor<Real>& y = c.form == form::output ? result : c.form == form::input ? first : second;
+    if (!is_convolution(c, x.extents, w.extents, y.extents)) {
+      fail(error_category::internal, "oracle: node {} relates {}, {} and {}, which is no convolution {}", id,
+           to_string(x.extents), to_string(w.extents), to_string(y.extents), to_string(attribute(c)));
+    }
     const std::int64_t outputs = w.extents[0] / c.groups, inputs = w.extents[1];
     shape taps, positions;
     for (int i = 0; i < c.spatial; ++i) taps.push_back(w.extents[i + 2]), positions.push_back(y.extents[i + 2]);
@@ -456,6 +474,19 @@ class interpreter {
       ++tap;
     });
     return result;
+  }
+
+  static bool is_convolution(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+    for (const shape* part : {&x, &w, &y}) {
+      if (part->end() - part->begin() != c.spatial + 2) return false;
+    }
+    bool fits = x[0] == y[0] && x[1] == w[1] * c.groups && y[1] == w[0];
+    for (int i = 0; i < c.spatial; ++i) {
+      const std::int64_t last = (y[i + 2] - 1) * c.stride[i] + (w[i + 2] - 1) * c.dilation[i];  // position it reads
+      const std::int64_t spare = x[i + 2] + c.pad_low[i] + c.pad_high[i] - 1 - last;
+      fits = fits && spare >= 0 && spare < c.stride[i];
+    }
+    return fits;
   }
 
   static std::vector<std::int64_t> steps(std::int64_t count, std::int64_t stride) {

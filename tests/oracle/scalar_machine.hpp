@@ -167,7 +167,7 @@ class scalar_machine {
       if (node.op == scalar_op::argument) {
         fill(static_cast<std::size_t>(node.value), values_[i]);
       } else if (is_row_reduction(node.op)) {
-        reduce_row(node.op, values_[node.operands[0]], values_[i], count);
+        reduce_row(node, values_[node.operands[0]], values_[i], count);
       } else {
         apply(node, values_[i], count);
       }
@@ -183,13 +183,15 @@ class scalar_machine {
     for (std::size_t k = 0; k < count; ++k) result[k] = scalar_apply(node.op, type, node.type, a[k], b[k], c[k]);
   }
 
-  static void reduce_row(scalar_op kind, const std::vector<Real>& row, std::vector<Real>& result, std::size_t count) {
+  static void reduce_row(const scalar_node& node, const std::vector<Real>& row, std::vector<Real>& result,
+                         std::size_t count) {
     Real total = row[0];
+    const scalar_op kind = node.op;
     const scalar_op step = kind == scalar_op::row_sum   ? scalar_op::add
                            : kind == scalar_op::row_max ? scalar_op::maximum
                            : kind == scalar_op::row_min ? scalar_op::minimum
                                                         : scalar_op::multiply;
-    for (std::size_t k = 1; k < count; ++k) total = float_op(step, total, row[k]);
+    for (std::size_t k = 1; k < count; ++k) total = scalar_apply(step, node.type, node.type, total, row[k], row[k]);
     std::fill_n(result.begin(), count, total);
   }
 

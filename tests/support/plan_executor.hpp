@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+// Runs a plan on bytes in memory: dispatches of a group in any order, all their reads before all their writes.
+#pragma once
+#include <meganeura/plan/plan.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <support/random_graph.hpp>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::support {
+
+/// What a buffer of f32 keeps of a value computed in f64.
+inline void round_as_memory(oracle::tensor<double>& value) {
+  if (value.type != dtype::f32) return;
+  for (double& element : value.values) element = static_cast<double>(static_cast<float>(element));
+}
+
+inline std::uint16_t bits_of_half(double value) {
+  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const double magnitude = std::fabs(oracle::round_to_half(value));
+  if (std::isnan(magnitude)) return 0x7e00;
+  if (std::isinf(magnitude)) return static_cast<std::uint16_t>(sign | 0x7c00);
+  if (magnitude < 0x1p-14) return static_cast<std::uint16_t>(sign | static_cast<int>(std::ldexp(magnitude, 24)));
+  const int exponent = std::ilogb(magnitude);
+  const int mantissa = static_cast<int>(std::ldexp(magnitude, 10 - exponent)) - 1024;
+  return static_cast<std::uint16_t>(sign | (exponent + 15) << 10 | mantissa);
+}
+
+inline double half_of_bits(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
+}
+
+/// Independent of plan::verify: it looks at the bytes each dispatch is bound to, and what it reads is what lies there.
+/// Every violation is an error whose sentence names the step.
+class plan_executor {
+ public:
+  plan_executor(const plan::execution_plan& p, std::uint64_t seed)
+      : plan_(p), dice_(seed), oracle_(p.implementation) {
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      memory_[i].assign(p.area_bytes[i], std::byte{0});
+      written_[i].assign(p.area_bytes[i], true);
+    }
+    oracle_.on_stored = [](node_id, oracle::tensor<double>& value) { round_as_memory(value); };
+  }
+
+  void set_leaf(const std::string& name, const oracle::tensor<double>& value) {
+    for (const auto& [slots, where] : {std::pair{&plan_.inputs, plan::area::input},
+                                       std::pair{&plan_.parameters, plan::area::parameter},
+                                       std::pair{&plan_.states, plan::area::state}}) {
+      const plan::layout::slot* slot = slots->find(name);
+      if (slot) store({where, slot->offset, slot->bytes}, value, memory_);
+    }
+  }
+
+  oracle::tensors<double> leaves() const {
+    oracle::tensors<double> result;
+    for (const auto& [slots, where] : {std::pair{&plan_.parameters, plan::area::parameter},
+                                       std::pair{&plan_.states, plan::area::state}}) {
+      for (const plan::layout::slot& s : slots->slots)
+        result[s.name] = load({where, s.offset, s.bytes}, s.type, s.extents, memory_);
+    }
+    return result;
+  }
+
+  /// One step of the program; what it returns was read after its last dispatch.
+  oracle::tensors<double> run(const kernels::step_values& values) {
+    oracle_.step = values;
+    for (const plan::area scratch : {plan::area::arena, plan::area::gradient}) {
+      const auto i = static_cast<std::size_t>(scratch);
+      memory_[i].assign(memory_[i].size(), std::byte{0xff});  // NaN, and no sensible integer
+      written_[i].assign(written_[i].size(), false);
+    }
+    for (std::size_t first = 0; first < plan_.steps.size();) {
+      std::size_t last = first;
+      while (last < plan_.steps.size() && plan_.steps[last].group == plan_.steps[first].group) ++last;
+      run_group(first, last);
+      first = last;
+    }
+    oracle::tensors<double> results;
+    for (const plan::named_range& output : plan_.outputs) {
+      check_written(output.where, plan_.steps.size());
+      results[output.name] = load(output.where, output.type, output.extents, memory_);
+    }
+    return results;
+  }
+
+ private:
+  using areas = std::array<std::vector<std::byte>, plan::area_count>;
+
+  void run_group(std::size_t first, std::size_t last) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = first; i < last; ++i) order.push_back(i);
+    for (std::size_t i : order) check_group(i, first, last);
+    dice_.shuffle(order);
+    const areas before = memory_;
+    for (std::size_t i : order) run_step(plan_.steps[i], before);
+    for (std::size_t i : order) {
+      for (const plan::binding& b : plan_.steps[i].bindings) {
+        if (b.how == plan::usage::read) continue;
+        auto& area = written_[static_cast<std::size_t>(b.where.where)];
+        for (std::uint64_t k = 0; k < b.where.bytes; ++k) area[b.where.offset + k] = true;
+      }
+    }
+  }
+
+  static void require(bool holds, std::size_t step, const char* rule) {
+    if (!holds) fail(error_category::internal, "plan executor: step {}: {}", step, rule);
+  }
+
+  void check_written(const plan::range& r, std::size_t step) const {
+    const auto& area = written_[static_cast<std::size_t>(r.where)];
+    require(r.offset + r.bytes <= area.size(), step, "a range leaves its area");
+    for (std::uint64_t k = 0; k < r.bytes; ++k) require(area[r.offset + k], step, "reads a byte nobody wrote");
+  }
+
+  // Dispatches of one group may run at once: what one writes no other may touch.
+  void check_group(std::size_t index, std::size_t first, std::size_t last) const {
+    const plan::step& s = plan_.steps[index];
+    for (const plan::binding& b : s.bindings) {
+      require(b.where.offset + b.where.bytes <= memory_[static_cast<std::size_t>(b.where.where)].size(), index,
+              "a range leaves its area");
+      if (b.how != plan::usage::write && s.kind != plan::step::optimizer) check_written(b.where, index);
+      if (b.how == plan::usage::read) continue;
+      for (std::size_t j = first; j < last; ++j) {
+        for (const plan::binding& other : plan_.steps[j].bindings) {
+          if (&other == &b) continue;
+          const bool overlap = b.where.where == other.where.where &&
+                               b.where.offset < other.where.offset + other.where.bytes &&
+                               other.where.offset < b.where.offset + b.where.bytes;
+          require(!overlap || (j == index && in_place(s, b, other)), index, "overlaps another range of its group");
+        }
+      }
+    }
+  }
+
+  // A pointwise region may write where it reads when every element it reads there is the one it writes.
+  [[nodiscard]] bool in_place(const plan::step& s, const plan::binding& result, const plan::binding& operand) const {
+    if (s.kind != plan::step::kernel || plan_.implementation[s.node].kind != op::region) return false;
+    const auto& region = plan_.implementation.get<region_attribute>(s.node);
+    const auto which = &operand - s.bindings.data();
+    if (region.row_axes != 0 || operand.where.offset != result.where.offset) return false;
+    for (const index_map& access : region.accesses) {
+      if (access.source != which) continue;
+      if (access.bounded != 0 || access.offset != region.output.offset) return false;
+      for (int i = 0; i < max_rank; ++i) {
+        if (access.strides[i] != region.output.strides[i]) return false;
+      }
+    }
+    return true;
+  }
+
+  void run_step(const plan::step& s, const areas& before) {
+    if (s.kind == plan::step::copy) {
+      const plan::range &from = s.bindings[0].where, &to = s.bindings[1].where;
+      std::memcpy(memory_[static_cast<std::size_t>(to.where)].data() + to.offset,
+                  before[static_cast<std::size_t>(from.where)].data() + from.offset, to.bytes);
+      return;
+    }
+    if (s.kind == plan::step::optimizer) return run_optimizer(s, before);
+    const graph& g = plan_.implementation;
+    std::vector<oracle::tensor<double>> operands;
+    for (std::size_t i = 0; i < g.operands(s.node).size(); ++i) {
+      const node& operand = g[g.operand(s.node, i)];
+      operands.push_back(load(s.bindings[i].where, operand.type, operand.extents, before));
+    }
+    store(s.bindings[operands.size()].where, oracle_.value_from(s.node, operands), memory_);
+  }
+
+  // Over the flat range of the areas, the padding between tensors included.
+  void run_optimizer(const plan::step& s, const areas& before) {
+    const auto count = static_cast<std::int64_t>(s.bindings[0].where.bytes / 4);
+    graph g;
+    const node_id p = g.parameter("p", dtype::f32, {count}), slope = g.input("g", dtype::f32, {count});
+    const node_id pair[] = {p, slope};
+    g.optimizer_step(plan_.implementation.get<optimizer_attribute>(s.node), pair);
+    const auto at = [&](std::size_t i) { return load(s.bindings[i].where, dtype::f32, {count}, before); };
+    oracle::interpreter<double> step(g, {{"p", at(0)}, {"g", at(1)}}, oracle_.step);
+    std::size_t next = 2;
+    oracle::tensors<double>* moments[] = {&step.first_moments, &step.second_moments};
+    for (std::size_t i = 0; i < 2 && s.bindings[next].how == plan::usage::read_write; ++i) (*moments[i])["p"] = at(next++);
+    step.run();
+    store(s.bindings[0].where, step.leaves.at("p"), memory_);
+    for (std::size_t i = 2; i < next; ++i) store(s.bindings[i].where, moments[i - 2]->at("p"), memory_);
+  }
+
+  static oracle::tensor<double> load(const plan::range& r, dtype type, const shape& extents, const areas& from) {
+    oracle::tensor<double> result(extents, type);
+    const std::byte* bytes = from[static_cast<std::size_t>(r.where)].data() + r.offset;
+    const auto size = static_cast<std::size_t>(size_of(type));
+    for (std::size_t i = 0; i < result.values.size(); ++i) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, bytes + i * size, size);
+      result.values[i] = type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
+                         : type == dtype::f16 ? half_of_bits(static_cast<std::uint16_t>(word))
+                         : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
+                                              : static_cast<double>(word);
+    }
+    return result;
+  }
+
+  static void store(const plan::range& r, const oracle::tensor<double>& value, areas& to) {
+    std::byte* bytes = to[static_cast<std::size_t>(r.where)].data() + r.offset;
+    const auto size = static_cast<std::size_t>(size_of(value.type));
+    for (std::size_t i = 0; i < value.values.size(); ++i) {
+      const double element = value.values[i];
+      const std::uint32_t word = value.type == dtype::f32   ? std::bit_cast<std::uint32_t>(static_cast<float>(element))
+                                 : value.type == dtype::f16 ? bits_of_half(element)
+                                                            : static_cast<std::uint32_t>(static_cast<std::int64_t>(element));
+      std::memcpy(bytes + i * size, &word, size);
+    }
+  }
+
+  const plan::execution_plan& plan_;
+  dice dice_;
+  oracle::interpreter<double> oracle_;
+  areas memory_;
+  std::array<std::vector<bool>, plan::area_count> written_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::support
