@@ -20,7 +20,7 @@ class amalgamation:
         self.lines, self.seen, self.foreign, self.bodies, self.depth = [], set(), set(), [], 0
 
     def add(self, name):
-        """Appends a file once, everything it includes before it. Bodies are put off: they need every declaration."""
+        """Appends a file once, everything it includes before it. Headers put bodies off: they need every declaration."""
         if name in self.seen:
             return
         self.seen.add(name)
@@ -32,7 +32,7 @@ class amalgamation:
                 tail = True
             elif line.startswith("#endif"):
                 tail = False
-            if own and (tail or own.group(1).endswith(".ipp")):
+            if own and (tail or (own.group(1).endswith(".ipp") and not name.endswith(".ipp"))):
                 if own.group(1) not in self.bodies:
                     self.bodies.append(own.group(1))
             elif own:

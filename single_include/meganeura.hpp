@@ -7597,6 +7597,369 @@ MEGANEURA_INLINE void check_writable(const std::string& path) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 // Bodies of io/safetensors.hpp. Format: 8 bytes of header length (little-endian), the JSON header, then the data.
+// The JSON header of a .safetensors file, read value by value: no tree of it is ever in memory.
+// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
+
+namespace meganeura::inline MEGANEURA_ABI {
+namespace detail {
+
+/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
+struct utf8_character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;
+};
+
+[[nodiscard]] inline utf8_character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  if (text.empty()) return {};
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
+/// cannot be seen at all.
+[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+}  // namespace detail
+
+/// Whether the whole text is valid UTF-8 (RFC 3629).
+[[nodiscard]] inline bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = detail::first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
+/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
+[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
+  std::string result = "\"";
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto [code, bytes] = detail::first_character(text.substr(at));
+    if (at + (bytes == 0 ? 1 : bytes) > most) break;
+    if (bytes == 0) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    } else if (detail::is_unsafe_to_print(code)) {
+      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
+    } else {
+      if (code == '"' || code == '\\') result += '\\';
+      result += text.substr(at, bytes);
+    }
+    at += bytes == 0 ? 1 : bytes;
+  }
+  result += '"';
+  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI::io::detail {
+
+/// The format's own limit; a longer header is a damaged length, not a large model.
+inline constexpr std::uint64_t longest_header = 100'000'000;
+/// Far more than any model has; they keep the memory and the sentences of a hostile header small.
+inline constexpr std::size_t highest_rank = 64, most_metadata = 65'536;
+inline constexpr std::uint64_t header_begin = 8;  // bytes; before it stands the header's length
+
+/// Bytes of a tensor of `shape`; false when that is negative or past 2^63 - 1.
+inline bool byte_count(std::span<const std::int64_t> shape, std::size_t element_size, std::uint64_t& result) {
+  result = element_size;
+  for (const std::int64_t extent : shape) {
+    if (extent < 0) return false;
+    if (extent != 0 && result > static_cast<std::uint64_t>(INT64_MAX) / static_cast<std::uint64_t>(extent))
+      return false;
+    result *= static_cast<std::uint64_t>(extent);
+  }
+  return true;
+}
+
+/// Goes through a text and tells how far it was read, which the parser's events do not.
+class counting_iterator {
+ public:
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+  using iterator_category = std::input_iterator_tag;
+
+  counting_iterator(const char* at, const char** furthest) : at_(at), furthest_(furthest) {}
+  reference operator*() const { return *at_; }
+  counting_iterator& operator++() {
+    *furthest_ = std::max(*furthest_, ++at_);
+    return *this;
+  }
+  bool operator==(const counting_iterator& other) const { return at_ == other.at_; }
+  bool operator!=(const counting_iterator& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  const char** furthest_;
+};
+
+/// What a parser of JSON calls (nlohmann's SAX interface). Each problem is thrown where it is met.
+class safetensors_header {
+ public:
+  safetensors_header(const std::string& path, std::string_view text, std::uint64_t file_size)
+      : path_(path),
+        text_(text),
+        furthest_(text.data()),
+        data_begin_(header_begin + text.size()),
+        data_size_(file_size - data_begin_) {}
+
+  /// Reads and checks everything. errors: invalid_file.
+  void parse() {
+    if (!text_.starts_with('{')) refuse_at(0, "a header that begins with '{'", quote(text_.substr(0, 1)));
+    if (const auto zero = text_.find('\0'); zero != text_.npos) refuse_at(zero, "valid JSON", "a zero byte");
+    nlohmann::json::sax_parse(counting_iterator(text_.data(), &furthest_),
+                              counting_iterator(text_.data() + text_.size(), &furthest_), this);
+    check_names();
+    check_coverage();
+  }
+
+  std::vector<safetensors_tensor> tensors;
+  std::vector<std::uint32_t> by_name;
+  safetensors_metadata metadata;
+
+  bool null() { return other("null"); }
+  bool boolean(bool value) { return other(value ? "true" : "false"); }
+  bool number_integer(std::int64_t value) { return other(fmt::format("{}", value)); }
+  bool number_float(double, const std::string& text) { return other(quote(text, 40)); }
+  bool binary(std::vector<std::uint8_t>&) { return other("binary data"); }  // not in JSON text
+
+  bool number_unsigned(std::uint64_t value) {
+    if ((place_ != place::shape && place_ != place::range) || value > static_cast<std::uint64_t>(INT64_MAX)) {
+      return other(fmt::format("{}", value));
+    }
+    if (place_ == place::shape) {
+      if (shape_.size() == highest_rank)
+        refuse(fmt::format("at most {} extents of {}", highest_rank, tensor()), "more");
+      shape_.push_back(static_cast<std::int64_t>(value));
+    } else {
+      if (offsets_ == 2) refuse("two data_offsets of " + tensor(), "more");
+      (offsets_++ == 0 ? begin_ : end_) = value;
+    }
+    return true;
+  }
+
+  bool string(std::string& value) {
+    if (place_ == place::metadata) {
+      if (metadata.size() == most_metadata) refuse(fmt::format("at most {} metadata", most_metadata), "more");
+      metadata.emplace_back(key_, std::move(value));
+    } else if (place_ == place::tensor && key_ == "dtype") {
+      dtype_ = value;
+      if (safetensors_element_size(dtype_) == 0) {
+        refuse("a dtype of the format for " + tensor(), quote(dtype_, 40));
+      }
+    } else {
+      return other("a string");
+    }
+    return true;
+  }
+
+  bool start_object(std::size_t) {
+    if (place_ == place::document) return enter(place::header);
+    if (place_ == place::header && key_ == "__metadata__") return enter(place::metadata);
+    if (place_ != place::header) return nested("an object");
+    name_ = key_;
+    at_ = static_cast<std::uint32_t>(furthest_ - text_.data() - 1);
+    dtype_.clear();
+    shape_.clear();
+    has_shape_ = false;
+    offsets_ = 0;
+    return enter(place::tensor);
+  }
+
+  bool start_array(std::size_t) {
+    const bool is_shape = place_ == place::tensor && key_ == "shape";
+    if (!is_shape && (place_ != place::tensor || key_ != "data_offsets")) return nested("an array");
+    if (is_shape ? has_shape_ : offsets_ > 0) refuse(fmt::format("one {} of {}", key_, tensor()), "a second one");
+    has_shape_ = has_shape_ || is_shape;
+    return enter(is_shape ? place::shape : place::range);
+  }
+
+  bool key(std::string& name) {
+    if (skipped_ > 0) return true;
+    if (place_ == place::tensor && name == "dtype" && !dtype_.empty()) {
+      refuse("one dtype of " + tensor(), "a second one");
+    }
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool end_array() {
+    if (skipped_ > 0) {
+      --skipped_;
+      return true;
+    }
+    if (place_ == place::range && offsets_ != 2) refuse("two data_offsets of " + tensor(), fmt::format("{}", offsets_));
+    return enter(place::tensor);
+  }
+
+  bool end_object() {
+    if (skipped_ > 0) {
+      --skipped_;
+      return true;
+    }
+    if (place_ == place::tensor) add_tensor();
+    return enter(place_ == place::header ? place::document : place::header);
+  }
+
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& problem) {
+    std::string_view why =
+        problem.what();  // "[...] parse error at line 1, column 4: syntax error while ... - WHY; ..."
+    if (const auto dash = why.find(" - "); dash != why.npos) why.remove_prefix(dash + 3);
+    why = why.substr(0, why.find("; last read"));
+    const std::string_view rest =
+        std::string_view(token).substr(token.size() - std::min<std::size_t>(token.size(), 20));
+    refuse_at(position == 0 ? 0 : position - 1, "valid JSON", fmt::format("{} at {}", quote(why), quote(rest)));
+  }
+
+ private:
+  enum class place { document, header, metadata, tensor, shape, range };
+
+  [[noreturn]] void refuse_at(std::uint64_t offset, std::string_view expected, std::string_view found) const {
+    bad_file(path_, header_begin + offset, expected, found);
+  }
+  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
+    const std::ptrdiff_t read = furthest_ - text_.data();
+    refuse_at(static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(read, 1) - 1), expected, found);
+  }
+  [[nodiscard]] std::string tensor() const { return "tensor " + quote(name_); }
+
+  bool enter(place where) {
+    place_ = where;
+    return true;
+  }
+
+  /// An object or array in a place for neither; inside members of a tensor that the format does not have all is
+  /// skipped.
+  bool nested(std::string_view found) {
+    other(found);
+    ++skipped_;
+    return true;
+  }
+
+  /// A value that the format does not have in this place.
+  bool other(std::string_view found) {
+    if (skipped_ > 0) return true;
+    switch (place_) {
+      case place::document:
+        refuse("an object as header", found);
+      case place::header:
+        refuse(fmt::format("tensor {} to be an object", quote(key_)), found);
+      case place::metadata:
+        refuse(fmt::format("metadata {} to be a string", quote(key_)), found);
+      case place::shape:
+        refuse(fmt::format("each extent of {} to be an integer from 0 to 2^63 - 1", tensor()), found);
+      case place::range:
+        refuse(fmt::format("each of the data_offsets of {} to be an integer from 0 to 2^63 - 1", tensor()), found);
+      case place::tensor:
+        break;
+    }
+    if (key_ == "dtype") refuse("the dtype of " + tensor() + " to be a string", found);
+    if (key_ == "shape" || key_ == "data_offsets")
+      refuse(fmt::format("the {} of {} to be an array", key_, tensor()), found);
+    return true;
+  }
+
+  void add_tensor() {
+    const char* missing = dtype_.empty() ? "dtype" : !has_shape_ ? "shape" : offsets_ != 2 ? "data_offsets" : nullptr;
+    if (missing != nullptr) refuse_at(at_, fmt::format("a member {} of {}", missing, tensor()), "none");
+    const std::string shape = fmt::format("{} [{}]", dtype_, fmt::join(shape_, ", "));
+    std::uint64_t size = 0;
+    if (!byte_count(shape_, safetensors_element_size(dtype_), size)) {
+      refuse_at(at_, fmt::format("a shape of {} whose bytes can be counted", tensor()), shape);
+    }
+    if (begin_ > end_ || end_ > data_size_) {
+      refuse_at(at_, fmt::format("data_offsets of {} within the {} bytes of data the file has", tensor(), data_size_),
+                fmt::format("[{}, {}]", begin_, end_));
+    }
+    if (end_ - begin_ != size) {
+      refuse_at(at_, fmt::format("{} bytes for {}, {}", size, tensor(), shape), fmt::format("{}", end_ - begin_));
+    }
+    tensors.push_back({name_, dtype_, shape_, data_begin_ + begin_, size});
+    offset_.push_back(at_);
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> all() const {
+    std::vector<std::uint32_t> result(tensors.size());
+    std::iota(result.begin(), result.end(), 0u);
+    return result;
+  }
+
+  void check_names() {
+    by_name = all();
+    std::ranges::sort(by_name, {}, [&](std::uint32_t i) { return std::pair(std::string_view(tensors[i].name), i); });
+    for (std::size_t i = 1; i < by_name.size(); ++i) {
+      const auto& again = tensors[by_name[i]];
+      if (again.name != tensors[by_name[i - 1]].name) continue;
+      refuse_at(offset_[by_name[i]], "names used once", "a second tensor " + quote(again.name));
+    }
+    std::vector<std::string_view> keys;
+    for (const auto& pair : metadata) keys.push_back(pair.first);
+    std::ranges::sort(keys);
+    const auto twice = std::ranges::adjacent_find(keys);
+    if (twice != keys.end()) refuse_at(0, "metadata used once", "a second " + quote(*twice));
+  }
+
+  /// The ranges, in order, must cover the data without overlap or gap; so the file ends where the last tensor ends.
+  void check_coverage() const {
+    std::vector<std::uint32_t> order = all();
+    std::ranges::sort(order, {}, [&](std::uint32_t i) { return std::tuple(tensors[i].begin, tensors[i].size, i); });
+    std::uint64_t at = data_begin_;
+    for (const std::uint32_t i : order) {
+      const auto& next = tensors[i];
+      if (next.begin != at) {
+        bad_file(path_, std::min(at, next.begin),
+                 fmt::format("tensor {} to begin at {} of the data, where the one before it ends", quote(next.name),
+                             at - data_begin_),
+                 fmt::format("{}, {}", next.begin - data_begin_, next.begin < at ? "an overlap" : "a gap"));
+      }
+      at += next.size;
+    }
+    if (const std::uint64_t end = data_begin_ + data_size_; at != end) {
+      bad_file(path_, at, "the end of the file after the last tensor", fmt::format("{} more bytes", end - at));
+    }
+  }
+
+  const std::string& path_;
+  std::string_view text_;
+  const char* furthest_;
+  std::uint64_t data_begin_, data_size_;
+  std::vector<std::uint32_t> offset_;  // in the header, of each tensor's object
+  place place_ = place::document;
+  std::size_t skipped_ = 0;  // levels of nesting inside a member that the format does not have
+  std::string key_, name_, dtype_;
+  std::vector<std::int64_t> shape_;
+  std::uint64_t begin_ = 0, end_ = 0;
+  std::uint32_t at_ = 0;  // where the current tensor's object begins in the header
+  int offsets_ = 0;
+  bool has_shape_ = false;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io::detail
 
 #include <set>
 
@@ -9507,79 +9870,6 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // Initialising, loading and saving of weights.
 // "Did you mean": the known name nearest to one that is not.
-// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
-
-namespace meganeura::inline MEGANEURA_ABI {
-namespace detail {
-
-/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
-struct utf8_character {
-  std::uint32_t code = 0;
-  std::size_t bytes = 0;
-};
-
-[[nodiscard]] inline utf8_character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  if (text.empty()) return {};
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
-  std::uint32_t code = lead & (0x7fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
-  return {code, bytes};
-}
-
-/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
-/// cannot be seen at all.
-[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
-         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
-}
-
-}  // namespace detail
-
-/// Whether the whole text is valid UTF-8 (RFC 3629).
-[[nodiscard]] inline bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = detail::first_character(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
-/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
-/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
-[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
-  std::string result = "\"";
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto [code, bytes] = detail::first_character(text.substr(at));
-    if (at + (bytes == 0 ? 1 : bytes) > most) break;
-    if (bytes == 0) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    } else if (detail::is_unsafe_to_print(code)) {
-      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
-    } else {
-      if (code == '"' || code == '\\') result += '\\';
-      result += text.substr(at, bytes);
-    }
-    at += bytes == 0 ? 1 : bytes;
-  }
-  result += '"';
-  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -13491,296 +13781,6 @@ MEGANEURA_INLINE std::string sha256(std::span<const std::uint8_t> bytes) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
-// The JSON header of a .safetensors file, read value by value: no tree of it is ever in memory.
-
-#include <iterator>
-#include <nlohmann/json.hpp>
-
-namespace meganeura::inline MEGANEURA_ABI::io::detail {
-
-/// The format's own limit; a longer header is a damaged length, not a large model.
-inline constexpr std::uint64_t longest_header = 100'000'000;
-/// Far more than any model has; they keep the memory and the sentences of a hostile header small.
-inline constexpr std::size_t highest_rank = 64, most_metadata = 65'536;
-inline constexpr std::uint64_t header_begin = 8;  // bytes; before it stands the header's length
-
-/// Bytes of a tensor of `shape`; false when that is negative or past 2^63 - 1.
-inline bool byte_count(std::span<const std::int64_t> shape, std::size_t element_size, std::uint64_t& result) {
-  result = element_size;
-  for (const std::int64_t extent : shape) {
-    if (extent < 0) return false;
-    if (extent != 0 && result > static_cast<std::uint64_t>(INT64_MAX) / static_cast<std::uint64_t>(extent))
-      return false;
-    result *= static_cast<std::uint64_t>(extent);
-  }
-  return true;
-}
-
-/// Goes through a text and tells how far it was read, which the parser's events do not.
-class counting_iterator {
- public:
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-  using iterator_category = std::input_iterator_tag;
-
-  counting_iterator(const char* at, const char** furthest) : at_(at), furthest_(furthest) {}
-  reference operator*() const { return *at_; }
-  counting_iterator& operator++() {
-    *furthest_ = std::max(*furthest_, ++at_);
-    return *this;
-  }
-  bool operator==(const counting_iterator& other) const { return at_ == other.at_; }
-  bool operator!=(const counting_iterator& other) const { return at_ != other.at_; }
-
- private:
-  const char* at_;
-  const char** furthest_;
-};
-
-/// What a parser of JSON calls (nlohmann's SAX interface). Each problem is thrown where it is met.
-class safetensors_header {
- public:
-  safetensors_header(const std::string& path, std::string_view text, std::uint64_t file_size)
-      : path_(path),
-        text_(text),
-        furthest_(text.data()),
-        data_begin_(header_begin + text.size()),
-        data_size_(file_size - data_begin_) {}
-
-  /// Reads and checks everything. errors: invalid_file.
-  void parse() {
-    if (!text_.starts_with('{')) refuse_at(0, "a header that begins with '{'", quote(text_.substr(0, 1)));
-    if (const auto zero = text_.find('\0'); zero != text_.npos) refuse_at(zero, "valid JSON", "a zero byte");
-    nlohmann::json::sax_parse(counting_iterator(text_.data(), &furthest_),
-                              counting_iterator(text_.data() + text_.size(), &furthest_), this);
-    check_names();
-    check_coverage();
-  }
-
-  std::vector<safetensors_tensor> tensors;
-  std::vector<std::uint32_t> by_name;
-  safetensors_metadata metadata;
-
-  bool null() { return other("null"); }
-  bool boolean(bool value) { return other(value ? "true" : "false"); }
-  bool number_integer(std::int64_t value) { return other(fmt::format("{}", value)); }
-  bool number_float(double, const std::string& text) { return other(quote(text, 40)); }
-  bool binary(std::vector<std::uint8_t>&) { return other("binary data"); }  // not in JSON text
-
-  bool number_unsigned(std::uint64_t value) {
-    if ((place_ != place::shape && place_ != place::range) || value > static_cast<std::uint64_t>(INT64_MAX)) {
-      return other(fmt::format("{}", value));
-    }
-    if (place_ == place::shape) {
-      if (shape_.size() == highest_rank)
-        refuse(fmt::format("at most {} extents of {}", highest_rank, tensor()), "more");
-      shape_.push_back(static_cast<std::int64_t>(value));
-    } else {
-      if (offsets_ == 2) refuse("two data_offsets of " + tensor(), "more");
-      (offsets_++ == 0 ? begin_ : end_) = value;
-    }
-    return true;
-  }
-
-  bool string(std::string& value) {
-    if (place_ == place::metadata) {
-      if (metadata.size() == most_metadata) refuse(fmt::format("at most {} metadata", most_metadata), "more");
-      metadata.emplace_back(key_, std::move(value));
-    } else if (place_ == place::tensor && key_ == "dtype") {
-      dtype_ = value;
-      if (safetensors_element_size(dtype_) == 0) {
-        refuse("a dtype of the format for " + tensor(), quote(dtype_, 40));
-      }
-    } else {
-      return other("a string");
-    }
-    return true;
-  }
-
-  bool start_object(std::size_t) {
-    if (place_ == place::document) return enter(place::header);
-    if (place_ == place::header && key_ == "__metadata__") return enter(place::metadata);
-    if (place_ != place::header) return nested("an object");
-    name_ = key_;
-    at_ = static_cast<std::uint32_t>(furthest_ - text_.data() - 1);
-    dtype_.clear();
-    shape_.clear();
-    has_shape_ = false;
-    offsets_ = 0;
-    return enter(place::tensor);
-  }
-
-  bool start_array(std::size_t) {
-    const bool is_shape = place_ == place::tensor && key_ == "shape";
-    if (!is_shape && (place_ != place::tensor || key_ != "data_offsets")) return nested("an array");
-    if (is_shape ? has_shape_ : offsets_ > 0) refuse(fmt::format("one {} of {}", key_, tensor()), "a second one");
-    has_shape_ = has_shape_ || is_shape;
-    return enter(is_shape ? place::shape : place::range);
-  }
-
-  bool key(std::string& name) {
-    if (skipped_ > 0) return true;
-    if (place_ == place::tensor && name == "dtype" && !dtype_.empty()) {
-      refuse("one dtype of " + tensor(), "a second one");
-    }
-    key_ = std::move(name);
-    return true;
-  }
-
-  bool end_array() {
-    if (skipped_ > 0) {
-      --skipped_;
-      return true;
-    }
-    if (place_ == place::range && offsets_ != 2) refuse("two data_offsets of " + tensor(), fmt::format("{}", offsets_));
-    return enter(place::tensor);
-  }
-
-  bool end_object() {
-    if (skipped_ > 0) {
-      --skipped_;
-      return true;
-    }
-    if (place_ == place::tensor) add_tensor();
-    return enter(place_ == place::header ? place::document : place::header);
-  }
-
-  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& problem) {
-    std::string_view why =
-        problem.what();  // "[...] parse error at line 1, column 4: syntax error while ... - WHY; ..."
-    if (const auto dash = why.find(" - "); dash != why.npos) why.remove_prefix(dash + 3);
-    why = why.substr(0, why.find("; last read"));
-    const std::string_view rest =
-        std::string_view(token).substr(token.size() - std::min<std::size_t>(token.size(), 20));
-    refuse_at(position == 0 ? 0 : position - 1, "valid JSON", fmt::format("{} at {}", quote(why), quote(rest)));
-  }
-
- private:
-  enum class place { document, header, metadata, tensor, shape, range };
-
-  [[noreturn]] void refuse_at(std::uint64_t offset, std::string_view expected, std::string_view found) const {
-    bad_file(path_, header_begin + offset, expected, found);
-  }
-  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
-    const std::ptrdiff_t read = furthest_ - text_.data();
-    refuse_at(static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(read, 1) - 1), expected, found);
-  }
-  [[nodiscard]] std::string tensor() const { return "tensor " + quote(name_); }
-
-  bool enter(place where) {
-    place_ = where;
-    return true;
-  }
-
-  /// An object or array in a place for neither; inside members of a tensor that the format does not have all is
-  /// skipped.
-  bool nested(std::string_view found) {
-    other(found);
-    ++skipped_;
-    return true;
-  }
-
-  /// A value that the format does not have in this place.
-  bool other(std::string_view found) {
-    if (skipped_ > 0) return true;
-    switch (place_) {
-      case place::document:
-        refuse("an object as header", found);
-      case place::header:
-        refuse(fmt::format("tensor {} to be an object", quote(key_)), found);
-      case place::metadata:
-        refuse(fmt::format("metadata {} to be a string", quote(key_)), found);
-      case place::shape:
-        refuse(fmt::format("each extent of {} to be an integer from 0 to 2^63 - 1", tensor()), found);
-      case place::range:
-        refuse(fmt::format("each of the data_offsets of {} to be an integer from 0 to 2^63 - 1", tensor()), found);
-      case place::tensor:
-        break;
-    }
-    if (key_ == "dtype") refuse("the dtype of " + tensor() + " to be a string", found);
-    if (key_ == "shape" || key_ == "data_offsets")
-      refuse(fmt::format("the {} of {} to be an array", key_, tensor()), found);
-    return true;
-  }
-
-  void add_tensor() {
-    const char* missing = dtype_.empty() ? "dtype" : !has_shape_ ? "shape" : offsets_ != 2 ? "data_offsets" : nullptr;
-    if (missing != nullptr) refuse_at(at_, fmt::format("a member {} of {}", missing, tensor()), "none");
-    const std::string shape = fmt::format("{} [{}]", dtype_, fmt::join(shape_, ", "));
-    std::uint64_t size = 0;
-    if (!byte_count(shape_, safetensors_element_size(dtype_), size)) {
-      refuse_at(at_, fmt::format("a shape of {} whose bytes can be counted", tensor()), shape);
-    }
-    if (begin_ > end_ || end_ > data_size_) {
-      refuse_at(at_, fmt::format("data_offsets of {} within the {} bytes of data the file has", tensor(), data_size_),
-                fmt::format("[{}, {}]", begin_, end_));
-    }
-    if (end_ - begin_ != size) {
-      refuse_at(at_, fmt::format("{} bytes for {}, {}", size, tensor(), shape), fmt::format("{}", end_ - begin_));
-    }
-    tensors.push_back({name_, dtype_, shape_, data_begin_ + begin_, size});
-    offset_.push_back(at_);
-  }
-
-  [[nodiscard]] std::vector<std::uint32_t> all() const {
-    std::vector<std::uint32_t> result(tensors.size());
-    std::iota(result.begin(), result.end(), 0u);
-    return result;
-  }
-
-  void check_names() {
-    by_name = all();
-    std::ranges::sort(by_name, {}, [&](std::uint32_t i) { return std::pair(std::string_view(tensors[i].name), i); });
-    for (std::size_t i = 1; i < by_name.size(); ++i) {
-      const auto& again = tensors[by_name[i]];
-      if (again.name != tensors[by_name[i - 1]].name) continue;
-      refuse_at(offset_[by_name[i]], "names used once", "a second tensor " + quote(again.name));
-    }
-    std::vector<std::string_view> keys;
-    for (const auto& pair : metadata) keys.push_back(pair.first);
-    std::ranges::sort(keys);
-    const auto twice = std::ranges::adjacent_find(keys);
-    if (twice != keys.end()) refuse_at(0, "metadata used once", "a second " + quote(*twice));
-  }
-
-  /// The ranges, in order, must cover the data without overlap or gap; so the file ends where the last tensor ends.
-  void check_coverage() const {
-    std::vector<std::uint32_t> order = all();
-    std::ranges::sort(order, {}, [&](std::uint32_t i) { return std::tuple(tensors[i].begin, tensors[i].size, i); });
-    std::uint64_t at = data_begin_;
-    for (const std::uint32_t i : order) {
-      const auto& next = tensors[i];
-      if (next.begin != at) {
-        bad_file(path_, std::min(at, next.begin),
-                 fmt::format("tensor {} to begin at {} of the data, where the one before it ends", quote(next.name),
-                             at - data_begin_),
-                 fmt::format("{}, {}", next.begin - data_begin_, next.begin < at ? "an overlap" : "a gap"));
-      }
-      at += next.size;
-    }
-    if (const std::uint64_t end = data_begin_ + data_size_; at != end) {
-      bad_file(path_, at, "the end of the file after the last tensor", fmt::format("{} more bytes", end - at));
-    }
-  }
-
-  const std::string& path_;
-  std::string_view text_;
-  const char* furthest_;
-  std::uint64_t data_begin_, data_size_;
-  std::vector<std::uint32_t> offset_;  // in the header, of each tensor's object
-  place place_ = place::document;
-  std::size_t skipped_ = 0;  // levels of nesting inside a member that the format does not have
-  std::string key_, name_, dtype_;
-  std::vector<std::int64_t> shape_;
-  std::uint64_t begin_ = 0, end_ = 0;
-  std::uint32_t at_ = 0;  // where the current tensor's object begins in the header
-  int offsets_ = 0;
-  bool has_shape_ = false;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::io::detail
 // The loader, the instance with its validation messages, and the questions put to a physical device.
 
 #include <dlfcn.h>
