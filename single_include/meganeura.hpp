@@ -475,6 +475,7 @@ inline constexpr op_info op_table[op_count] = {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+#include <functional>
 #include <string_view>
 #include <unordered_map>
 
@@ -556,6 +557,9 @@ class graph {
   node_id stop_gradient(node_id a);
 
   // ---- effects (also appended to effects())
+  // A step reads everything before it changes anything: whoever reads a state or a parameter (a node, another assign, an
+  // output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a leaf;
+  // a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
   node_id optimizer_step(const optimizer_attribute& kind, std::span<const node_id> parameters_and_gradients);
 
@@ -604,7 +608,16 @@ class graph {
   attribute_pool attributes_;
   std::vector<graph_output> outputs_;
   std::vector<node_id> effects_;
+  struct text_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  using names = std::unordered_map<std::string, node_id, text_hash, std::equal_to<>>;
+  /// The effect that already does all of this; no_node when nothing writes these leaves yet.
+  [[nodiscard]] node_id writer_of(std::span<const node_id> operands, const attribute& value) const;
   std::unordered_multimap<std::uint64_t, node_id> ids_;
+  names leaf_names_, output_names_;
+  std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
 };
 
 /// "[32, 784]".
@@ -702,8 +715,6 @@ template <class... Arguments>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The one way this library speaks: a sink the caller hands in. Silent by default, no global.
-
-#include <functional>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -4402,13 +4413,16 @@ struct plan_options {
   bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
 };
 
+/// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them: kernels,
+/// other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is copied first.
 /// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
 /// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing
-/// implements; invalid_argument for a parameter that is missing or has another shape.
+/// implements; invalid_argument for a parameter that is missing or has another shape, or a leaf written by two effects.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
-/// Throws error(internal) if two steps of one group conflict, a step reads a range nobody wrote, or a range is outside
-/// its area. For tests: it shares no code with make_plan.
+/// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on byte
+/// intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it. For tests:
+/// it shares no code with make_plan.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.
@@ -5984,7 +5998,11 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   const std::vector<node_id> copy(operands.begin(), operands.end());
   operands_.insert(operands_.end(), copy.begin(), copy.end());
   ids_.emplace(key, id);
-  if (info(kind).stage == op_stage::effect) effects_.push_back(id);
+  if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) leaf_names_.emplace(leaf->name, id);
+  if (info(kind).stage == op_stage::effect) {
+    effects_.push_back(id);
+    for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
+  }
   return id;
 }
 
@@ -5993,6 +6011,7 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
     fail(error_category::invalid_argument, "graph: output \"{}\" exists already; give it another name", name);
   }
   outputs_.push_back({std::string(name), node});
+  output_names_.emplace(std::string(name), node);
 }
 
 MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
@@ -6004,18 +6023,13 @@ MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
 }
 
 MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
-  for (node_id id = 0; id < size(); ++id) {
-    const auto* leaf = std::get_if<leaf_attribute>(&attribute_of(id));
-    if (leaf && leaf->name == name) return id;
-  }
-  return no_node;
+  const auto found = leaf_names_.find(name);
+  return found == leaf_names_.end() ? no_node : found->second;
 }
 
 MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
-  for (const graph_output& output : outputs_) {
-    if (output.name == name) return output.node;
-  }
-  return no_node;
+  const auto found = output_names_.find(name);
+  return found == output_names_.end() ? no_node : found->second;
 }
 
 // ---- leaves ----------------------------------------------------------------------------------------------------------
@@ -6482,6 +6496,18 @@ MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
 
 // ---- effects ---------------------------------------------------------------------------------------------------------
 
+MEGANEURA_INLINE node_id graph::writer_of(std::span<const node_id> operands, const attribute& value) const {
+  for (std::size_t i = 0; i < operands.size(); i += 2) {
+    const auto found = writers_.find(operands[i]);
+    if (found == writers_.end()) continue;
+    const node_id known = found->second;
+    if (attribute_of(known) == value && std::ranges::equal(this->operands(known), operands)) return known;
+    fail(error_category::invalid_argument, "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
+         to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, known);
+  }
+  return no_node;
+}
+
 MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
   if (nodes_[state].kind != op::state || nodes_[state].extents != nodes_[value].extents ||
       nodes_[state].type != nodes_[value].type) {
@@ -6490,7 +6516,8 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
          to_string(nodes_[value].type), to_string(nodes_[value].extents));
   }
   const node_id operands[] = {state, value};
-  return add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
+  const node_id known = writer_of(operands, no_attribute{});
+  return known != no_node ? known : add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
 }
 
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
@@ -6504,7 +6531,15 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
     fail(error_category::invalid_argument, "optimizer_step: operand {} must be an f32 parameter and {} its gradient", i,
          i + 1);
   }
-  return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
+  std::unordered_map<node_id, std::size_t> places;
+  for (std::size_t i = 0; i < parameters_and_gradients.size(); i += 2) {
+    const auto [first, fresh] = places.emplace(parameters_and_gradients[i], i);
+    if (fresh) continue;
+    fail(error_category::invalid_argument, "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients",
+         first->second, i, get<leaf_attribute>(first->first).name);
+  }
+  const node_id known = writer_of(parameters_and_gradients, kind);
+  return known != no_node ? known : add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
 }
 
 // ---- helpers ---------------------------------------------------------------------------------------------------------
@@ -9360,6 +9395,8 @@ MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return stat
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // Scheduling into levels, lifetimes, the arena allocator and barrier groups.
 
+#include <unordered_set>
+
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE const char* to_string(area where) {
@@ -9399,6 +9436,80 @@ namespace detail {
 
 inline constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
 
+/// Bytes of one area as disjoint intervals that do not touch.
+class interval_set {
+ public:
+  void insert(std::uint64_t begin, std::uint64_t end) {
+    auto at = ends_.upper_bound(begin);
+    if (at != ends_.begin() && std::prev(at)->second >= begin) --at;
+    while (at != ends_.end() && at->first <= end) {
+      begin = std::min(begin, at->first);
+      end = std::max(end, at->second);
+      at = ends_.erase(at);
+    }
+    ends_.emplace(begin, end);
+  }
+  /// The end of an interval that shares bytes with begin .. end; 0 if none does.
+  [[nodiscard]] std::uint64_t conflict(std::uint64_t begin, std::uint64_t end) const {
+    const auto at = ends_.lower_bound(end);
+    return at != ends_.begin() && std::prev(at)->second > begin ? std::prev(at)->second : 0;
+  }
+  [[nodiscard]] bool covers(std::uint64_t begin, std::uint64_t end) const {
+    const auto at = ends_.upper_bound(begin);
+    return at != ends_.begin() && std::prev(at)->second >= end;
+  }
+  void clear() { ends_.clear(); }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> ends_;  // by begin
+};
+
+/// Which bytes of the arena are taken at which levels: a segment tree over levels, so that a search looks at a few merged
+/// sets and not at every block.
+class occupied_bytes {
+ public:
+  explicit occupied_bytes(std::uint32_t levels) : leaves_(std::bit_ceil(levels)), whole_(2 * leaves_), any_(2 * leaves_) {}
+
+  void insert(std::uint32_t first, std::uint32_t last, std::uint64_t begin, std::uint64_t end) {
+    for_parts(first, last, [&](std::size_t part) {
+      whole_[part].insert(begin, end);
+      for (; part > 0 && !any_[part].covers(begin, end); part /= 2) any_[part].insert(begin, end);
+    });
+  }
+  /// The lowest offset at which `bytes` are free during all these levels.
+  [[nodiscard]] std::uint64_t lowest_free(std::uint32_t first, std::uint32_t last, std::uint64_t bytes) const {
+    std::vector<const interval_set*> taken;
+    for_parts(first, last, [&](std::size_t part) { taken.push_back(&any_[part]); });
+    for (std::size_t part : {leaves_ + first, leaves_ + last}) {
+      for (; part > 0; part /= 2) taken.push_back(&whole_[part]);
+    }
+    std::uint64_t offset = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const interval_set* each : taken) {
+        const std::uint64_t end = each->conflict(offset, offset + bytes);
+        if (end == 0) continue;
+        offset = end;
+        moved = true;
+      }
+    }
+    return offset;
+  }
+
+ private:
+  // The few tree nodes that make up first .. last.
+  template <class Visit>
+  void for_parts(std::size_t first, std::size_t last, Visit&& visit) const {
+    std::size_t end = last + leaves_ + 1;
+    for (first += leaves_; first < end; first /= 2, end /= 2) {
+      if (first & 1) visit(first++);
+      if (end & 1) visit(--end);
+    }
+  }
+  std::size_t leaves_;
+  std::vector<interval_set> whole_, any_;  // taken at all levels of the node, and at any of them
+};
+
 // Everything make_plan works out about one node before steps are written.
 struct placement {
   std::uint32_t level = 0;     // leaves 0, everything else after its operands
@@ -9416,15 +9527,17 @@ class planner {
     result_.inputs = make_layout(result_.implementation, op::input);
     result_.states = make_layout(result_.implementation, op::state);
     places_.resize(result_.implementation.size());
+    writer_.resize(result_.implementation.size(), no_node);
+    is_output_.resize(result_.implementation.size(), false);
+    for (const graph_output& output : result_.implementation.outputs()) is_output_[output.node] = true;
   }
 
   execution_plan run() {
     find_readers();
     levels();
     if (options_.late_scheduling) schedule_late();
-    effect_levels();
     place_leaves();
-    place_gradients_and_states();
+    place_effects();
     lifetimes();
     if (options_.in_place) share_in_place();
     allocate_arena();
@@ -9443,11 +9556,25 @@ class planner {
 
   void find_readers() {
     readers_.resize(g().size());
+    read_by_effect_.resize(g().size(), false);
     for (node_id id = 0; id < g().size(); ++id) {
       for (node_id operand : g().operands(id)) {
-        if (readers_[operand].empty() || readers_[operand].back() != id) readers_[operand].push_back(id);
+        if (is_effect(id)) read_by_effect_[operand] = true;
+        if (!is_effect(id) && (readers_[operand].empty() || readers_[operand].back() != id)) readers_[operand].push_back(id);
       }
     }
+    for (node_id effect : g().effects()) {
+      for (std::size_t i = 0; i < g().operands(effect).size(); i += 2) set_writer(g().operand(effect, i), effect);
+    }
+  }
+
+  // The first operand of an assign and every other one of an optimizer step are what it writes.
+  void set_writer(node_id leaf, node_id effect) {
+    if (writer_[leaf] != no_node) {
+      fail(error_category::invalid_argument, "plan: {} \"{}\" is written by two effects, %{} and %{}; keep one of them",
+           to_string(g()[leaf].kind), g().get<leaf_attribute>(leaf).name, writer_[leaf], effect);
+    }
+    writer_[leaf] = effect;
   }
 
   void levels() {
@@ -9474,13 +9601,14 @@ class planner {
   // As late as its readers allow, when its result is larger than the operands that would have to wait for it.
   void schedule_late() {
     for (node_id id = static_cast<node_id>(g().size()); id-- > 0;) {
-      if (is_leaf(id) || is_effect(id) || readers_[id].empty() || is_output(id) || is_gradient(id)) continue;
+      if (is_leaf(id) || is_effect(id) || readers_[id].empty() || is_output_[id] || read_by_effect_[id]) continue;
       std::uint32_t latest = never;
       for (node_id reader : readers_[id]) latest = std::min(latest, places_[reader].level - 1);
       if (latest <= places_[id].level) continue;
       std::uint64_t kept = 0;
       for (node_id operand : g().operands(id)) {
-        const bool waits = !is_leaf(operand) && std::ranges::all_of(readers_[operand], [&](node_id reader) {
+        const auto& others = readers_[operand];  // the last of them are the likeliest to need it as long
+        const bool waits = !is_leaf(operand) && std::all_of(others.rbegin(), others.rend(), [&](node_id reader) {
           return reader == id || places_[reader].level < latest;
         });
         if (waits) kept += tensor_bytes(g()[operand]);
@@ -9489,31 +9617,18 @@ class planner {
     }
   }
 
-  [[nodiscard]] bool is_gradient(node_id id) const {
-    return std::ranges::any_of(readers_[id], [&](node_id reader) { return is_effect(reader); });
+  using slot_map = std::unordered_map<std::string_view, const layout::slot*>;
+
+  [[nodiscard]] static slot_map by_name(const layout& slots) {
+    slot_map result;
+    for (const layout::slot& slot : slots.slots) result.emplace(slot.name, &slot);
+    return result;
   }
 
-  [[nodiscard]] bool is_output(node_id id) const {
-    return std::any_of(g().outputs().begin(), g().outputs().end(), [&](const graph_output& o) { return o.node == id; });
-  }
-
-  // Effects overwrite a leaf, so they come after every other reader of it.
-  void effect_levels() {
-    for (node_id effect : g().effects()) {
-      for (node_id operand : g().operands(effect)) {
-        places_[effect].level = std::max(places_[effect].level, places_[operand].level + 1);
-        const op kind = g()[operand].kind;
-        if (kind != op::parameter && kind != op::state) continue;
-        for (node_id reader : readers_[operand]) {
-          if (!is_effect(reader)) places_[effect].level = std::max(places_[effect].level, places_[reader].level + 1);
-        }
-      }
-    }
-  }
-
-  void place_leaf(node_id id, area where, const layout& slots) {
+  void place_leaf(node_id id, area where, const slot_map& slots) {
     const auto& name = g().get<leaf_attribute>(id).name;
-    const layout::slot* slot = slots.find(name);
+    const auto found = slots.find(name);
+    const layout::slot* slot = found == slots.end() ? nullptr : found->second;
     if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
       fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
@@ -9525,38 +9640,145 @@ class planner {
   }
 
   void place_leaves() {
+    const slot_map inputs = by_name(result_.inputs), parameters = by_name(result_.parameters),
+                   states = by_name(result_.states);
     for (node_id id = 0; id < g().size(); ++id) {
-      if (g()[id].kind == op::input) place_leaf(id, area::input, result_.inputs);
-      if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, result_.parameters);
-      if (g()[id].kind == op::state) place_leaf(id, area::state, result_.states);
+      if (g()[id].kind == op::input) place_leaf(id, area::input, inputs);
+      if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, parameters);
+      if (g()[id].kind == op::state) place_leaf(id, area::state, states);
     }
   }
 
-  // Gradients live at their parameter's offset in an area of their own, so that the optimiser is one flat kernel; a
-  // value assigned to a state is computed right into the state when nobody reads the old value any more.
-  void place_gradients_and_states() {
+  // ---- effects: whoever reads a state or a parameter reads what it held before the step
+
+  // A copy of the plan. Within a level, saves come before kernels and these before whatever overwrites a leaf.
+  struct copy {
+    enum order_kind : std::uint8_t { save, update = 2 };
+    order_kind order = update;
+    std::uint32_t level = 0;
+    node_id from = no_node;
+    std::size_t from_scratch = none, to_scratch = none;  // instead of the node's place and of `to`
+    range to;
+  };
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  // Bytes of the arena that no node owns: the old value of a leaf.
+  struct scratch {
+    std::uint32_t first = never, last = 0;
+    std::uint64_t bytes = 0;
+    range where;
+  };
+
+  [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_node; }
+  [[nodiscard]] bool assigns_itself(node_id effect) const { return g().operand(effect, 0) == g().operand(effect, 1); }
+
+  // Gradients lie at their parameter's offset in an area of their own, so that the optimiser is one flat kernel. A value
+  // assigned to a state is computed right into it where nobody reads the old value any more, and copied otherwise.
+  void place_effects() {
+    copied_by_.resize(g().size());
     for (node_id effect : g().effects()) {
-      const auto operands = g().operands(effect);
-      if (g()[effect].kind == op::optimizer_step) {
-        for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-          placement& gradient = places_[operands[i + 1]];
-          const range& parameter = places_[operands[i]].where;
-          const range target{area::gradient, parameter.offset, parameter.bytes};
-          if (gradient.placed)
-            copies_.push_back({operands[i + 1], effect, target});
-          else
-            gradient.placed = true, gradient.where = target;
-        }
+      if (g()[effect].kind == op::optimizer_step)
+        place_gradients(effect);
+      else if (is_written(g().operand(effect, 1)) && !assigns_itself(effect))
+        copied_by_[g().operand(effect, 1)].push_back(effect);
+    }
+    for (node_id effect : g().effects()) {
+      if (g()[effect].kind == op::assign) place_state(effect);
+    }
+    order_effects();
+    save_outputs();
+  }
+
+  void place_gradients(node_id effect) {
+    const auto operands = g().operands(effect);
+    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
+      placement& gradient = places_[operands[i + 1]];
+      const range& parameter = places_[operands[i]].where;
+      const range target{area::gradient, parameter.offset, parameter.bytes};
+      if (gradient.placed) {
+        copies_.push_back({.order = copy::save, .level = gradient.level + 1, .from = operands[i + 1], .to = target});
       } else {
-        placement& value = places_[operands[1]];
-        const bool late = std::all_of(readers_[operands[0]].begin(), readers_[operands[0]].end(), [&](node_id reader) {
-          return reader == effect || places_[reader].level < value.level;
-        });
-        if (value.placed || !late)
-          copies_.push_back({operands[1], effect, places_[operands[0]].where});
-        else
-          value.placed = true, value.where = places_[operands[0]].where;
+        gradient.placed = true;
+        gradient.where = target;
       }
+      if (is_written(operands[i + 1])) saved_.insert(operands[i + 1]);
+    }
+  }
+
+  void place_state(node_id effect) {
+    const node_id state = g().operand(effect, 0), source = g().operand(effect, 1);
+    placement& value = places_[source];
+    const bool kept = is_output_[state] || !copied_by_[state].empty() || saved_.contains(state);
+    const bool late = std::ranges::all_of(readers_[state],
+                                          [&](node_id reader) { return places_[reader].level < value.level; });
+    if (value.placed || kept || !late) return;
+    computed_in_place_.insert(effect);
+    value.placed = true;
+    value.where = places_[state].where;
+  }
+
+  // An effect follows every kernel and every copy that reads what it overwrites. Where copies wait for each other (a swap),
+  // the old value of one state is saved first.
+  void order_effects() {
+    std::unordered_map<node_id, std::size_t> waits;  // copies that have to come before an effect
+    for (node_id id = 0; id < g().size(); ++id) {
+      if (!copied_by_[id].empty()) waits[writer_[id]] += copied_by_[id].size();
+    }
+    std::vector<node_id> ready;
+    for (node_id effect : g().effects()) {
+      if (waits[effect] == 0) ready.push_back(effect);
+    }
+    std::size_t done = 0;
+    for (node_id left : g().effects()) {
+      for (; done < ready.size(); ++done) {
+        const node_id effect = ready[done];
+        order_effect(effect);
+        if (g()[effect].kind != op::assign || saves_of_.contains(g().operand(effect, 1))) continue;
+        const node_id source = g().operand(effect, 1);
+        if (is_written(source) && !assigns_itself(effect) && --waits[writer_[source]] == 0)
+          ready.push_back(writer_[source]);
+      }
+      if (ordered_.contains(left)) continue;  // else it waits in a circle, of assigns only: nobody waits for an optimizer
+      save_for_copies(g().operand(left, 0));
+      ready.push_back(left);
+    }
+    for (; done < ready.size(); ++done) order_effect(ready[done]);
+  }
+
+  void order_effect(node_id effect) {
+    std::uint32_t level = 1;
+    const auto operands = g().operands(effect);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      level = std::max(level, places_[operands[i]].level + 1);
+      if (i % 2 == 1) continue;
+      for (node_id reader : readers_[operands[i]]) level = std::max(level, places_[reader].level + 1);
+      for (node_id copied : copied_by_[operands[i]]) {  // one that is not ordered yet will read what was saved
+        if (ordered_.contains(copied)) level = std::max(level, places_[copied].level + 1);
+      }
+    }
+    places_[effect].level = level;
+    ordered_.insert(effect);
+    if (g()[effect].kind != op::assign || computed_in_place_.contains(effect) || assigns_itself(effect)) return;
+    copy made{.order = copy::update, .level = level, .from = operands[1], .to = places_[operands[0]].where};
+    if (const auto saved = saves_of_.find(operands[1]); saved != saves_of_.end()) {
+      made.from_scratch = saved->second;
+      scratch_[saved->second].last = std::max(scratch_[saved->second].last, level);
+    }
+    copies_.push_back(made);
+  }
+
+  std::size_t save(node_id leaf, std::uint32_t level, std::uint32_t last) {
+    scratch_.push_back({.first = level, .last = last, .bytes = tensor_bytes(g()[leaf]), .where = {}});
+    copies_.push_back({.order = copy::save, .level = level, .from = leaf, .to_scratch = scratch_.size() - 1, .to = {}});
+    return scratch_.size() - 1;
+  }
+
+  void save_for_copies(node_id state) { saves_of_[state] = save(state, 1, 1); }
+
+  // The host reads an output after the step: the old value of a leaf that is overwritten has to be kept for it.
+  void save_outputs() {
+    for (node_id id = 0; id < g().size(); ++id) {
+      if (is_output_[id] && is_written(id)) saved_outputs_[id] = save(id, places_[writer_[id]].level, never);
     }
   }
 
@@ -9565,13 +9787,14 @@ class planner {
       placement& p = places_[id];
       if (is_leaf(id) || is_effect(id)) continue;
       p.in_arena = !p.placed;
-      p.last_use = p.level;
+      p.last_use = is_output_[id] ? never : p.level;
       for (node_id reader : readers_[id]) p.last_use = std::max(p.last_use, places_[reader].level);
     }
-    for (const graph_output& output : g().outputs()) places_[output.node].last_use = never;
+    for (const copy& each : copies_) places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
     for (node_id id = 0; id < g().size(); ++id) {
       if (places_[id].in_arena) result_.unaliased_arena_bytes += aligned(tensor_bytes(g()[id]));
     }
+    for (const scratch& each : scratch_) result_.unaliased_arena_bytes += aligned(each.bytes);
   }
 
   // An operand that dies here and is read element by element where the result is written can give its memory away.
@@ -9594,6 +9817,7 @@ class planner {
     const placement& from = places_[operand];
     if (!from.in_arena || from.last_use != places_[id].level || tensor_bytes(g()[operand]) != tensor_bytes(g()[id]))
       return false;
+    if (read_by_effect_[operand]) return false;  // a copy of this level may come later
     if (std::count(g().operands(id).begin(), g().operands(id).end(), operand) != 1) return false;
     for (node_id reader : readers_[operand]) {
       if (reader != id && places_[reader].level == places_[id].level) return false;
@@ -9607,8 +9831,9 @@ class planner {
   // Chains of in-place results form one block that lives from the first write to the last read.
   struct block {
     std::vector<node_id> nodes;
+    std::size_t scratch = none;
     std::uint32_t first = never, last = 0;
-    std::uint64_t bytes = 0, offset = 0;
+    std::uint64_t bytes = 0;
   };
 
   [[nodiscard]] std::vector<block> blocks() const {
@@ -9625,6 +9850,13 @@ class planner {
       b.last = std::max(b.last, places_[id].last_use);
       b.bytes = std::max(b.bytes, aligned(tensor_bytes(g()[id])));
     }
+    for (std::size_t i = 0; i < scratch_.size(); ++i) {
+      result.push_back({.nodes = {},
+                        .scratch = i,
+                        .first = scratch_[i].first,
+                        .last = scratch_[i].last,
+                        .bytes = aligned(scratch_[i].bytes)});
+    }
     return result;
   }
 
@@ -9632,54 +9864,52 @@ class planner {
   // optimal on network graphs, see Pisarchyk and Lee 2020).
   void allocate_arena() {
     std::vector<block> all = blocks();
-    std::vector<std::size_t> order(all.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return all[a].bytes > all[b].bytes; });
-    std::vector<std::size_t> by_offset;  // placed blocks, by offset
+    std::stable_sort(all.begin(), all.end(), [](const block& a, const block& b) { return a.bytes > b.bytes; });
+    std::uint32_t levels = 1;
+    for (const placement& p : places_) levels = std::max(levels, p.level + 1);
+    occupied_bytes taken(levels);
     std::uint64_t total = 0;
-    for (std::size_t index : order) {
-      block& b = all[index];
-      std::uint64_t offset = 0;
-      if (options_.share_memory) {
-        for (std::size_t other : by_offset) {
-          const block& o = all[other];
-          if (o.last < b.first || b.last < o.first) continue;  // never alive together
-          if (offset + b.bytes <= o.offset) break;
-          offset = std::max(offset, o.offset + o.bytes);
-        }
-      } else {
-        offset = total;
-      }
-      b.offset = offset;
+    for (const block& b : all) {
+      const std::uint32_t last = std::min(b.last, levels - 1);
+      const std::uint64_t offset = options_.share_memory ? taken.lowest_free(b.first, last, b.bytes) : total;
+      if (options_.share_memory) taken.insert(b.first, last, offset, offset + b.bytes);
       total = std::max(total, offset + b.bytes);
-      const auto position = std::upper_bound(by_offset.begin(), by_offset.end(), offset,
-                                             [&](std::uint64_t value, std::size_t i) { return value < all[i].offset; });
-      by_offset.insert(position, index);
       for (node_id id : b.nodes) places_[id].where = {area::arena, offset, tensor_bytes(g()[id])};
+      if (b.scratch != none) scratch_[b.scratch].where = {area::arena, offset, scratch_[b.scratch].bytes};
     }
     result_.area_bytes[static_cast<int>(area::arena)] = total;
   }
 
+  // Kernels, copies and updates by level; see copy for their order within one.
   void emit() {
-    std::vector<node_id> order;
+    struct event {
+      std::uint32_t level, order;
+      node_id node;
+      const copy* copied;
+    };
+    std::vector<event> events;
+    for (const copy& each : copies_) events.push_back({each.level, each.order, each.from, &each});
     for (node_id id = 0; id < g().size(); ++id) {
-      if (!is_leaf(id)) order.push_back(id);
+      if (is_leaf(id) || g()[id].kind == op::assign) continue;
+      events.push_back({places_[id].level, is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](node_id a, node_id b) { return places_[a].level < places_[b].level; });
-    for (node_id id : order) {
-      for (const pending_copy& copy : copies_) {
-        if (copy.before == id) {
-          result_.steps.push_back(
-              {step::copy, copy.from, 0, {{places_[copy.from].where, usage::read}, {copy.to, usage::write}}});
-        }
-      }
-      if (g()[id].kind == op::optimizer_step)
-        emit_optimizer(id);
-      else if (!is_effect(id))
-        emit_kernel(id);
+    std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
+      return std::pair(a.level, a.order) < std::pair(b.level, b.order);
+    });
+    for (const event& each : events) {
+      if (each.copied)
+        emit_copy(*each.copied);
+      else if (is_effect(each.node))
+        emit_optimizer(each.node);
+      else
+        emit_kernel(each.node);
     }
+  }
+
+  void emit_copy(const copy& made) {
+    const range& from = made.from_scratch == none ? places_[made.from].where : scratch_[made.from_scratch].where;
+    const range& to = made.to_scratch == none ? made.to : scratch_[made.to_scratch].where;
+    result_.steps.push_back({step::copy, made.from, 0, {{from, usage::read}, {to, usage::write}}});
   }
 
   void emit_kernel(node_id id) {
@@ -9727,56 +9957,61 @@ class planner {
     }
     const std::uint64_t bytes = result_.parameters.bytes;
     result_.area_bytes[static_cast<int>(area::gradient)] = bytes;
-    result_.area_bytes[static_cast<int>(area::moment1)] = first ? bytes : 0;
-    result_.area_bytes[static_cast<int>(area::moment2)] = second ? bytes : 0;
+    if (first) result_.area_bytes[static_cast<int>(area::moment1)] = bytes;
+    if (second) result_.area_bytes[static_cast<int>(area::moment2)] = bytes;
   }
 
   // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches.
   void group() {
-    std::size_t first = 0;
+    std::array<interval_set, area_count> read, written;
     std::uint32_t number = 0;
-    for (std::size_t i = 0; i < result_.steps.size(); ++i) {
-      for (std::size_t j = first; j < i; ++j) {
-        if (!conflict(result_.steps[i], result_.steps[j])) continue;
-        first = i;
+    for (step& s : result_.steps) {
+      const bool conflicts = std::ranges::any_of(s.bindings, [&](const binding& b) {
+        const auto where = static_cast<std::size_t>(b.where.where);
+        const std::uint64_t end = b.where.offset + b.where.bytes;
+        return written[where].conflict(b.where.offset, end) != 0 ||
+               (b.how != usage::read && read[where].conflict(b.where.offset, end) != 0);
+      });
+      if (conflicts) {
+        for (interval_set& each : read) each.clear();
+        for (interval_set& each : written) each.clear();
         ++number;
-        break;
       }
-      result_.steps[i].group = number;
+      for (const binding& b : s.bindings) {
+        auto& touched = b.how == usage::read ? read : written;
+        touched[static_cast<std::size_t>(b.where.where)].insert(b.where.offset, b.where.offset + b.where.bytes);
+      }
+      s.group = number;
     }
     result_.groups = result_.steps.empty() ? 0 : number + 1;
-  }
-
-  [[nodiscard]] static bool conflict(const step& a, const step& b) {
-    for (const binding& x : a.bindings) {
-      for (const binding& y : b.bindings) {
-        if ((x.how != usage::read || y.how != usage::read) && x.where.overlaps(y.where)) return true;
-      }
-    }
-    return false;
   }
 
   void outputs() {
     for (const graph_output& output : g().outputs()) {
       const node& n = g()[output.node];
-      result_.outputs.push_back({output.name, n.type, n.extents, places_[output.node].where});
+      const auto saved = saved_outputs_.find(output.node);
+      const range& where = saved == saved_outputs_.end() ? places_[output.node].where : scratch_[saved->second].where;
+      result_.outputs.push_back({output.name, n.type, n.extents, where});
     }
     result_.area_bytes[static_cast<int>(area::input)] = result_.inputs.bytes;
     result_.area_bytes[static_cast<int>(area::parameter)] = result_.parameters.bytes;
     result_.area_bytes[static_cast<int>(area::state)] = result_.states.bytes;
   }
 
-  struct pending_copy {
-    node_id from, before;
-    range to;
-  };
-
   plan_options options_;
   execution_plan result_;
   std::vector<placement> places_;
   std::vector<std::vector<node_id>> readers_;
   std::vector<node_id> same_memory_;
-  std::vector<pending_copy> copies_;
+  std::vector<bool> is_output_, read_by_effect_;
+  std::vector<node_id> writer_;  // of a leaf: the effect that overwrites it
+  std::vector<copy> copies_;
+  std::vector<scratch> scratch_;
+  std::vector<std::vector<node_id>> copied_by_;         // assigns whose value is this leaf, which is overwritten too
+  std::unordered_set<node_id> ordered_;            // effects whose level is final
+  std::unordered_set<node_id> saved_;              // leaves copied into a gradient
+  std::unordered_set<node_id> computed_in_place_;  // assigns that need no copy
+  std::unordered_map<node_id, std::size_t> saves_of_, saved_outputs_;  // scratch holding a leaf's old value
 };
 
 }  // namespace detail
@@ -9785,57 +10020,174 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   return detail::planner(std::move(g), parameters, options).run();
 }
 
-MEGANEURA_INLINE void verify(const execution_plan& p) {
-  // Replays the plan on byte intervals: what each byte holds is the index of the step that wrote it last.
-  struct written {
-    range where;
-    std::size_t step;
-  };
-  std::vector<written> contents;
-  const auto check = [](bool holds, std::size_t index, const char* rule) {
-    if (!holds) fail(error_category::internal, "plan: step {}: {}", index, rule);
-  };
-  std::uint32_t group = 0;
-  for (std::size_t i = 0; i < p.steps.size(); ++i) {
-    const step& s = p.steps[i];
-    check(s.group == group || s.group == group + 1, i, "groups must be numbered in order");
-    group = s.group;
-    for (const binding& b : s.bindings) {
-      check(b.where.offset + b.where.bytes <= p.area_bytes[static_cast<std::size_t>(b.where.where)], i,
-            "a range leaves its area");
-      const bool scratch = b.where.where == area::arena || b.where.where == area::gradient;
-      std::uint64_t covered = 0;
-      for (const written& w : contents) {
-        if (!w.where.overlaps(b.where)) continue;
-        check(p.steps[w.step].group != group, i, "a range is written in the same barrier group");
-        covered += std::min(w.where.offset + w.where.bytes, b.where.offset + b.where.bytes) -
-                   std::max(w.where.offset, b.where.offset);
+namespace detail {
+
+// Replays a plan on byte intervals. Each holds a value: a node's result (of a leaf: what it held before the step), or what
+// an optimizer made of a parameter.
+class replay {
+ public:
+  explicit replay(const execution_plan& p) : plan_(p) {
+    for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
+                                      std::pair(op::state, &p.states)}) {
+      std::unordered_map<std::string_view, const layout::slot*> by_name;
+      for (const layout::slot& slot : slots->slots) by_name.emplace(slot.name, &slot);
+      const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
+      for (node_id id : p.implementation.leaves(kind)) {
+        const auto found = by_name.find(p.implementation.get<leaf_attribute>(id).name);
+        check(found != by_name.end(), "a leaf has no slot");
+        leaves_[id] = {where, found->second->offset, found->second->bytes};
+        write(leaves_[id], id);
       }
-      const bool padded = s.kind == step::optimizer;  // a run spans the padding between tensors
-      check(!scratch || padded || b.how == usage::write || covered == b.where.bytes, i,
-            "a range is read that nobody wrote");
-      if (b.how == usage::read) continue;
-      for (std::size_t j = 0; j < i; ++j) {
-        if (p.steps[j].group != group) continue;
-        for (const binding& other : p.steps[j].bindings)
-          check(!other.where.overlaps(b.where), i, "a range is read in the same barrier group");
-      }
-      std::vector<written> kept;
-      for (const written& w : contents) {  // cut what is overwritten out of older intervals
-        if (!w.where.overlaps(b.where)) {
-          kept.push_back(w);
-          continue;
-        }
-        const std::uint64_t end = w.where.offset + w.where.bytes, cut = b.where.offset + b.where.bytes;
-        if (w.where.offset < b.where.offset)
-          kept.push_back({{w.where.where, w.where.offset, b.where.offset - w.where.offset}, w.step});
-        if (end > cut) kept.push_back({{w.where.where, cut, end - cut}, w.step});
-      }
-      kept.push_back({b.where, i});
-      contents = std::move(kept);
     }
   }
-}
+
+  void run() {
+    for (at_ = 0; at_ < plan_.steps.size(); ++at_) {
+      const step& s = plan_.steps[at_];
+      check_group(s);
+      if (s.kind == step::optimizer)
+        update(s);
+      else if (s.kind == step::copy)
+        copy(s);
+      else
+        compute(s);
+    }
+    check_results();
+  }
+
+ private:
+  using value = std::uint64_t;
+  struct held {
+    std::uint64_t end = 0;
+    value what = 0;
+    std::uint64_t skipped = 0;  // bytes of the value before this interval
+  };
+  static constexpr value updated = value{1} << 32;
+  using intervals = std::map<std::uint64_t, held>;
+
+  void check(bool holds, const char* rule) const {
+    if (!holds) fail(error_category::internal, "plan: step {}: {}", at_, rule);
+  }
+  [[nodiscard]] const graph& g() const { return plan_.implementation; }
+
+  // Makes begin .. end of its area empty.
+  intervals& cut(const range& r) {
+    intervals& all = contents_[static_cast<std::size_t>(r.where)];
+    const std::uint64_t end = r.offset + r.bytes;
+    auto at = all.upper_bound(r.offset);
+    if (at != all.begin()) --at;
+    while (at != all.end() && at->first < end) {
+      const auto [begin, was] = *at;
+      if (was.end <= r.offset) {
+        ++at;
+        continue;
+      }
+      at = all.erase(at);
+      if (begin < r.offset) all.emplace(begin, held{r.offset, was.what, was.skipped});
+      if (was.end > end) at = all.emplace(end, held{was.end, was.what, was.skipped + (end - begin)}).first;
+    }
+    return all;
+  }
+  void write(const range& r, value what, std::uint64_t skipped = 0) {
+    if (r.bytes) cut(r).emplace(r.offset, held{r.offset + r.bytes, what, skipped});
+  }
+  [[nodiscard]] bool holds(const range& r, value what, std::uint64_t skipped = 0) const {
+    const intervals& all = contents_[static_cast<std::size_t>(r.where)];
+    const std::uint64_t end = r.offset + r.bytes;
+    auto at = all.upper_bound(r.offset);
+    if (at == all.begin()) return r.bytes == 0;
+    --at;
+    for (std::uint64_t position = r.offset; position < end; position = (at++)->second.end) {
+      if (at == all.end() || at->first > position || at->second.end <= position || at->second.what != what) return false;
+      if (at->second.skipped + (position - at->first) != skipped + (position - r.offset)) return false;
+    }
+    return true;
+  }
+
+  // Steps of one group run in any order: none may write what another touches.
+  void check_group(const step& s) {
+    check(s.group == group_ || s.group == group_ + 1, "groups must be numbered in order");
+    if (s.group != group_) first_of_group_ = at_;
+    group_ = s.group;
+    for (const binding& b : s.bindings) {
+      check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
+            "a range leaves its area");
+      for (std::size_t j = first_of_group_; j < at_; ++j) {
+        for (const binding& other : plan_.steps[j].bindings) {
+          if ((b.how == usage::read && other.how == usage::read) || !other.where.overlaps(b.where)) continue;
+          check(other.how == usage::read, "a range is written in the same barrier group");
+          check(false, "a range is read in the same barrier group");
+        }
+      }
+    }
+  }
+
+  void compute(const step& s) {
+    const auto operands = g().operands(s.node);
+    check(s.bindings.size() > operands.size(), "a kernel has too few bindings");
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      check(s.bindings[i].how == usage::read && s.bindings[i].where.bytes == tensor_bytes(g()[operands[i]]),
+            "an operand is not bound as it is");
+      check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
+    }
+    const binding& result = s.bindings[operands.size()];
+    check(result.how == usage::write && result.where.bytes == tensor_bytes(g()[s.node]), "a result is not bound as it is");
+    write(result.where, s.node);
+  }
+
+  void copy(const step& s) {
+    check(s.bindings.size() == 2 && s.bindings[0].where.bytes == s.bindings[1].where.bytes, "a copy has unequal sides");
+    check(holds(s.bindings[0].where, s.node), "a range is copied that does not hold the value");
+    write(s.bindings[1].where, s.node);
+  }
+
+  // Whatever part of each parameter lies in this dispatch's run.
+  void update(const step& s) {
+    const range &run = s.bindings.at(0).where, &gradients = s.bindings.at(1).where;
+    check(run.offset == gradients.offset && run.bytes == gradients.bytes, "parameters and gradients lie apart");
+    const auto operands = g().operands(s.node);
+    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
+      const range& whole = leaves_.at(operands[i]);
+      if (!whole.overlaps(run)) continue;
+      const std::uint64_t begin = std::max(whole.offset, run.offset);
+      const std::uint64_t end = std::min(whole.offset + whole.bytes, run.offset + run.bytes);
+      const std::uint64_t skipped = begin - whole.offset;
+      const range part{area::parameter, begin, end - begin}, gradient{area::gradient, begin, end - begin};
+      check(holds(part, operands[i], skipped), "a parameter is updated twice");
+      check(holds(gradient, operands[i + 1], skipped), "a parameter is updated by something that is not its gradient");
+      write(part, operands[i] | updated, skipped);
+    }
+  }
+
+  void check_results() const {
+    const auto check_value = [&](const range& where, value what, std::string_view name, const char* rule) {
+      if (!holds(where, what)) fail(error_category::internal, "plan: \"{}\" {}", name, rule);
+    };
+    std::unordered_map<node_id, value> after;
+    for (node_id effect : g().effects()) {
+      const auto operands = g().operands(effect);
+      for (std::size_t i = 0; i < operands.size(); i += 2)
+        after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
+    }
+    for (const auto& [leaf, where] : leaves_) {
+      const auto found = after.find(leaf);
+      check_value(where, found == after.end() ? value{leaf} : found->second, g().get<leaf_attribute>(leaf).name,
+                  "does not hold its value after the step");
+    }
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
+      check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name, "is an output and does not hold its value");
+  }
+
+  const execution_plan& plan_;
+  std::array<intervals, area_count> contents_;
+  std::map<node_id, range> leaves_;
+  std::size_t at_ = 0, first_of_group_ = 0;
+  std::uint32_t group_ = 0;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE void verify(const execution_plan& p) { detail::replay(p).run(); }
 
 MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
   std::string text;

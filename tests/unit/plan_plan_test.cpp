@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace {
@@ -97,6 +98,143 @@ TEST(plan_plan, a_state_is_overwritten_directly_only_when_nobody_reads_the_old_v
         std::count_if(p.steps.begin(), p.steps.end(), [](const plan::step& t) { return t.kind == plan::step::copy; });
     EXPECT_EQ(copies, read_later ? 1 : 0) << plan::to_text(p);
   }
+}
+
+// What verify says of a plan; empty when it holds.
+std::string complaint(const plan::execution_plan& p) {
+  try {
+    plan::verify(p);
+  } catch (const error& wrong) {
+    return wrong.what();
+  }
+  return {};
+}
+
+int copies(const plan::execution_plan& p) {
+  return static_cast<int>(std::ranges::count(p.steps, plan::step::copy, &plan::step::kind));
+}
+
+TEST(plan_plan, every_read_of_a_state_is_its_value_before_the_step) {
+  const auto planned = [](auto&& build) {
+    graph g;
+    std::vector<node_id> s;
+    for (const char* name : {"a", "b", "c", "d"}) s.push_back(g.state(name, dtype::f32, {8}));
+    build(g, s, g.input("x", dtype::f32, {8}));
+    const auto p = plan::make_plan(std::move(g), {});
+    EXPECT_EQ(complaint(p), "") << plan::to_text(p);
+    return copies(p);
+  };
+  using states = std::vector<node_id>;
+  // a delay line, in the order that goes wrong when assignments run as written
+  EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
+              g.assign(s[0], x);
+              g.assign(s[1], s[0]);
+              g.assign(s[2], s[1]);
+            }), 3);
+  EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
+              g.assign(s[0], sum(g, {x}));
+              g.assign(s[1], s[0]);
+            }), 2);
+  // a swap, a circle of three with a reader, and a state left as it is
+  EXPECT_EQ(planned([](graph& g, const states& s, node_id) {
+              g.assign(s[0], s[1]);
+              g.assign(s[1], s[0]);
+              g.assign(s[2], s[2]);
+            }), 3);
+  EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
+              g.assign(s[3], s[1]);
+              for (std::size_t i = 0; i < 3; ++i) g.assign(s[i], s[(i + 1) % 3]);
+              g.add_output("y", sum(g, {x, s[0]}));
+            }), 5);
+  // an output is a state
+  EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
+              g.add_output("old", s[0]);
+              g.assign(s[0], sum(g, {x, s[0]}));
+            }), 2);
+  // one value for two states, and a value that another kernel needs after it was assigned
+  EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
+              const node_id value = sum(g, {x});
+              g.assign(s[0], value);
+              g.assign(s[1], value);
+              g.add_output("y", sum(g, {value, s[1]}));
+            }), 1);
+}
+
+TEST(plan_plan, every_read_of_a_parameter_is_its_value_before_the_update) {
+  graph g;
+  const node_id p = g.parameter("p", dtype::f32, {8}), q = g.parameter("q", dtype::f32, {8});
+  const node_id before = g.state("before", dtype::f32, {8}), mean = g.state("mean", dtype::f32, {8});
+  // the gradients of p . q, as leaves; one parameter is an output, another is kept in a state
+  const node_id pairs[] = {p, q, q, p};
+  g.add_output("p", p);
+  g.assign(before, q);
+  g.assign(mean, sum(g, {mean, p}));
+  g.optimizer_step({.kind = optimizer_kind::sgd, .momentum = false}, pairs);
+  const auto parameters = plan::make_layout(g, op::parameter);
+  auto planned = plan::make_plan(std::move(g), parameters);
+  EXPECT_EQ(complaint(planned), "") << plan::to_text(planned);
+  EXPECT_NE(planned.outputs[0].where.where, plan::area::parameter);
+}
+
+TEST(plan_plan, random_assignments_verify_in_every_order) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    graph g;
+    std::vector<node_id> leaves = {g.input("x", dtype::f32, {8})}, states;
+    for (std::size_t i = 0; i < 6; ++i) states.push_back(g.state(std::string(1, static_cast<char>('a' + i)), dtype::f32, {8}));
+    leaves.insert(leaves.end(), states.begin(), states.end());
+    std::vector<node_id> pool = leaves;
+    for (int i = 0; i < 6; ++i) {
+      std::vector<node_id> operands = {pool[random() % pool.size()], leaves[random() % leaves.size()]};
+      if (operands[0] == operands[1]) operands.pop_back();
+      pool.push_back(sum(g, operands));
+    }
+    std::shuffle(states.begin(), states.end(), random);
+    for (node_id state : states) {
+      if (random() % 5) g.assign(state, random() % 2 ? leaves[1 + random() % 6] : pool[random() % pool.size()]);
+    }
+    for (const char* name : {"u", "v", "w"}) g.add_output(name, pool[random() % pool.size()]);
+    const auto p = plan::make_plan(pruned(g), {});
+    ASSERT_EQ(complaint(p), "") << round << '\n' << plan::to_text(p);
+  }
+}
+
+TEST(plan_plan, verify_finds_what_is_read_after_it_was_overwritten) {
+  graph g;
+  const node_id a = g.state("a", dtype::f32, {8}), b = g.state("b", dtype::f32, {8}), x = g.input("x", dtype::f32, {8});
+  g.assign(a, x);
+  g.assign(b, a);
+  g.add_output("old", a);
+  const auto good = plan::make_plan(std::move(g), {});
+  ASSERT_EQ(complaint(good), "");
+  const plan::range place = good.steps.back().bindings[1].where;  // of a, written last
+  auto broken = good;
+  std::swap(broken.steps.front(), broken.steps.back());  // b gets the new a
+  for (std::size_t i = 0; i < broken.steps.size(); ++i) broken.steps[i].group = static_cast<std::uint32_t>(i);
+  EXPECT_NE(complaint(broken).find("does not hold the value"), std::string::npos) << complaint(broken);
+  broken = good;
+  broken.outputs[0].where = place;  // the host would read the new a
+  EXPECT_NE(complaint(broken).find("\"old\" is an output and does not hold its value"), std::string::npos);
+  broken = good;
+  broken.steps.pop_back();
+  EXPECT_NE(complaint(broken).find("\"a\" does not hold its value after the step"), std::string::npos);
+  broken = good;
+  for (plan::step& s : broken.steps) s.group = 0;
+  EXPECT_NE(complaint(broken).find("in the same barrier group"), std::string::npos);
+}
+
+TEST(plan_plan, a_leaf_that_two_effects_write_is_refused) {
+  graph g;
+  const node_id s = g.state("s", dtype::f32, {8}), x = g.input("x", dtype::f32, {8});
+  const node_id p = g.parameter("p", dtype::f32, {8}), pair[] = {p, x}, twice[] = {p, x, p, x};
+  const node_id assigned = g.assign(s, x);
+  EXPECT_EQ(g.assign(s, x), assigned);  // the same effect again
+  EXPECT_THROW(g.assign(s, sum(g, {x})), error);
+  const optimizer_attribute sgd{.kind = optimizer_kind::sgd, .momentum = false};
+  EXPECT_THROW(g.optimizer_step(sgd, twice), error);
+  const node_id step = g.optimizer_step(sgd, pair);
+  EXPECT_EQ(g.optimizer_step(sgd, pair), step);
+  EXPECT_THROW(g.optimizer_step({.kind = optimizer_kind::adam, .momentum = false}, pair), error);
 }
 
 TEST(plan_plan, random_graphs_verify_and_never_need_more_than_without_sharing) {

@@ -233,6 +233,26 @@ TEST(runtime_graphs, states_carry_over_and_random_streams_move_on) {
   expect_device_agrees(g, 1000, 3);
 }
 
+TEST(runtime_graphs, states_and_parameters_are_read_as_they_were_before_the_step) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {5}), w = g.parameter("w", dtype::f32, {5});
+  std::vector<node_id> s;
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    s.push_back(g.state(name, dtype::f32, {5}));
+    g.add_output(name, s.back());  // each is an output too
+  }
+  g.assign(s[0], g.add(x, s[3]));
+  g.assign(s[1], s[0]);  // a delay line
+  g.assign(s[2], s[3]);  // and a swap, with what came along it
+  g.assign(s[3], g.add(s[2], s[1]));
+  g.assign(s[4], w);  // the parameter of the step before
+  g.add_output("w", w);
+  const node_id loss = g.reduce(reduce_kind::sum, g.multiply(w, g.add(w, x)), 1);
+  const node_id pair[] = {w, gradients(g, loss, std::span(&w, 1))[0]};
+  g.optimizer_step({.kind = optimizer_kind::sgd, .momentum = false}, pair);
+  expect_device_agrees(g, 10, 5);
+}
+
 TEST(runtime_graphs, an_output_may_be_a_leaf_a_constant_or_another_output) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {6}), y = g.map(scalar_op::exp, {x});

@@ -5,6 +5,7 @@
 #include <meganeura/graph/op.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -89,6 +90,9 @@ class graph {
   node_id stop_gradient(node_id a);
 
   // ---- effects (also appended to effects())
+  // A step reads everything before it changes anything: whoever reads a state or a parameter (a node, another assign, an
+  // output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a leaf;
+  // a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
   node_id optimizer_step(const optimizer_attribute& kind, std::span<const node_id> parameters_and_gradients);
 
@@ -137,7 +141,16 @@ class graph {
   attribute_pool attributes_;
   std::vector<graph_output> outputs_;
   std::vector<node_id> effects_;
+  struct text_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  using names = std::unordered_map<std::string, node_id, text_hash, std::equal_to<>>;
+  /// The effect that already does all of this; no_node when nothing writes these leaves yet.
+  [[nodiscard]] node_id writer_of(std::span<const node_id> operands, const attribute& value) const;
   std::unordered_multimap<std::uint64_t, node_id> ids_;
+  names leaf_names_, output_names_;
+  std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
 };
 
 /// "[32, 784]".

@@ -56,7 +56,11 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   const std::vector<node_id> copy(operands.begin(), operands.end());
   operands_.insert(operands_.end(), copy.begin(), copy.end());
   ids_.emplace(key, id);
-  if (info(kind).stage == op_stage::effect) effects_.push_back(id);
+  if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) leaf_names_.emplace(leaf->name, id);
+  if (info(kind).stage == op_stage::effect) {
+    effects_.push_back(id);
+    for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
+  }
   return id;
 }
 
@@ -65,6 +69,7 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
     fail(error_category::invalid_argument, "graph: output \"{}\" exists already; give it another name", name);
   }
   outputs_.push_back({std::string(name), node});
+  output_names_.emplace(std::string(name), node);
 }
 
 MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
@@ -76,18 +81,13 @@ MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
 }
 
 MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
-  for (node_id id = 0; id < size(); ++id) {
-    const auto* leaf = std::get_if<leaf_attribute>(&attribute_of(id));
-    if (leaf && leaf->name == name) return id;
-  }
-  return no_node;
+  const auto found = leaf_names_.find(name);
+  return found == leaf_names_.end() ? no_node : found->second;
 }
 
 MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
-  for (const graph_output& output : outputs_) {
-    if (output.name == name) return output.node;
-  }
-  return no_node;
+  const auto found = output_names_.find(name);
+  return found == output_names_.end() ? no_node : found->second;
 }
 
 // ---- leaves ----------------------------------------------------------------------------------------------------------
@@ -554,6 +554,18 @@ MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
 
 // ---- effects ---------------------------------------------------------------------------------------------------------
 
+MEGANEURA_INLINE node_id graph::writer_of(std::span<const node_id> operands, const attribute& value) const {
+  for (std::size_t i = 0; i < operands.size(); i += 2) {
+    const auto found = writers_.find(operands[i]);
+    if (found == writers_.end()) continue;
+    const node_id known = found->second;
+    if (attribute_of(known) == value && std::ranges::equal(this->operands(known), operands)) return known;
+    fail(error_category::invalid_argument, "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
+         to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, known);
+  }
+  return no_node;
+}
+
 MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
   if (nodes_[state].kind != op::state || nodes_[state].extents != nodes_[value].extents ||
       nodes_[state].type != nodes_[value].type) {
@@ -562,7 +574,8 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
          to_string(nodes_[value].type), to_string(nodes_[value].extents));
   }
   const node_id operands[] = {state, value};
-  return add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
+  const node_id known = writer_of(operands, no_attribute{});
+  return known != no_node ? known : add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
 }
 
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
@@ -576,7 +589,15 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
     fail(error_category::invalid_argument, "optimizer_step: operand {} must be an f32 parameter and {} its gradient", i,
          i + 1);
   }
-  return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
+  std::unordered_map<node_id, std::size_t> places;
+  for (std::size_t i = 0; i < parameters_and_gradients.size(); i += 2) {
+    const auto [first, fresh] = places.emplace(parameters_and_gradients[i], i);
+    if (fresh) continue;
+    fail(error_category::invalid_argument, "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients",
+         first->second, i, get<leaf_attribute>(first->first).name);
+  }
+  const node_id known = writer_of(parameters_and_gradients, kind);
+  return known != no_node ? known : add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
 }
 
 // ---- helpers ---------------------------------------------------------------------------------------------------------

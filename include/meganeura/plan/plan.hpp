@@ -91,13 +91,16 @@ struct plan_options {
   bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
 };
 
+/// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them: kernels,
+/// other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is copied first.
 /// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
 /// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing
-/// implements; invalid_argument for a parameter that is missing or has another shape.
+/// implements; invalid_argument for a parameter that is missing or has another shape, or a leaf written by two effects.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
-/// Throws error(internal) if two steps of one group conflict, a step reads a range nobody wrote, or a range is outside
-/// its area. For tests: it shares no code with make_plan.
+/// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on byte
+/// intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it. For tests:
+/// it shares no code with make_plan.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.
