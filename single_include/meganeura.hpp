@@ -177,7 +177,8 @@ struct scalar_program {
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
 };
 
-/// Writes a program: hash-conses nodes and folds what needs no device (constants, x + 0, x * 1, double negation).
+/// Writes a program: hash-conses nodes and folds what needs no device and changes no bit: constants (rounded to their type
+/// after each operation), x + -0, x - 0, x * 1, double negation.
 /// Errors: invalid_argument when operand types do not fit the operation.
 class scalar_builder {
  public:
@@ -207,6 +208,10 @@ class scalar_builder {
 /// The program of one operation on arguments of the given types, e.g. {multiply, f32, f32}.
 [[nodiscard]] scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments,
                                                dtype convert_to = dtype::f32);
+
+/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity); integers
+/// drop their fraction and wrap modulo 2^32, what is no number gives 0; boolean: 1 for all but 0.
+[[nodiscard]] double rounded_to(double value, dtype type);
 
 /// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. Folding and the tests share it.
 [[nodiscard]] double evaluate(scalar_op kind, double a, double b, double c, dtype type);
@@ -5520,8 +5525,11 @@ MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
   return static_cast<scalar_ref>(nodes_.size() - 1);
 }
 
+// By its bits: 0 and -0 differ, unless it is an integer.
 MEGANEURA_INLINE bool scalar_builder::is_constant(scalar_ref ref, double value) const {
-  return nodes_[ref].op == scalar_op::constant && nodes_[ref].value == value;
+  const scalar_node& node = nodes_[ref];
+  const bool same_sign = !is_float(node.type) || std::signbit(node.value) == std::signbit(value);
+  return node.op == scalar_op::constant && node.value == value && same_sign;
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
@@ -5529,8 +5537,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::constant(double value, dtype type) {
-  if (type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
-  return add({.op = scalar_op::constant, .type = compute_type(type), .value = value});
+  return add({.op = scalar_op::constant, .type = compute_type(type), .value = rounded_to(value, type)});
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::unary(scalar_op kind, scalar_ref a) {
@@ -5597,9 +5604,9 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
     case scalar_op::negate:
       if (values[0].op == scalar_op::negate) return values[0].operands[0];
       break;
-    case scalar_op::add:
-      if (is_constant(a, 0)) return b;
-      if (is_constant(b, 0)) return a;
+    case scalar_op::add:  // -0 + 0 is 0
+      if (is_constant(a, -0.0)) return b;
+      if (is_constant(b, -0.0)) return a;
       break;
     case scalar_op::subtract:
       if (is_constant(b, 0)) return a;
@@ -5692,16 +5699,34 @@ inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
                                                                     static_cast<std::uint64_t>(y))), type);
     case scalar_op::divide: return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
     case scalar_op::negate: return wrapped(-a, type);
+    case scalar_op::abs: return wrapped(std::fabs(a), type);
     case scalar_op::add: return wrapped(a + b, type);
     default: return wrapped(a - b, type);
   }
 }
 
+// Steps of f16 are 2^-10 of the leading bit, and no smaller than those of its denormals.
+inline double rounded_to_half(double value) {
+  if (!std::isfinite(value) || value == 0) return value;
+  const double step = std::ldexp(1.0, std::max(std::ilogb(value), -14) - 10);
+  const double nearest = std::nearbyint(value / step) * step;
+  return std::fabs(nearest) > 65504 ? std::copysign(std::numeric_limits<double>::infinity(), value) : nearest;
+}
+
 }  // namespace detail
+
+MEGANEURA_INLINE double rounded_to(double value, dtype type) {
+  switch (type) {
+    case dtype::f32: return static_cast<double>(static_cast<float>(value));
+    case dtype::f16: return detail::rounded_to_half(value);
+    case dtype::boolean: return value != 0;
+    default: return detail::wrapped(value, type);
+  }
+}
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type) {
   const bool integer = type == dtype::i32 || type == dtype::u32;
-  const bool wraps = kind == scalar_op::negate || (kind >= scalar_op::add && kind <= scalar_op::divide);
+  const bool wraps = kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
   if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
   switch (kind) {
     case scalar_op::negate: return -a;
@@ -6063,8 +6088,7 @@ MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const s
   return leaf(op::state, name, type, extents);
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
-  if (type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
-  return add_node(op::constant, type, {}, constant_attribute{value}, {});
+  return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
 }
 MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
   return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
@@ -6348,7 +6372,7 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
 MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
                                     double value) {
   shape extents = nodes_[a].extents;
-  pad_attribute border{.value = value};
+  pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
   bool fits = static_cast<int>(low.size()) == extents.rank && static_cast<int>(high.size()) == extents.rank, any = false;
   for (int i = 0; fits && i < extents.rank; ++i) {
     border.low[i] = low[static_cast<std::size_t>(i)];
@@ -8145,7 +8169,7 @@ MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const 
     } else if (node.op != scalar_op::constant) {
       value = meganeura::evaluate(node.op, values[node.operands[0]], values[node.operands[1]], values[node.operands[2]],
                                   node.type);
-      if (node.type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
+      value = rounded_to(value, node.type);
     }
     values.push_back(value);
   }
@@ -8383,6 +8407,7 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
     for (std::size_t i = 0; i < node.operand_count && operand_constant(i); ++i) values.push_back(*operand_constant(i));
     if (values.size() == node.operand_count) constant = evaluate(get<map_attribute>(id).program, values);
   }
+  if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
   const bool news = (constant && !self.constant) || (parameter_only && !self.parameter_only);
   if (constant && !self.constant) self.constant = constant;
   self.parameter_only |= parameter_only;
@@ -12553,8 +12578,7 @@ struct built {
 
 /// `value` in every element of a shape.
 [[nodiscard]] inline class_id filled(engine& g, double value, const shape& extents, dtype type, rule_mask reasons) {
-  if (type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
-  const class_id scalar = g.add(op::constant, type, {}, constant_attribute{value}, {}, reasons);
+  const class_id scalar = g.add(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {}, reasons);
   if (extents.rank == 0) return scalar;
   const class_id operands[] = {scalar};
   return g.add(op::view, type, extents, view_attribute{}, operands, reasons);

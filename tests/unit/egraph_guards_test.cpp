@@ -223,6 +223,53 @@ TEST(egraph_guards, folded_integers_wrap_as_on_a_device) {
   EXPECT_EQ(b.node(undefined).op, scalar_op::divide);  // what a division by zero gives is the device's to say
 }
 
+TEST(egraph_guards, constants_are_rounded_as_they_would_be_stored) {
+  EXPECT_EQ(rounded_to(0.1, dtype::f16), 0.0999755859375);
+  EXPECT_EQ(rounded_to(2049, dtype::f16), 2048);  // ties to even
+  EXPECT_EQ(rounded_to(2051, dtype::f16), 2052);
+  EXPECT_EQ(rounded_to(65519, dtype::f16), 65504);
+  EXPECT_EQ(rounded_to(-65520, dtype::f16), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(rounded_to(0x1.8p-24, dtype::f16), 0x1p-23);  // denormals: steps of 2^-24
+  EXPECT_EQ(rounded_to(0x1p-25, dtype::f16), 0);
+  EXPECT_TRUE(std::isnan(rounded_to(std::nan(""), dtype::f16)));
+  EXPECT_EQ(rounded_to(0.1, dtype::f32), static_cast<double>(0.1f));
+  EXPECT_EQ(rounded_to(-2.5, dtype::i32), -2);
+  EXPECT_EQ(rounded_to(4294967296.0 + 7, dtype::i32), 7);
+  EXPECT_EQ(evaluate(scalar_op::abs, -2147483648.0, 0, 0, dtype::i32), -2147483648.0);
+  scalar_builder b;  // (1 + 2^-24) - 1 in f32
+  const scalar_ref sum = b.binary(scalar_op::add, b.constant(1), b.constant(0x1p-24));
+  EXPECT_EQ(b.node(b.binary(scalar_op::subtract, sum, b.constant(1))).value, 0);
+}
+
+TEST(egraph_guards, a_constant_cast_to_f16_and_back_is_rounded) {
+  for (auto tolerance : {egraph::exactness::exact, egraph::exactness::reassociates}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {3});
+    const node_id narrow = g.cast(g.full_like(x, 0.1), dtype::f16);
+    g.add_output("constant", g.cast(narrow, dtype::f32));
+    g.add_output("sum", g.add(x, g.cast(narrow, dtype::f32)));
+    const std::int64_t one[] = {1};
+    g.add_output("border", g.cast(g.pad(g.cast(x, dtype::f16), one, one, 0.1), dtype::f32));
+    const node_id wide = g.cast(g.full_like(x, 1e6), dtype::f16);  // infinity
+    g.add_output("inverse", g.map(scalar_op::reciprocal, {g.cast(wide, dtype::f32)}));
+    egraph::optimize_options options;
+    options.tolerance = tolerance;
+    expect_plan_agrees(g, random_leaves(g), options);
+  }
+}
+
+TEST(egraph_guards, folding_keeps_the_sign_of_zeros) {
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, dtype::f32), i = b.argument(1, dtype::i32);
+  const scalar_ref zero = b.constant(0), minus = b.constant(-0.0), none = b.constant(0, dtype::i32);
+  EXPECT_NE(b.binary(scalar_op::add, x, zero), x);  // 0 where x is -0
+  EXPECT_NE(b.binary(scalar_op::add, zero, x), x);
+  EXPECT_NE(b.binary(scalar_op::subtract, x, minus), x);
+  EXPECT_EQ(b.binary(scalar_op::add, x, minus), x);
+  EXPECT_EQ(b.binary(scalar_op::subtract, x, zero), x);
+  EXPECT_EQ(b.binary(scalar_op::add, none, i), i);
+}
+
 TEST(egraph_guards, constants_are_shared_by_their_bits) {
   scalar_builder b;
   EXPECT_NE(b.constant(0.0), b.constant(-0.0));

@@ -46,7 +46,7 @@ TEST(graph_build, operands_precede_their_users_and_survive_growth) {
 TEST(graph_build, scalar_identities_fold_inside_programs) {
   scalar_builder b;
   const scalar_ref x = b.argument(0, dtype::f32);
-  EXPECT_EQ(b.binary(scalar_op::add, x, b.constant(0)), x);
+  EXPECT_EQ(b.binary(scalar_op::add, x, b.constant(-0.0)), x);
   EXPECT_EQ(b.binary(scalar_op::multiply, b.constant(1), x), x);
   EXPECT_EQ(b.unary(scalar_op::negate, b.unary(scalar_op::negate, x)), x);
   EXPECT_EQ(b.node(b.binary(scalar_op::add, b.constant(2), b.constant(3))).value, 5);

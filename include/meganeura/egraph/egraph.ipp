@@ -19,7 +19,7 @@ MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const 
     } else if (node.op != scalar_op::constant) {
       value = meganeura::evaluate(node.op, values[node.operands[0]], values[node.operands[1]], values[node.operands[2]],
                                   node.type);
-      if (node.type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
+      value = rounded_to(value, node.type);
     }
     values.push_back(value);
   }
@@ -257,6 +257,7 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
     for (std::size_t i = 0; i < node.operand_count && operand_constant(i); ++i) values.push_back(*operand_constant(i));
     if (values.size() == node.operand_count) constant = evaluate(get<map_attribute>(id).program, values);
   }
+  if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
   const bool news = (constant && !self.constant) || (parameter_only && !self.parameter_only);
   if (constant && !self.constant) self.constant = constant;
   self.parameter_only |= parameter_only;

@@ -121,8 +121,7 @@ MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const s
   return leaf(op::state, name, type, extents);
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
-  if (type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
-  return add_node(op::constant, type, {}, constant_attribute{value}, {});
+  return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
 }
 MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
   return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
@@ -406,7 +405,7 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
 MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
                                     double value) {
   shape extents = nodes_[a].extents;
-  pad_attribute border{.value = value};
+  pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
   bool fits = static_cast<int>(low.size()) == extents.rank && static_cast<int>(high.size()) == extents.rank, any = false;
   for (int i = 0; fits && i < extents.rank; ++i) {
     border.low[i] = low[static_cast<std::size_t>(i)];

@@ -88,7 +88,8 @@ struct scalar_program {
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
 };
 
-/// Writes a program: hash-conses nodes and folds what needs no device (constants, x + 0, x * 1, double negation).
+/// Writes a program: hash-conses nodes and folds what needs no device and changes no bit: constants (rounded to their type
+/// after each operation), x + -0, x - 0, x * 1, double negation.
 /// Errors: invalid_argument when operand types do not fit the operation.
 class scalar_builder {
  public:
@@ -118,6 +119,10 @@ class scalar_builder {
 /// The program of one operation on arguments of the given types, e.g. {multiply, f32, f32}.
 [[nodiscard]] scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments,
                                                dtype convert_to = dtype::f32);
+
+/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity); integers
+/// drop their fraction and wrap modulo 2^32, what is no number gives 0; boolean: 1 for all but 0.
+[[nodiscard]] double rounded_to(double value, dtype type);
 
 /// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. Folding and the tests share it.
 [[nodiscard]] double evaluate(scalar_op kind, double a, double b, double c, dtype type);

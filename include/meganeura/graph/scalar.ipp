@@ -61,8 +61,11 @@ MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
   return static_cast<scalar_ref>(nodes_.size() - 1);
 }
 
+// By its bits: 0 and -0 differ, unless it is an integer.
 MEGANEURA_INLINE bool scalar_builder::is_constant(scalar_ref ref, double value) const {
-  return nodes_[ref].op == scalar_op::constant && nodes_[ref].value == value;
+  const scalar_node& node = nodes_[ref];
+  const bool same_sign = !is_float(node.type) || std::signbit(node.value) == std::signbit(value);
+  return node.op == scalar_op::constant && node.value == value && same_sign;
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
@@ -70,8 +73,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::constant(double value, dtype type) {
-  if (type == dtype::f32) value = static_cast<double>(static_cast<float>(value));
-  return add({.op = scalar_op::constant, .type = compute_type(type), .value = value});
+  return add({.op = scalar_op::constant, .type = compute_type(type), .value = rounded_to(value, type)});
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::unary(scalar_op kind, scalar_ref a) {
@@ -138,9 +140,9 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
     case scalar_op::negate:
       if (values[0].op == scalar_op::negate) return values[0].operands[0];
       break;
-    case scalar_op::add:
-      if (is_constant(a, 0)) return b;
-      if (is_constant(b, 0)) return a;
+    case scalar_op::add:  // -0 + 0 is 0
+      if (is_constant(a, -0.0)) return b;
+      if (is_constant(b, -0.0)) return a;
       break;
     case scalar_op::subtract:
       if (is_constant(b, 0)) return a;
@@ -233,16 +235,34 @@ inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
                                                                     static_cast<std::uint64_t>(y))), type);
     case scalar_op::divide: return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
     case scalar_op::negate: return wrapped(-a, type);
+    case scalar_op::abs: return wrapped(std::fabs(a), type);
     case scalar_op::add: return wrapped(a + b, type);
     default: return wrapped(a - b, type);
   }
 }
 
+// Steps of f16 are 2^-10 of the leading bit, and no smaller than those of its denormals.
+inline double rounded_to_half(double value) {
+  if (!std::isfinite(value) || value == 0) return value;
+  const double step = std::ldexp(1.0, std::max(std::ilogb(value), -14) - 10);
+  const double nearest = std::nearbyint(value / step) * step;
+  return std::fabs(nearest) > 65504 ? std::copysign(std::numeric_limits<double>::infinity(), value) : nearest;
+}
+
 }  // namespace detail
+
+MEGANEURA_INLINE double rounded_to(double value, dtype type) {
+  switch (type) {
+    case dtype::f32: return static_cast<double>(static_cast<float>(value));
+    case dtype::f16: return detail::rounded_to_half(value);
+    case dtype::boolean: return value != 0;
+    default: return detail::wrapped(value, type);
+  }
+}
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type) {
   const bool integer = type == dtype::i32 || type == dtype::u32;
-  const bool wraps = kind == scalar_op::negate || (kind >= scalar_op::add && kind <= scalar_op::divide);
+  const bool wraps = kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
   if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
   switch (kind) {
     case scalar_op::negate: return -a;
