@@ -22246,16 +22246,30 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-/// One invocation an element of the result; the loop over a window is written out when the window is small.
+/// `lanes` invocations share an element of the result. They divide its window, or the windows it lies in; of those with
+/// a maximum, each window. Powers of two.
+struct window_plan {
+  std::uint32_t lanes = 1, size = 128;
+  [[nodiscard]] std::uint32_t elements() const { return size / lanes; }  // of the result, in a workgroup
+  /// Twice the lanes; false when the workgroup is full.
+  [[nodiscard]] bool share_wider(const target& on) {
+    if (2 * lanes > on.max_invocations) return false;
+    lanes *= 2;
+    size = std::max(size, lanes);
+    return true;
+  }
+};
+
+/// The loops over windows and over one window are written out where they are short.
 class window_kernel {
  public:
   window_kernel(const char* name, const window_attribute& window, const shape& x, const shape& y, dtype type,
-                bool scatters, const target& on)
+                bool scatters, const window_plan& plan, const target& on)
       : window_(window),
-        on_(on),
+        plan_(plan),
         count_(scatters ? x.elements() : y.elements()),
-        grid_(make_flat_grid(count_, group_size(on), on)),
-        owner_(fmt::format("{} {}", name, count_), {group_size(on), 1, 1}),
+        grid_(make_flat_grid(count_, plan.elements(), on)),
+        owner_(fmt::format("{} {}", name, count_), {plan.size, 1, 1}),
         type_(type),
         scatters_(scatters) {
     const int first = x.rank - window.spatial;
@@ -22270,6 +22284,9 @@ class window_kernel {
       out_[i] = static_cast<std::uint32_t>(y[axis]);
       taps_[i] = static_cast<std::uint32_t>(window.window[i]);
       tap_count_ *= taps_[i];
+      const std::int64_t most = (window.window[i] + window.stride[i] - 1) / window.stride[i];
+      windows_[i] = static_cast<std::uint32_t>(std::min(most, y[axis]));
+      window_count_ *= windows_[i];
     }
   }
 
@@ -22278,17 +22295,17 @@ class window_kernel {
     if (is_max || !scatters_) x_.emplace(owner_, type_, "x");
     if (scatters_) y_.emplace(owner_, type_, "y");
     const bound_tensor result(owner_, type_, "result", 1);
-    const spirv::u32 position = grid_.position(owner_) * group_size(on_) + owner_.local_id(0);
-    owner_.if_(position < spirv::u32(count_), [&] {
-      spirv::u32 outer = position;
-      index at;
-      const auto& limits = scatters_ ? in_ : out_;
-      for (std::size_t i = max_spatial; i-- > 0;) {
-        at[i] = outer % limits[i];
-        outer = outer / limits[i];
-      }
-      result.store(position, scatters_ ? scattered(outer, at, position) : reduced(outer, at));
-    });
+    const spirv::u32 thread = owner_.local_id(0);
+    lane_ = thread % plan_.lanes;
+    const spirv::u32 wanted = grid_.position(owner_) * plan_.elements() + thread / plan_.lanes;
+    const spirv::boolean exists = wanted < spirv::u32(count_);
+    if (plan_.lanes == 1) {
+      owner_.if_(exists, [&] { result.store(wanted, value_at(wanted)); });
+    } else {  // all stay for the barriers' sake
+      const spirv::u32 position = min(wanted, spirv::u32(count_ - 1));
+      const scalar_value value = value_at(position);
+      owner_.if_(exists && lane_ == 0u, [&] { result.store(position, value); });
+    }
     return {owner_.finish(), grid_.groups};
   }
 
@@ -22296,19 +22313,58 @@ class window_kernel {
   using index = std::array<spirv::u32, max_spatial>;
   using extents = std::array<std::uint32_t, max_spatial>;
 
-  [[nodiscard]] static std::uint32_t group_size(const target& on) { return std::min(128u, on.max_invocations); }
-
-  template <class Body>
-  void for_taps(bool written_out, Body&& body) {
-    if (!written_out) return owner_.for_(spirv::u32(tap_count_), body);
-    for (std::uint32_t tap = 0; tap < tap_count_; ++tap) body(spirv::u32(tap));
+  [[nodiscard]] scalar_value value_at(const spirv::u32& position) {
+    spirv::u32 outer = position;
+    index at;
+    const auto& limits = scatters_ ? in_ : out_;
+    for (std::size_t i = max_spatial; i-- > 0;) {
+      at[i] = outer % limits[i];
+      outer = outer / limits[i];
+    }
+    return scatters_ ? scattered(outer, at, position) : reduced(outer, at);
   }
 
-  [[nodiscard]] index tap_at(spirv::u32 tap) const {
+  // Numbers below `count`, or this lane's share of them where they are shared.
+  template <class Body>
+  void for_each(std::uint32_t count, bool written_out, bool shared, std::span<const running_sum> sums, Body&& body) {
+    const std::uint32_t step = shared ? plan_.lanes : 1;
+    if (!written_out || step != 1) return for_summed(owner_, shared ? lane_ : spirv::u32(0), count, step, {}, sums, body);
+    for (std::uint32_t i = 0; i < count; ++i) body(spirv::u32(i));
+  }
+
+  // What all lanes of an element hold, combined by halves; every lane is told.
+  [[nodiscard]] scalar_value shared_total(scalar_op how, const spirv::detail::place_reference& own) {
+    if (plan_.lanes == 1) return spirv::detail::load(own);
+    const spirv::data_type type = spirv::detail::load(own).type;
+    const spirv::detail::memory_object memory = shared_array(type);
+    const auto at = [&](const spirv::u32& place) { return spirv::detail::locate(memory, place); };
+    const spirv::u32 thread = owner_.local_id(0);
+    spirv::detail::store(at(thread), spirv::detail::load(own));
+    owner_.barrier();
+    for (std::uint32_t half = plan_.lanes / 2; half > 0; half /= 2) {
+      owner_.if_(lane_ < half, [&] {
+        const scalar_value other = spirv::detail::load(at(thread + half));
+        spirv::detail::store(at(thread), combine(owner_, how, spirv::detail::load(at(thread)), other));
+      });
+      owner_.barrier();
+    }
+    const scalar_value total = spirv::detail::load(at(thread - lane_));
+    owner_.barrier();  // the memory is used again
+    return total;
+  }
+
+  [[nodiscard]] spirv::detail::memory_object shared_array(spirv::data_type type) {
+    for (const auto& known : shared_) {
+      if (known.type == type) return known;
+    }
+    return shared_.emplace_back(owner_.declare_array(type, spirv::storage_class::workgroup, plan_.size));
+  }
+
+  [[nodiscard]] static index split(spirv::u32 number, const extents& counts) {
     index at;
     for (std::size_t i = max_spatial; i-- > 0;) {
-      at[i] = tap % taps_[i];
-      tap = tap / taps_[i];
+      at[i] = number % counts[i];
+      number = number / counts[i];
     }
     return at;
   }
@@ -22338,57 +22394,72 @@ class window_kernel {
     return spirv::detail::select(exists, loaded, otherwise);
   }
 
+  [[nodiscard]] running_sum start_total(scalar_op how) {
+    const running_sum total{owner_.declare_variable(value_type(type_)), how, identity(how, type_)};
+    spirv::detail::store(total.place, total.start);
+    return total;
+  }
+
   [[nodiscard]] scalar_value reduced(const spirv::u32& outer, const index& at) {
     const scalar_op how = window_.kind == reduce_kind::max ? scalar_op::row_max : scalar_op::row_sum;
-    const scalar_value start = identity(how, type_);
-    const auto total = owner_.declare_variable(value_type(type_));
-    spirv::detail::store(total, start);
-    for_taps(tap_count_ <= 32, [&](const spirv::u32& tap) {
-      index from = tap_at(tap);
+    const running_sum total = start_total(how);
+    for_each(tap_count_, tap_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& tap) {
+      index from = split(tap, taps_);
       for (std::size_t i = 0; i < max_spatial; ++i)
         from[i] = at[i] * word(window_.stride[i]) + from[i] + word(-window_.pad_low[i]);
-      const scalar_value value = value_of(*x_, outer, from, in_, inside(from, in_), start);
-      spirv::detail::store(total, combine(owner_, how, spirv::detail::load(total), value));
+      const scalar_value value = value_of(*x_, outer, from, in_, inside(from, in_), total.start);
+      spirv::detail::store(total.place, combine(owner_, how, spirv::detail::load(total.place), value));
     });
-    return spirv::detail::load(total);
+    return shared_total(how, total.place);
+  }
+
+  /// A window that an element lies in: its place among the windows, where it begins, and which of its taps the element
+  /// is.
+  struct covering {
+    index window, origin;
+    spirv::u32 tap;
+    spirv::boolean exists{true};
+  };
+
+  [[nodiscard]] covering covering_window(const index& at, const spirv::u32& number) const {
+    covering found;
+    const index counted = split(number, windows_);
+    for (std::size_t i = 0; i < max_spatial; ++i) {
+      const spirv::u32 stride = word(window_.stride[i]), padded = at[i] + word(window_.pad_low[i]);
+      const spirv::u32 length(taps_[i]);
+      const spirv::u32 first = select(padded < length, spirv::u32(0), (padded - length) / stride + 1u);
+      const spirv::u32 last = min(padded / stride, spirv::u32(std::max(out_[i], 1u) - 1));
+      found.window[i] = first + counted[i];
+      found.exists = found.exists && found.window[i] <= last;
+      found.origin[i] = found.window[i] * stride + word(-window_.pad_low[i]);
+      found.tap = found.tap * taps_[i] + (at[i] - found.origin[i]);
+    }
+    return found;
   }
 
   [[nodiscard]] scalar_value scattered(const spirv::u32& outer, const index& at, const spirv::u32& position) {
     const bool is_max = window_.kind == reduce_kind::max;
-    const bool written_out = is_max ? tap_count_ <= 9 : tap_count_ <= 32;
-    const auto total = owner_.declare_variable(value_type(type_));
-    const scalar_value zero = literal(type_, 0);
-    spirv::detail::store(total, zero);
-    const scalar_value own = is_max ? x_->load(position) : zero;
-    for_taps(written_out, [&](const spirv::u32& tap) {
-      // The window in which this element is number `tap`, if there is one.
-      const index offset = tap_at(tap);
-      index origin, window;
-      spirv::boolean exists(true);
-      for (std::size_t i = 0; i < max_spatial; ++i) {
-        const spirv::u32 stride = word(window_.stride[i]), padded = at[i] + word(window_.pad_low[i]);
-        const spirv::u32 start = padded + (~offset[i] + 1u);
-        window[i] = start / stride;
-        origin[i] = at[i] + (~offset[i] + 1u);
-        exists = exists && start <= padded && window[i] * stride == start;
-      }
-      exists = exists && inside(window, out_);
-      scalar_value value = value_of(*y_, outer, window, out_, exists, zero);
-      if (is_max) value = spirv::detail::select(first_maximum(outer, origin, tap, own, written_out), value, zero);
-      spirv::detail::store(total, combine(owner_, scalar_op::row_sum, spirv::detail::load(total), value));
+    const bool written_out = window_count_ <= 32 && (!is_max || window_count_ * tap_count_ <= 81);
+    const running_sum total = start_total(scalar_op::row_sum);
+    const scalar_value own = is_max ? x_->load(position) : total.start;
+    for_each(window_count_, written_out, !is_max, std::span(&total, 1), [&](const spirv::u32& number) {
+      const covering found = covering_window(at, number);
+      scalar_value value = value_of(*y_, outer, found.window, out_, found.exists, total.start);
+      if (is_max) value = spirv::detail::select(first_maximum(outer, found, own, written_out), value, total.start);
+      spirv::detail::store(total.place,
+                           combine(owner_, scalar_op::row_sum, spirv::detail::load(total.place), value));
     });
-    return spirv::detail::load(total);
+    return is_max ? spirv::detail::load(total.place) : shared_total(scalar_op::row_sum, total.place);
   }
 
-  // Whether element `tap` of the window at `origin`, which holds `own`, is greater than all before it and not less than
+  // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not less than
   // those after it, where a NaN is greater than every number.
-  [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const index& origin, const spirv::u32& tap,
-                                             const scalar_value& own, bool written_out) {
+  [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const covering& found, const scalar_value& own,
+                                             bool written_out) {
     const auto holds = owner_.variable<spirv::u32>(1u);
-    for_taps(written_out, [&](const spirv::u32& other) {
-      if (tap.is_literal() && other.is_literal() && tap.bits == other.bits) return;
-      index at = tap_at(other);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = origin[i] + at[i];
+    for_each(tap_count_, written_out, true, {}, [&](const spirv::u32& other) {
+      index at = split(other, taps_);
+      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = found.origin[i] + at[i];
       const scalar_value value = value_of(*x_, outer, at, in_, inside(at, in_), identity(scalar_op::row_max, type_));
       using spirv::detail::comparison;
       const bool is_real = own.type.is_float();
@@ -22396,36 +22467,48 @@ class window_kernel {
       const spirv::boolean nan = is_real ? spirv::boolean(spirv::detail::is_nan(value)) : spirv::boolean(false);
       const spirv::boolean beaten = spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
       const spirv::boolean tied = spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
-      const spirv::boolean loses = beaten || (tied && other < tap && inside(at, in_));
+      const spirv::boolean loses = beaten || (tied && other < found.tap && inside(at, in_));
       holds = select(loses, spirv::u32(0), holds.load());
     });
-    return holds.load() != 0u;
+    return spirv::u32(shared_total(scalar_op::row_min, holds.reference())) != 0u;
   }
 
   [[nodiscard]] static spirv::u32 word(std::int64_t value) { return spirv::u32(static_cast<std::uint32_t>(value)); }
 
   window_attribute window_;
-  const target& on_;
+  window_plan plan_;
   std::int64_t count_;
   flat_grid grid_;
   spirv::kernel owner_;
   dtype type_;
   bool scatters_;
   extents in_{1, 1, 1}, out_{1, 1, 1}, taps_{1, 1, 1};
-  std::uint32_t tap_count_ = 1;
+  extents windows_{1, 1, 1};  // that an element can lie in
+  std::uint32_t tap_count_ = 1, window_count_ = 1;
   std::optional<bound_tensor> x_, y_;
+  spirv::u32 lane_;
+  std::vector<spirv::detail::memory_object> shared_;
 };
+
+[[nodiscard]] inline kernel_dispatch make_window(const char* name, const window_attribute& window, const shape& x,
+                                                 const shape& y, dtype type, bool scatters, const target& on) {
+  window_plan plan{.size = std::min(128u, on.max_invocations)};
+  for (;;) {
+    kernel_dispatch made = window_kernel(name, window, x, y, type, scatters, plan, on).make();
+    if (within_loop_limit(made.module, on) || !plan.share_wider(on)) return made;
+  }
+}
 
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
                                                     dtype type, const target& on) {
-  return detail::window_kernel("window_reduce", window, x, y, type, false, on).make();
+  return detail::make_window("window_reduce", window, x, y, type, false, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
                                                      dtype type, const target& on) {
-  return detail::window_kernel("window_scatter", window, x, y, type, true, on).make();
+  return detail::make_window("window_scatter", window, x, y, type, true, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
