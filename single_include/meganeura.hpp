@@ -7587,7 +7587,7 @@ MEGANEURA_INLINE void file_writer::create_temporary() {
   const bool replaces = ::fstatat(folder_, name_.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
   const mode_t mode = replaces ? 0600 : 0666;  // nobody else reads it before it has the mode of what it replaces
   for (int attempts = 0; attempts < 100; ++attempts) {
-    const std::string name = detail::random_temporary_name();
+    std::string name = detail::random_temporary_name();
     const int file = ::openat(folder_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file < 0 && errno == EEXIST) continue;
     if (file < 0) detail::refuse(path_, "be created");
@@ -7595,7 +7595,7 @@ MEGANEURA_INLINE void file_writer::create_temporary() {
     const bool locked = ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     if (locked && ::fstat(file, &facts) == 0 && facts.st_nlink > 0) {
       file_ = file;
-      temporary_ = name;
+      temporary_ = std::move(name);  // copied, it could fail and leave the file behind
       return;
     }
     ::close(file);
@@ -9174,6 +9174,10 @@ struct pipeline_state {
 /// The driver's bytes out of a cache file, or nothing when file, checksum or device do not match.
 [[nodiscard]] std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts);
 [[nodiscard]] std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts);
+
+/// The same from a file, its header checked before anything else of it is read. errors: io; invalid_file when it shrinks
+/// meanwhile; out_of_memory.
+[[nodiscard]] std::vector<std::byte> read_cache(const std::string& path, const device_facts& facts);
 
 /// Creates device.pipeline_cache, from the file at device.cache_file if that can be believed.
 void open_pipeline_cache(device_state& device);
@@ -14219,13 +14223,22 @@ MEGANEURA_INLINE PFN_vkGetInstanceProcAddr open_loader() {
 
 MEGANEURA_INLINE void keep_driver_loaded() {
 #if defined(__linux__)
-  std::vector<std::string> names;
+  struct collection {
+    std::vector<std::string> names{};
+    bool failed = false;
+  } found;
   const auto collect = [](dl_phdr_info* item, std::size_t, void* list) {
-    if (item->dlpi_name != nullptr) static_cast<std::vector<std::string>*>(list)->emplace_back(item->dlpi_name);
-    return 0;
+    collection& into = *static_cast<collection*>(list);
+    try {  // nothing may be thrown through the C library, which holds its lock here
+      if (item->dlpi_name != nullptr) into.names.emplace_back(item->dlpi_name);
+    } catch (...) {
+      into.failed = true;
+    }
+    return into.failed ? 1 : 0;
   };
-  dl_iterate_phdr(collect, &names);
-  for (const std::string& name : names) {
+  dl_iterate_phdr(collect, &found);
+  if (found.failed) throw std::bad_alloc();
+  for (const std::string& name : found.names) {
     if (name.find("nvidia") == std::string::npos) continue;
     if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(library);
   }
@@ -15136,8 +15149,6 @@ MEGANEURA_INLINE std::span<const std::byte> read_back_ticket::data() const {
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // Checking, creating and caching compute pipelines.
 
-#include <fstream>
-
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 namespace detail {
@@ -15394,15 +15405,24 @@ inline std::uint64_t checksum(std::span<const std::byte> data) {
   return hash;
 }
 
-inline cache_header make_header(std::span<const std::byte> data, const device_facts& facts) {
+inline cache_header make_header(const device_facts& facts) {
   cache_header header;
   header.driver_version = facts.driver_version;
   header.device_uuid = facts.device_uuid;
   header.driver_uuid = facts.driver_uuid;
   header.pipeline_cache_uuid = facts.pipeline_cache_uuid;
-  header.bytes = data.size();
-  header.checksum = checksum(data);
   return header;
+}
+
+/// Far more than drivers fill for a process's kernels: what is larger is neither read nor written.
+inline constexpr std::uint64_t most_cache_bytes = std::uint64_t{256} << 20;
+
+/// Whether a header that begins a file of `file_bytes` is of this device and driver and tells the truth about the size.
+inline bool believable(const cache_header& header, std::uint64_t file_bytes, const device_facts& facts) {
+  cache_header expected = make_header(facts);
+  expected.bytes = file_bytes - sizeof header;
+  expected.checksum = header.checksum;  // of what has not been read yet
+  return header == expected && header.bytes <= most_cache_bytes;
 }
 
 MEGANEURA_INLINE std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts) {
@@ -15410,12 +15430,26 @@ MEGANEURA_INLINE std::vector<std::byte> unpack_cache(std::span<const std::byte> 
   cache_header header;
   std::memcpy(&header, file.data(), sizeof header);
   const std::span<const std::byte> data = file.subspan(sizeof header);
-  if (header != make_header(data, facts)) return {};
+  if (!believable(header, file.size(), facts) || header.checksum != checksum(data)) return {};
   return {data.begin(), data.end()};
 }
 
+MEGANEURA_INLINE std::vector<std::byte> read_cache(const std::string& path, const device_facts& facts) {
+  const io::file_reader file(path);
+  cache_header header;
+  if (file.size() < sizeof header) return {};
+  file.read(0, std::as_writable_bytes(std::span(&header, 1)));
+  if (!believable(header, file.size(), facts)) return {};
+  auto data = allocate_for<std::byte>(path, header.bytes);
+  file.read(sizeof header, data);
+  if (header.checksum != checksum(data)) return {};
+  return data;
+}
+
 MEGANEURA_INLINE std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts) {
-  const cache_header header = make_header(data, facts);
+  cache_header header = make_header(facts);
+  header.bytes = data.size();
+  header.checksum = checksum(data);
   std::vector<std::byte> file(sizeof header + data.size());
   std::memcpy(file.data(), &header, sizeof header);
   std::copy(data.begin(), data.end(), file.begin() + sizeof header);
@@ -15442,21 +15476,32 @@ MEGANEURA_INLINE std::filesystem::path cache_path(const device_facts& facts, con
   return folder / (name + ".bin");
 }
 
+/// The driver's bytes, or none with a word to the log: a cache is never a reason not to open a device.
+inline std::vector<std::byte> read_cache_quietly(device_state& device) {
+  std::string why = "it is damaged or of another driver";
+  device.cache_origin = pipeline_cache_origin::rejected;
+  try {
+    std::vector<std::byte> data = read_cache(device.cache_file.string(), device.facts);
+    if (!data.empty()) device.cache_origin = pipeline_cache_origin::loaded;
+    if (!data.empty()) return data;
+  } catch (const error& problem) {
+    why = problem.what();
+  }
+  write_log(device.owner->log(), log_level::warning,
+            "the pipeline cache {} is ignored and will be written anew: {}", device.cache_file.string(), why);
+  return {};
+}
+
 MEGANEURA_INLINE void open_pipeline_cache(device_state& device) {
   std::vector<std::byte> data;
   device.cache_origin = pipeline_cache_origin::off;
   if (!device.cache_file.empty()) {
-    device.cache_origin = pipeline_cache_origin::absent;
-    if (std::ifstream file(device.cache_file, std::ios::binary); file) {
-      const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-      data = unpack_cache(std::as_bytes(std::span(bytes)), device.facts);
-      device.cache_origin = data.empty() ? pipeline_cache_origin::rejected : pipeline_cache_origin::loaded;
+    std::error_code unknown;
+    if (!std::filesystem::exists(device.cache_file, unknown) && !unknown) {
+      device.cache_origin = pipeline_cache_origin::absent;
+    } else {
+      data = read_cache_quietly(device);
     }
-  }
-  if (device.cache_origin == pipeline_cache_origin::rejected) {
-    write_log(device.owner->log(), log_level::warning,
-              "the pipeline cache {} is damaged or of another driver; it is ignored and will be written anew",
-              device.cache_file.string());
   }
   VkPipelineCacheCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
@@ -15464,28 +15509,6 @@ MEGANEURA_INLINE void open_pipeline_cache(device_state& device) {
   info.pInitialData = data.data();
   device.check(device.call.CreatePipelineCache(device.handle, &info, nullptr, &device.pipeline_cache),
                "vkCreatePipelineCache");
-}
-
-inline void write_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes,
-                             const void* writer) {
-  std::error_code problem;
-  std::filesystem::create_directories(target.parent_path(), problem);
-  // Unique among processes and devices of one process; rename replaces the old file in one step.
-  const std::filesystem::path temporary =
-      fmt::format("{}.{}.{:x}", target.string(), getpid(), reinterpret_cast<std::uintptr_t>(writer));
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (!out) {
-    std::filesystem::remove(temporary, problem);
-    fail(error_category::io, "the pipeline cache {} could not be written; check the folder or switch the cache off",
-         target.string());
-  }
-  std::filesystem::rename(temporary, target, problem);
-  if (!problem) return;
-  const std::string why = problem.message();
-  std::filesystem::remove(temporary, problem);
-  fail(error_category::io, "the pipeline cache {} could not be replaced: {}", target.string(), why);
 }
 
 MEGANEURA_INLINE void save_pipeline_cache(device_state& device) {
@@ -15497,7 +15520,12 @@ MEGANEURA_INLINE void save_pipeline_cache(device_state& device) {
   device.check(device.call.GetPipelineCacheData(device.handle, device.pipeline_cache, &size, data.data()),
                "vkGetPipelineCacheData");
   data.resize(size);
-  write_atomically(device.cache_file, pack_cache(data, device.facts), &device);
+  if (size > most_cache_bytes) return;  // it would not be read
+  std::error_code problem;  // one of the folder shows when the file is written
+  std::filesystem::create_directories(device.cache_file.parent_path(), problem);
+  const std::vector<std::byte> packed = pack_cache(data, device.facts);
+  const std::span<const std::byte> pieces[] = {packed};
+  io::write_file(device.cache_file.string(), pieces);
 }
 
 MEGANEURA_INLINE void save_pipeline_cache_quietly(device_state& device) noexcept {

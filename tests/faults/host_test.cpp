@@ -27,7 +27,7 @@ using model = mn::model<small_net, mn::input<"x", mn::dtype::f32, mn::dims<batch
 const std::vector<float> inputs(10, 0.5f);
 const std::vector<std::int32_t> labels{0, 2};
 
-mn::device open_device(const std::string& cache = {}) {  // without layers: they allocate as they please
+mn::device open_device(const std::string& cache = {}) {
   return mn::device({.disk_cache = !cache.empty(), .cache_directory = cache, .threads = 1});
 }
 

@@ -16,6 +16,9 @@
 namespace meganeura::faults {
 namespace {
 
+// Without the validation layer: it allocates in calls of every kind, and cannot stand it when that fails.
+[[maybe_unused]] const int without_layer = ::setenv("MEGANEURA_VALIDATION", "0", 1);
+
 std::atomic<int> threads_allowed{-1};  // -1: no limit
 
 thread_local bool counting = false, lasting_fault = false;

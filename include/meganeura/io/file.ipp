@@ -239,7 +239,7 @@ MEGANEURA_INLINE void file_writer::create_temporary() {
   const bool replaces = ::fstatat(folder_, name_.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
   const mode_t mode = replaces ? 0600 : 0666;  // nobody else reads it before it has the mode of what it replaces
   for (int attempts = 0; attempts < 100; ++attempts) {
-    const std::string name = detail::random_temporary_name();
+    std::string name = detail::random_temporary_name();
     const int file = ::openat(folder_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file < 0 && errno == EEXIST) continue;
     if (file < 0) detail::refuse(path_, "be created");
@@ -247,7 +247,7 @@ MEGANEURA_INLINE void file_writer::create_temporary() {
     const bool locked = ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     if (locked && ::fstat(file, &facts) == 0 && facts.st_nlink > 0) {
       file_ = file;
-      temporary_ = name;
+      temporary_ = std::move(name);  // copied, it could fail and leave the file behind
       return;
     }
     ::close(file);

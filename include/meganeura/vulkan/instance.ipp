@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -69,13 +70,22 @@ MEGANEURA_INLINE PFN_vkGetInstanceProcAddr open_loader() {
 
 MEGANEURA_INLINE void keep_driver_loaded() {
 #if defined(__linux__)
-  std::vector<std::string> names;
+  struct collection {
+    std::vector<std::string> names{};
+    bool failed = false;
+  } found;
   const auto collect = [](dl_phdr_info* item, std::size_t, void* list) {
-    if (item->dlpi_name != nullptr) static_cast<std::vector<std::string>*>(list)->emplace_back(item->dlpi_name);
-    return 0;
+    collection& into = *static_cast<collection*>(list);
+    try {  // nothing may be thrown through the C library, which holds its lock here
+      if (item->dlpi_name != nullptr) into.names.emplace_back(item->dlpi_name);
+    } catch (...) {
+      into.failed = true;
+    }
+    return into.failed ? 1 : 0;
   };
-  dl_iterate_phdr(collect, &names);
-  for (const std::string& name : names) {
+  dl_iterate_phdr(collect, &found);
+  if (found.failed) throw std::bad_alloc();
+  for (const std::string& name : found.names) {
     if (name.find("nvidia") == std::string::npos) continue;
     if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(library);
   }
