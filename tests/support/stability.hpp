@@ -111,10 +111,12 @@ class disturbance {
 
 inline constexpr std::size_t disturbed_runs = 3;
 
-/// `describe` is asked for words only when they differ.
+/// `rounding` is what storing alone may change, in parts of the largest element. `describe` is asked for words only when they
+/// differ.
 template <class Describe>
 void compare(const oracle::tensor<double>& found, const oracle::tensor<double>& expected,
-             const std::vector<const oracle::tensor<double>*>& disturbed, verdict& v, Describe&& describe) {
+             const std::vector<const oracle::tensor<double>*>& disturbed, verdict& v, Describe&& describe,
+             double rounding = 1e-9) {
   if (found.extents != expected.extents || found.values.size() != expected.values.size())
     return v.fail(to_string(found.extents) + " instead of " + to_string(expected.extents) + " by " + describe());
   double spread = 0, scale = 0;
@@ -132,7 +134,7 @@ void compare(const oracle::tensor<double>& found, const oracle::tensor<double>& 
   }
   if (!stable || spread > 0.03 * scale || (!is_float(expected.type) && spread > 0)) return void(++v.unstable);
   ++v.compared;
-  const double allowed = is_float(expected.type) ? 8 * spread + 1e-9 * scale : 0;
+  const double allowed = is_float(expected.type) ? 8 * spread + rounding * scale : 0;
   for (std::size_t i = 0; i < expected.values.size(); ++i) {
     const double got = found.values[i], want = expected.values[i];
     if (got == want || (std::isnan(got) && std::isnan(want)) || std::fabs(got - want) <= allowed) continue;
@@ -175,19 +177,21 @@ class stable_run {
   }
   [[nodiscard]] const oracle::tensors<double>& outputs() const { return outputs_[0]; }
   [[nodiscard]] const oracle::tensors<double>& leaves() const { return leaves_[0]; }
-  void expect_output(const std::string& name, const oracle::tensors<double>& found, verdict& v) const {
-    expect(outputs_, name, found, v, "output");
+  void expect_output(const std::string& name, const oracle::tensors<double>& found, verdict& v, double rounding = 1e-9) const {
+    expect(outputs_, name, found, v, "output", rounding);
   }
-  void expect_leaf(const std::string& name, const oracle::tensors<double>& found, verdict& v) const {
-    expect(leaves_, name, found, v, "leaf");
+  void expect_leaf(const std::string& name, const oracle::tensors<double>& found, verdict& v, double rounding = 1e-9) const {
+    expect(leaves_, name, found, v, "leaf", rounding);
   }
 
  private:
   static void expect(const std::vector<oracle::tensors<double>>& runs, const std::string& name,
-                     const oracle::tensors<double>& found, verdict& v, const char* what) {
+                     const oracle::tensors<double>& found, verdict& v, const char* what,
+                     double rounding) {
     std::vector<const oracle::tensor<double>*> disturbed;
     for (std::size_t i = 1; i < runs.size(); ++i) disturbed.push_back(&runs[i].at(name));
-    compare(found.at(name), runs[0].at(name), disturbed, v, [&] { return std::string(what) + " \"" + name + "\""; });
+    compare(found.at(name), runs[0].at(name), disturbed, v, [&] { return std::string(what) + " \"" + name + "\""; },
+            rounding);
   }
   std::vector<oracle::tensors<double>> outputs_, leaves_;
 };
