@@ -225,7 +225,10 @@ class scalar_builder {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-enum class reduce_kind : std::uint8_t { sum, max, min, product };
+/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A NaN
+/// is larger and smaller than every number: the first one is the extremum.
+enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
+[[nodiscard]] constexpr bool is_arg(reduce_kind kind) { return kind >= reduce_kind::arg_max; }
 
 struct no_attribute {
   friend bool operator==(const no_attribute&, const no_attribute&) = default;
@@ -535,6 +538,7 @@ class graph {
   node_id map(const scalar_program& program, std::span<const node_id> operands, dtype result);
   node_id map(scalar_op kind, std::initializer_list<node_id> operands);  // one operation
   node_id cast(node_id a, dtype type);
+  /// In the operand's dtype; arg_max and arg_min in i32.
   node_id reduce(reduce_kind kind, node_id a, std::uint32_t axes);
   /// Labels as in einsum, e.g. contract(a, b, "bik", "bkj", "bij").
   node_id contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
@@ -652,8 +656,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// one graph afterwards. Only what lies on a path from a wrt to the loss is built; a wrt the loss does not depend on
 /// gets zeros (a rank-0 constant, expanded).
 ///
-/// Where a derivative is not unique: maximum, minimum and reduce max, min share the gradient evenly among ties
-/// (PyTorch's maximum and amax), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the
+/// Where a derivative is not unique: maximum and minimum share the gradient evenly among ties (as PyTorch's), reduce max and
+/// min give it to the first extremum along the row (PyTorch's max with a dim; by index, never by comparing values), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the
 /// first maximum. A NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get
 /// all of it, a bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the
 /// steps (sign, floor, ceil, round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient
@@ -5958,7 +5962,7 @@ struct attribute_printer {
     return (*this)(a.convolution) + ' ' + to_string(a.finish.program);
   }
   static const char* kind_name(reduce_kind kind) {
-    constexpr const char* names[] = {"sum", "max", "min", "product"};
+    constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
     return names[static_cast<int>(kind)];
   }
 };
@@ -6142,13 +6146,14 @@ MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_
     fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
          to_string(operand.extents));
   }
-  if (axes == 0) return a;
+  if (axes == 0) return is_arg(kind) ? full(shape(operand.extents), 0, dtype::i32) : a;
   shape result;
   for (int i = 0; i < operand.extents.rank; ++i) {
     if (!(axes >> i & 1)) result.push_back(operand.extents[i]);
   }
   const node_id operands[] = {a};
-  return add_node(op::reduce, operand.type, result, reduce_attribute{kind, axes}, operands);
+  const dtype type = is_arg(kind) ? dtype::i32 : operand.type;
+  return add_node(op::reduce, type, result, reduce_attribute{kind, axes}, operands);
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
@@ -6922,14 +6927,27 @@ class gradient_sweep {
     const auto expanded = [&](node_id a) { return graph_.expand_axes(a, full, attribute.axes); };
     if (attribute.kind == reduce_kind::sum) return expanded(g);
     if (attribute.kind == reduce_kind::product) return reduce_product(x, g, attribute.axes);
-    // Ties share evenly: g / (number of elements equal to the extremum), at each of them.
-    const node_id extremum = expanded(id);
-    map_writer is_extremum(graph_);
-    scalar_builder& b = is_extremum.builder();
-    const scalar_ref equal = b.binary(scalar_op::equal, is_extremum.variable(x), is_extremum.variable(extremum));
-    const node_id ties = is_extremum.finish(b.select(equal, b.constant(1), b.constant(0)), full, graph_[x].type);
-    const node_id share = expanded(graph_.divide(g, graph_.reduce(reduce_kind::sum, ties, attribute.axes)));
-    return graph_.multiply(share, ties);
+    return routed(graph_.reduce(attribute.kind == reduce_kind::max ? reduce_kind::arg_max : reduce_kind::arg_min, x,
+                                attribute.axes),
+                  g, x, attribute.axes);
+  }
+
+  // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another kernel,
+  // or by another spelling, may differ from the extremum in its last bit.
+  [[nodiscard]] node_id routed(node_id index, node_id g, node_id x, std::uint32_t axes) {
+    const shape full = extents(x);
+    shape row;
+    for (int i = 0; i < full.rank; ++i) {
+      if (axes >> i & 1) row.push_back(full[i]);
+    }
+    const std::uint32_t kept = ((1u << full.rank) - 1) & ~axes;
+    const node_id places = graph_.expand_axes(graph_.reshape(graph_.iota(row.elements()), row), full, kept);
+    map_writer writer(graph_);
+    scalar_builder& b = writer.builder();
+    const scalar_ref here = b.binary(scalar_op::equal, writer.variable(places),
+                                     writer.variable(graph_.expand_axes(index, full, axes)));
+    const scalar_ref moved = writer.operand(graph_.expand_axes(g, full, axes));
+    return writer.finish(b.select(here, moved, b.constant(0)), full, graph_[x].type);
   }
 
   // The product of all other elements, also where some are 0: with p the product of the non-zero ones, it is p / x if
@@ -12226,6 +12244,38 @@ MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
   pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
 }
 
+inline scalar_program row_program(reduce_kind kind, dtype type) {
+  constexpr scalar_op rows[] = {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product};
+  scalar_builder builder;
+  return builder.finish(builder.unary(rows[static_cast<int>(kind)], builder.argument(0, type)));
+}
+
+// The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are one
+// node of one program, which kernels compute the same way each time (kernels/region.ipp), so that there is such an element.
+inline scalar_program arg_program(reduce_kind kind, dtype type) {
+  const bool is_max = kind == reduce_kind::arg_max;
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, type), position = b.argument(1, dtype::i32);
+  const scalar_ref extremum = b.unary(is_max ? scalar_op::row_max : scalar_op::row_min, x);
+  const scalar_ref reaches = b.binary(scalar_op::less_equal, is_max ? extremum : x, is_max ? x : extremum);
+  const scalar_ref nan = b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, x, x));
+  const scalar_ref beyond = b.constant(std::numeric_limits<std::int32_t>::max(), dtype::i32);
+  const scalar_ref place = b.select(b.binary(scalar_op::logical_or, reaches, nan), position, beyond);
+  return b.finish(b.unary(scalar_op::row_min, place));
+}
+
+// The row-major position along the row axes.
+inline index_map row_position(const nest& loops) {
+  index_map position;
+  std::int64_t stride = 1;
+  for (int i = loops.space.rank; i-- > 0;) {
+    if (loops.group[i] != region_draft::row || loops.space[i] == 1) continue;
+    position.strides[i] = stride;
+    stride *= loops.space[i];
+  }
+  return position;
+}
+
 MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
@@ -12244,10 +12294,10 @@ MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
   }
   draft.loops.accesses = {output};
   pass.add_operand(draft, operand, dense_access(draft.loops.space));
-  constexpr scalar_op rows[] = {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product};
-  scalar_builder builder;
-  const scalar_ref value = builder.argument(0, g[owner].type);
-  pass.emit_regions(owner, draft, builder.finish(builder.unary(rows[static_cast<int>(reduce.kind)], value)), rule);
+  const dtype type = g[operand].type;
+  if (is_arg(reduce.kind)) draft.add_index(row_position(draft.loops));
+  pass.emit_regions(owner, draft, is_arg(reduce.kind) ? arg_program(reduce.kind, type) : row_program(reduce.kind, type),
+                    rule);
 }
 
 MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
@@ -21890,7 +21940,23 @@ class row_emitter {
     analyse();
   }
 
+  // An element compared with the extremum of its row must not depend on the pass it is computed in: no contraction then.
   void run(const flat_grid& grid, const bound_tensor& result, bool per_row) {
+    if (compares_with_extremum()) return owner_.precise([&] { emit_all(grid, result, per_row); });
+    emit_all(grid, result, per_row);
+  }
+
+ private:
+  [[nodiscard]] bool compares_with_extremum() const {
+    const auto has = [&](auto&& holds) { return std::ranges::any_of(program_.nodes, holds); };
+    const bool extrema =
+        has([](const scalar_node& node) { return node.op == scalar_op::row_max || node.op == scalar_op::row_min; });
+    return extrema && has([&](const scalar_node& node) {
+             return is_comparison(node.op) && is_float(program_.nodes[node.operands[0]].type);
+           });
+  }
+
+  void emit_all(const flat_grid& grid, const bound_tensor& result, bool per_row) {
     place(grid);
     for (int level = 1; level <= levels_; ++level) {
       emit_uniform(level - 1);
@@ -21900,7 +21966,6 @@ class row_emitter {
     per_row ? store_row(result) : store_elements(result);
   }
 
- private:
   using memo = std::vector<std::optional<scalar_value>>;
   struct node_facts {
     int level = 0;         // how many reductions, one after the other, stand below

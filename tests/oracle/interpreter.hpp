@@ -260,6 +260,7 @@ class interpreter {
       if (!(attribute.axes >> i & 1)) strides[i] = result.extents.stride(kept++);
     }
     std::vector<bool> seen(result.values.size(), false);
+    if (is_arg(attribute.kind)) return arg_reduce(from, result, strides, attribute);
     constexpr scalar_op steps[] = {scalar_op::add, scalar_op::maximum, scalar_op::minimum, scalar_op::multiply};
     const scalar_op step_op = steps[static_cast<int>(attribute.kind)];
     std::int64_t flat = 0;
@@ -271,6 +272,30 @@ class interpreter {
       seen[slot] = true;
     });
     return result;
+  }
+
+  // The first element in row-major order that nothing beats, a NaN beating every number.
+  tensor<Real> arg_reduce(const tensor<Real>& from, tensor<Real> result, const std::int64_t (&strides)[max_rank],
+                          const reduce_attribute& attribute) const {
+    if constexpr (is_field<Real>) {
+      fail(error_category::unsupported, "oracle: a finite field has no order; use doubles");
+    } else {
+      std::vector<Real> best(result.values.size());
+      std::vector<std::int64_t> seen(result.values.size(), 0);  // elements of the row so far
+      std::int64_t flat = 0;
+      for_each_index(from.extents, [&](const index_vector& index) {
+        const std::int64_t at = flat_index(0, strides, index, from.extents.rank);
+        const auto slot = static_cast<std::size_t>(at);
+        const Real value = from[flat++], was = best[slot];
+        const bool beats = attribute.kind == reduce_kind::arg_max ? value > was : value < was;
+        if (seen[slot] == 0 || (!std::isnan(was) && (beats || std::isnan(value)))) {
+          best[slot] = value;
+          result[at] = Real(double(seen[slot]));
+        }
+        ++seen[slot];
+      });
+      return result;
+    }
   }
 
   // Copies what an affine map reads, with zero strides where an axis of `space` is absent.

@@ -42,12 +42,26 @@ TEST(autodiff_primitive, a_product_with_zeros_has_the_product_of_the_others) {
   EXPECT_EQ(run.value(result).values, (std::vector<double>{12, 8, 6, 0, 8, 0, 0, 0, 0}));
 }
 
-TEST(autodiff_primitive, equal_maxima_share_evenly) {
+TEST(autodiff_primitive, the_first_of_equal_extrema_gets_the_gradient_and_a_nan_is_one) {
+  const double nan = NAN, inf = INFINITY;
+  const std::vector<double> rows = {1, 7, 7, 2, 2, nan, 9, nan, -inf, -inf, -inf, -inf};
+  for (reduce_kind kind : {reduce_kind::max, reduce_kind::min}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {3, 4}), wrt[] = {x};
+    const node_id result = gradients(g, g.reduce(reduce_kind::sum, g.reduce(kind, x, 2), 1), wrt)[0];
+    interpreter<double> run(g, {{"x", {{3, 4}, rows}}});
+    const std::vector<double> first = kind == reduce_kind::max ? std::vector<double>{0, 1, 0, 0} : std::vector<double>{1, 0, 0, 0};
+    std::vector<double> expected = first;
+    for (double each : {0, 1, 0, 0, 1, 0, 0, 0}) expected.push_back(each);
+    EXPECT_EQ(run.value(result).values, expected);
+  }
   graph g;
-  const node_id x = g.input("x", dtype::f32, {4}), wrt[] = {x};
-  const node_id result = gradients(g, g.reduce(reduce_kind::max, x, 1), wrt)[0];
-  interpreter<double> run(g, {{"x", {{4}, {1, 7, 7, 2}}}});
-  EXPECT_EQ(run.value(result).values, (std::vector<double>{0, 0.5, 0.5, 0}));
+  const node_id x = g.input("x", dtype::f32, {2, 3, 2});
+  interpreter<double> run(g, {{"x", {{2, 3, 2}, {1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1}}}});
+  EXPECT_EQ(run.value(g.reduce(reduce_kind::arg_max, x, 5)).values, (std::vector<double>{2, 1, 1}));
+  EXPECT_EQ(run.value(g.reduce(reduce_kind::arg_min, x, 2)).values, (std::vector<double>{0, 0, 2, 2}));
+  EXPECT_EQ(g[g.reduce(reduce_kind::arg_max, x, 7)].type, dtype::i32);
+  EXPECT_EQ(g[g.reduce(reduce_kind::arg_max, x, 0)].extents, (shape{2, 3, 2}));
 }
 
 struct contraction {

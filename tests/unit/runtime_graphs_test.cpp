@@ -233,6 +233,57 @@ TEST(runtime_graphs, states_carry_over_and_random_streams_move_on) {
   expect_device_agrees(g, 1000, 3);
 }
 
+// The extremum is reduced from x / 3, which the optimiser may also spell x * (1 / 3), of a value that other kernels compute
+// again: routed by comparing the two, a row would get its gradient never, or 0 / 0 of it.
+TEST(runtime_graphs, gradients_of_row_extrema_reach_one_element_of_every_row) {
+  for (reduce_kind kind : {reduce_kind::max, reduce_kind::min}) {
+    for (const shape& size : {shape{40, 7}, shape{9, 130}, shape{3, 5000}}) {
+      graph g;
+      const node_id w = g.parameter("w", dtype::f32, size), x = g.input("x", dtype::f32, size);
+      const node_id y = g.divide(g.add(g.multiply(w, x), g.map(scalar_op::tanh, {x})), g.full(size, 3));
+      const node_id top = g.reduce(kind, y, 2);
+      g.add_output("y", y);
+      g.add_output("place", g.cast(g.reduce(kind == reduce_kind::max ? reduce_kind::arg_max : reduce_kind::arg_min, y, 2),
+                                   dtype::f32));
+      const node_id loss = g.reduce(reduce_kind::sum, top, 1);
+      const node_id d = gradients(g, loss, std::span(&w, 1))[0];
+      const node_id hits = g.map(scalar_op::abs, {g.map(scalar_op::sign, {d})});
+      g.add_output("hits", g.reduce(reduce_kind::sum, hits, 2));
+      g.add_output("d", d);
+      oracle::tensors<double> leaves = samples::random_leaves(g);
+      for (double& value : leaves.at("x").values) value = value < 0 ? value - 0.5 : value + 0.5;  // no gradient is 0
+      for (auto& [name, tensor] : leaves) {
+        for (double& value : tensor.values) value = static_cast<double>(static_cast<float>(value));
+      }
+      const auto expected = oracle::interpreter<double>(g, leaves).run();
+      const auto found = device_results(g, leaves);
+      for (double count : found.at("hits").values) ASSERT_EQ(count, 1) << to_string(size);
+      EXPECT_EQ(found.at("place").values, expected.at("place").values) << to_string(size);
+      EXPECT_LT(oracle::relative_error(found.at("d"), expected.at("d")), oracle::tolerance(dtype::f32, 3));
+    }
+  }
+}
+
+TEST(runtime_graphs, places_of_extrema_with_nans_infinities_and_ties) {
+  for (const shape& size : {shape{5, 1}, shape{20, 33}, shape{20, 700}}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, size);
+    for (reduce_kind kind : {reduce_kind::arg_max, reduce_kind::arg_min}) {
+      for (std::uint32_t axes : {1u, 2u, 3u}) {
+        g.add_output(fmt::format("{} {}", static_cast<int>(kind), axes), g.cast(g.reduce(kind, x, axes), dtype::f32));
+      }
+    }
+    oracle::tensors<double> leaves = samples::random_leaves(g, -3, 3);
+    std::vector<double>& values = leaves.at("x").values;
+    for (double& value : values) value = std::round(value);
+    for (std::size_t i = 0; i < values.size(); i += 41)
+      values[i] = std::array<double, 4>{NAN, INFINITY, -INFINITY, -0.0}[i / 41 % 4];
+    const auto expected = oracle::interpreter<double>(g, leaves).run();
+    for (const auto& [name, found] : device_results(g, leaves))
+      EXPECT_EQ(found.values, expected.at(name).values) << name << ' ' << to_string(size);
+  }
+}
+
 TEST(runtime_graphs, states_and_parameters_are_read_as_they_were_before_the_step) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {5}), w = g.parameter("w", dtype::f32, {5});

@@ -235,14 +235,27 @@ class gradient_sweep {
     const auto expanded = [&](node_id a) { return graph_.expand_axes(a, full, attribute.axes); };
     if (attribute.kind == reduce_kind::sum) return expanded(g);
     if (attribute.kind == reduce_kind::product) return reduce_product(x, g, attribute.axes);
-    // Ties share evenly: g / (number of elements equal to the extremum), at each of them.
-    const node_id extremum = expanded(id);
-    map_writer is_extremum(graph_);
-    scalar_builder& b = is_extremum.builder();
-    const scalar_ref equal = b.binary(scalar_op::equal, is_extremum.variable(x), is_extremum.variable(extremum));
-    const node_id ties = is_extremum.finish(b.select(equal, b.constant(1), b.constant(0)), full, graph_[x].type);
-    const node_id share = expanded(graph_.divide(g, graph_.reduce(reduce_kind::sum, ties, attribute.axes)));
-    return graph_.multiply(share, ties);
+    return routed(graph_.reduce(attribute.kind == reduce_kind::max ? reduce_kind::arg_max : reduce_kind::arg_min, x,
+                                attribute.axes),
+                  g, x, attribute.axes);
+  }
+
+  // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another kernel,
+  // or by another spelling, may differ from the extremum in its last bit.
+  [[nodiscard]] node_id routed(node_id index, node_id g, node_id x, std::uint32_t axes) {
+    const shape full = extents(x);
+    shape row;
+    for (int i = 0; i < full.rank; ++i) {
+      if (axes >> i & 1) row.push_back(full[i]);
+    }
+    const std::uint32_t kept = ((1u << full.rank) - 1) & ~axes;
+    const node_id places = graph_.expand_axes(graph_.reshape(graph_.iota(row.elements()), row), full, kept);
+    map_writer writer(graph_);
+    scalar_builder& b = writer.builder();
+    const scalar_ref here = b.binary(scalar_op::equal, writer.variable(places),
+                                     writer.variable(graph_.expand_axes(index, full, axes)));
+    const scalar_ref moved = writer.operand(graph_.expand_axes(g, full, axes));
+    return writer.finish(b.select(here, moved, b.constant(0)), full, graph_[x].type);
   }
 
   // The product of all other elements, also where some are 0: with p the product of the non-zero ones, it is p / x if

@@ -3,6 +3,8 @@
 #pragma once
 #include <meganeura/egraph/lower.hpp>
 
+#include <limits>
+
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 namespace detail {
@@ -31,6 +33,38 @@ MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
   pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
 }
 
+inline scalar_program row_program(reduce_kind kind, dtype type) {
+  constexpr scalar_op rows[] = {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product};
+  scalar_builder builder;
+  return builder.finish(builder.unary(rows[static_cast<int>(kind)], builder.argument(0, type)));
+}
+
+// The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are one
+// node of one program, which kernels compute the same way each time (kernels/region.ipp), so that there is such an element.
+inline scalar_program arg_program(reduce_kind kind, dtype type) {
+  const bool is_max = kind == reduce_kind::arg_max;
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, type), position = b.argument(1, dtype::i32);
+  const scalar_ref extremum = b.unary(is_max ? scalar_op::row_max : scalar_op::row_min, x);
+  const scalar_ref reaches = b.binary(scalar_op::less_equal, is_max ? extremum : x, is_max ? x : extremum);
+  const scalar_ref nan = b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, x, x));
+  const scalar_ref beyond = b.constant(std::numeric_limits<std::int32_t>::max(), dtype::i32);
+  const scalar_ref place = b.select(b.binary(scalar_op::logical_or, reaches, nan), position, beyond);
+  return b.finish(b.unary(scalar_op::row_min, place));
+}
+
+// The row-major position along the row axes.
+inline index_map row_position(const nest& loops) {
+  index_map position;
+  std::int64_t stride = 1;
+  for (int i = loops.space.rank; i-- > 0;) {
+    if (loops.group[i] != region_draft::row || loops.space[i] == 1) continue;
+    position.strides[i] = stride;
+    stride *= loops.space[i];
+  }
+  return position;
+}
+
 MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
@@ -49,10 +83,10 @@ MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
   }
   draft.loops.accesses = {output};
   pass.add_operand(draft, operand, dense_access(draft.loops.space));
-  constexpr scalar_op rows[] = {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product};
-  scalar_builder builder;
-  const scalar_ref value = builder.argument(0, g[owner].type);
-  pass.emit_regions(owner, draft, builder.finish(builder.unary(rows[static_cast<int>(reduce.kind)], value)), rule);
+  const dtype type = g[operand].type;
+  if (is_arg(reduce.kind)) draft.add_index(row_position(draft.loops));
+  pass.emit_regions(owner, draft, is_arg(reduce.kind) ? arg_program(reduce.kind, type) : row_program(reduce.kind, type),
+                    rule);
 }
 
 MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {

@@ -11,7 +11,10 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-enum class reduce_kind : std::uint8_t { sum, max, min, product };
+/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A NaN
+/// is larger and smaller than every number: the first one is the extremum.
+enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
+[[nodiscard]] constexpr bool is_arg(reduce_kind kind) { return kind >= reduce_kind::arg_max; }
 
 struct no_attribute {
   friend bool operator==(const no_attribute&, const no_attribute&) = default;

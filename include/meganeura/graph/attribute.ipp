@@ -137,7 +137,7 @@ struct attribute_printer {
     return (*this)(a.convolution) + ' ' + to_string(a.finish.program);
   }
   static const char* kind_name(reduce_kind kind) {
-    constexpr const char* names[] = {"sum", "max", "min", "product"};
+    constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
     return names[static_cast<int>(kind)];
   }
 };

@@ -63,6 +63,7 @@ class graph {
   node_id map(const scalar_program& program, std::span<const node_id> operands, dtype result);
   node_id map(scalar_op kind, std::initializer_list<node_id> operands);  // one operation
   node_id cast(node_id a, dtype type);
+  /// In the operand's dtype; arg_max and arg_min in i32.
   node_id reduce(reduce_kind kind, node_id a, std::uint32_t axes);
   /// Labels as in einsum, e.g. contract(a, b, "bik", "bkj", "bij").
   node_id contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,

@@ -175,13 +175,14 @@ MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_
     fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
          to_string(operand.extents));
   }
-  if (axes == 0) return a;
+  if (axes == 0) return is_arg(kind) ? full(shape(operand.extents), 0, dtype::i32) : a;
   shape result;
   for (int i = 0; i < operand.extents.rank; ++i) {
     if (!(axes >> i & 1)) result.push_back(operand.extents[i]);
   }
   const node_id operands[] = {a};
-  return add_node(op::reduce, operand.type, result, reduce_attribute{kind, axes}, operands);
+  const dtype type = is_arg(kind) ? dtype::i32 : operand.type;
+  return add_node(op::reduce, type, result, reduce_attribute{kind, axes}, operands);
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
