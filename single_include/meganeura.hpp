@@ -3811,6 +3811,137 @@ struct cost_model {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
+// Fusion: a region being put together from a root operation and the regions its operands hold.
+// Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
+/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not mix.
+/// Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to anything.
+struct nest {
+  shape space{};
+  std::uint8_t group[max_rank]{};
+  std::vector<index_map> accesses{};
+
+  [[nodiscard]] int count(std::uint8_t wanted) const;
+};
+
+/// target index j = start[j] + sum over k of step[j][k] * reader index k.
+struct axis_map {
+  std::int64_t start[max_rank]{};
+  std::int64_t step[max_rank][max_rank]{};
+};
+
+/// Splits `axis` into (extent / inner, inner). False when a bounded access or max_rank forbids it.
+[[nodiscard]] bool split_axis(nest& loops, int axis, std::int64_t inner);
+
+/// Adds a last axis that no access depends on.
+[[nodiscard]] bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group);
+
+/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access allows.
+void normalise(nest& loops);
+
+/// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
+/// `target`. The reader's axes are split where the target's axes demand it (unless `may_split` is false). For a bounded
+/// access only indices inside its box count. False when the solution is not affine.
+[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
+                               bool may_split, axis_map& result);
+
+/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds are
+/// not a box of the reader's axes.
+[[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
+                                  const shape& reader, index_map& result);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// A region with the classes its accesses' sources name: a region e-node by value.
+struct region_form {
+  region_attribute loops;
+  std::vector<class_id> operands;
+};
+
+/// A region e-node by reference: valid until the next node is added.
+struct region_view {
+  const region_attribute& loops;
+  std::span<const class_id> operands;
+};
+
+struct region_limits {
+  std::size_t program_nodes = 96;
+  std::size_t accesses = 12;
+  std::size_t buffers = 10;  // a kernel reads; it writes one more
+};
+
+/// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).
+[[nodiscard]] nest to_nest(const region_attribute& region);
+/// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
+[[nodiscard]] nest to_nest(const matmul_attribute& product);
+
+/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes it.
+class region_draft {
+ public:
+  static constexpr std::uint8_t outer = 0, row = 1;
+
+  nest loops;             // accesses[0]: output
+  bool per_row = false;
+
+  explicit region_draft(const region_limits& limits) : limits_(&limits) {}
+
+  /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
+  void add_read(class_id source, dtype type, const index_map& how);
+  void add_constant(double value, dtype type);
+  void add_index(const index_map& how);
+
+  [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
+  /// The class argument `index` reads; none for constants and indices.
+  [[nodiscard]] class_id source(std::size_t index) const {
+    return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : none;
+  }
+
+  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means the
+  /// same (axes may have been split).
+  [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
+
+  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason: the
+  /// root alone has to have a kernel.
+  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
+
+ private:
+  struct box {  // the value is valid where low <= coordinate < high
+    std::size_t coordinate = 0;
+    std::int64_t low = 0, high = 0;
+  };
+  struct slot {
+    enum kind_t : std::uint8_t { constant, read, inlined } kind = read;
+    dtype type = dtype::f32;
+    double value = 0;                         // of the constant, or outside of the box
+    std::vector<std::size_t> reads{};         // positions in loops.accesses
+    const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
+    std::vector<box> boxes{};
+  };
+  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
+  [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
+  [[nodiscard]] const char* claim_rows(const int* axes, int count);
+  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;
+  struct distinct_reads {
+    nest loops;                        // accesses[0]: output; then each read once
+    std::vector<class_id> sources{};   // of accesses[i + 1]
+    std::vector<int> argument{};       // by position in the draft's accesses
+  };
+  [[nodiscard]] distinct_reads collect_reads() const;
+  [[nodiscard]] std::size_t buffers() const;
+
+  const region_limits* limits_;
+  std::vector<class_id> sources_;  // of loops.accesses[i + 1]; none: the index itself
+  std::vector<dtype> types_;
+  std::vector<slot> slots_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
 // What a kernel generator must know of the device, as plain numbers: no Vulkan type enters here.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -4094,7 +4225,7 @@ struct device_facts {
 [[nodiscard]] device_facts minimum_facts();
 
 /// `found` with nothing more than `most` has: the smaller of each limit, the larger of each alignment, the abilities of
-/// both. Identity, heaps and what cannot be taken away (subgroup sizes) stay those of `found`.
+/// both. Identity, heaps and what cannot be taken away (subgroup sizes, compute units) stay those of `found`.
 [[nodiscard]] device_facts weaker(const device_facts& found, const device_facts& most);
 
 /// Index into `found` of the device that `wish` names: an enumeration index, a part of the name (case ignored), "cpu",
@@ -4124,6 +4255,10 @@ enum class pipeline_cache_origin : std::uint8_t {
 /// Why the device cannot run the module, as a sentence; empty if it can. Makes nothing: a planner may ask for
 /// candidates.
 [[nodiscard]] std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel);
+
+/// Why a binding of that kind cannot cover `bytes`, or the device cannot launch so many workgroups; empty if it can.
+[[nodiscard]] std::string reason_to_refuse(const device_facts& facts, spirv::binding_kind kind, std::uint64_t bytes);
+[[nodiscard]] std::string reason_to_refuse(const device_facts& facts, const std::array<std::uint32_t, 3>& groups);
 
 /// Shared ownership; made by `device::create_pipelines`.
 class pipeline {
@@ -4321,6 +4456,13 @@ using vulkan::enumerate_devices;
   return target;
 }
 
+/// How much a kernel may read at once, so that what is fused can be bound.
+[[nodiscard]] inline egraph::region_limits make_region_limits(const device_facts& facts,
+                                                              egraph::region_limits limits = {}) {
+  limits.buffers = std::min<std::size_t>(limits.buffers, facts.max_storage_buffers - 1);
+  return limits;
+}
+
 /// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for
 /// bytes and arithmetic than for launches.
 [[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
@@ -4418,7 +4560,7 @@ struct execution_plan {
 struct plan_options {
   bool share_memory = true;     // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;  // run a node as late as its readers allow when that shortens lifetimes
-  std::uint64_t max_binding_bytes = std::uint64_t{1} << 31;  // a longer run of parameters is updated in pieces
+  std::uint64_t max_binding_bytes = 0xffffffff;  // of one tensor; a longer run of parameters is updated in pieces
   bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
 };
 
@@ -4757,136 +4899,6 @@ enum class exactness : std::uint8_t { exact, reassociates, approximate };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // The structural rules by name, and what their definitions share.
-// Fusion: a region being put together from a root operation and the regions its operands hold.
-// Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
-/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not mix.
-/// Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to anything.
-struct nest {
-  shape space{};
-  std::uint8_t group[max_rank]{};
-  std::vector<index_map> accesses{};
-
-  [[nodiscard]] int count(std::uint8_t wanted) const;
-};
-
-/// target index j = start[j] + sum over k of step[j][k] * reader index k.
-struct axis_map {
-  std::int64_t start[max_rank]{};
-  std::int64_t step[max_rank][max_rank]{};
-};
-
-/// Splits `axis` into (extent / inner, inner). False when a bounded access or max_rank forbids it.
-[[nodiscard]] bool split_axis(nest& loops, int axis, std::int64_t inner);
-
-/// Adds a last axis that no access depends on.
-[[nodiscard]] bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group);
-
-/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access allows.
-void normalise(nest& loops);
-
-/// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
-/// `target`. The reader's axes are split where the target's axes demand it (unless `may_split` is false). For a bounded
-/// access only indices inside its box count. False when the solution is not affine.
-[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
-                               bool may_split, axis_map& result);
-
-/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds are
-/// not a box of the reader's axes.
-[[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
-                                  const shape& reader, index_map& result);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// A region with the classes its accesses' sources name: a region e-node by value.
-struct region_form {
-  region_attribute loops;
-  std::vector<class_id> operands;
-};
-
-/// A region e-node by reference: valid until the next node is added.
-struct region_view {
-  const region_attribute& loops;
-  std::span<const class_id> operands;
-};
-
-struct region_limits {
-  std::size_t program_nodes = 96;
-  std::size_t accesses = 12;
-  std::size_t buffers = 10;
-};
-
-/// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).
-[[nodiscard]] nest to_nest(const region_attribute& region);
-/// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
-[[nodiscard]] nest to_nest(const matmul_attribute& product);
-
-/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes it.
-class region_draft {
- public:
-  static constexpr std::uint8_t outer = 0, row = 1;
-
-  nest loops;             // accesses[0]: output
-  bool per_row = false;
-
-  explicit region_draft(const region_limits& limits) : limits_(&limits) {}
-
-  /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
-  void add_read(class_id source, dtype type, const index_map& how);
-  void add_constant(double value, dtype type);
-  void add_index(const index_map& how);
-
-  [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
-  /// The class argument `index` reads; none for constants and indices.
-  [[nodiscard]] class_id source(std::size_t index) const {
-    return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : none;
-  }
-
-  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means the
-  /// same (axes may have been split).
-  [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
-
-  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason: the
-  /// root alone has to have a kernel.
-  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
-
- private:
-  struct box {  // the value is valid where low <= coordinate < high
-    std::size_t coordinate = 0;
-    std::int64_t low = 0, high = 0;
-  };
-  struct slot {
-    enum kind_t : std::uint8_t { constant, read, inlined } kind = read;
-    dtype type = dtype::f32;
-    double value = 0;                         // of the constant, or outside of the box
-    std::vector<std::size_t> reads{};         // positions in loops.accesses
-    const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
-    std::vector<box> boxes{};
-  };
-  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
-  [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
-  [[nodiscard]] const char* claim_rows(const int* axes, int count);
-  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;
-  struct distinct_reads {
-    nest loops;                        // accesses[0]: output; then each read once
-    std::vector<class_id> sources{};   // of accesses[i + 1]
-    std::vector<int> argument{};       // by position in the draft's accesses
-  };
-  [[nodiscard]] distinct_reads collect_reads() const;
-  [[nodiscard]] std::size_t buffers() const;
-
-  const region_limits* limits_;
-  std::vector<class_id> sources_;  // of loops.accesses[i + 1]; none: the index itself
-  std::vector<dtype> types_;
-  std::vector<slot> slots_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -5023,6 +5035,7 @@ class lowering {
 
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
+  [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] bool keeps_rounding() const { return options_.keep_rounding; }
   [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
@@ -5205,12 +5218,19 @@ class program {
     std::uint64_t offset = 0;
   };
   void allocate(const parameters& weights);
-  struct prepared {  // one step of the plan, ready to be recorded; no pipeline for a copy
-    vulkan::pipeline pipeline;
+  struct prepared {  // one step of the plan, ready to be recorded
+    vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
     std::vector<spirv::binding_kind> kinds;
   };
-  [[nodiscard]] std::vector<prepared> build_kernels();
+  struct generated {  // everything but the pipelines
+    std::vector<prepared> steps;
+    std::vector<spirv::module> modules;   // without repetition
+    std::vector<std::size_t> module_of;  // each step's
+  };
+  [[nodiscard]] generated generate_kernels() const;
+  void check_limits(const generated& kernels) const;
+  void create_pipelines(generated& kernels) const;
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
   [[nodiscard]] const plan::layout::slot* checked_input(const input_values& input) const;
@@ -8622,6 +8642,600 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for egraph/affine.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
+  return static_cast<int>(std::count(group, group + space.rank, wanted));
+}
+
+namespace detail {
+
+inline std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+template <class T>
+void insert_at(T (&values)[max_rank], int at, T value) {
+  std::copy_backward(values + at, values + max_rank - 1, values + max_rank);
+  values[at] = value;
+}
+
+// Axis i of the result is axis order[i]; axes not named disappear (their extent is 1).
+inline void reorder(nest& loops, const int* order, int count) {
+  const nest from = loops;
+  loops.space = {};
+  for (int i = 0; i < count; ++i) {
+    loops.space.push_back(from.space[order[i]]);
+    loops.group[i] = from.group[order[i]];
+  }
+  for (std::size_t a = 0; a < loops.accesses.size(); ++a) {
+    index_map& to = loops.accesses[a];
+    const index_map& old = from.accesses[a];
+    to.bounded = 0;
+    for (int i = 0; i < max_rank; ++i) to.strides[i] = to.low[i] = to.high[i] = 0;
+    for (int i = 0; i < count; ++i) {
+      to.strides[i] = old.strides[order[i]];
+      if (!(old.bounded >> order[i] & 1)) continue;
+      to.bounded |= 1u << i;
+      to.low[i] = old.low[order[i]];
+      to.high[i] = old.high[order[i]];
+    }
+  }
+}
+
+inline bool mergeable(const nest& loops, int axis) {
+  if (loops.group[axis] != loops.group[axis + 1]) return false;
+  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& a) {
+    return !(a.bounded >> axis & 3) && a.strides[axis] == a.strides[axis + 1] * loops.space[axis + 1];
+  });
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
+  if (loops.space.rank == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
+  for (const index_map& a : loops.accesses) {
+    if (a.bounded >> axis & 1) return false;
+  }
+  for (index_map& a : loops.accesses) {
+    const std::uint32_t below = a.bounded & ((1u << axis) - 1);
+    a.bounded = below | (a.bounded & ~((1u << axis) - 1)) << 1;
+    detail::insert_at(a.strides, axis, a.strides[axis] * inner);
+    detail::insert_at(a.low, axis, std::int64_t{0});
+    detail::insert_at(a.high, axis, std::int64_t{0});
+  }
+  detail::insert_at(loops.group, axis, loops.group[axis]);
+  detail::insert_at(loops.space.extents, axis, loops.space[axis] / inner);
+  loops.space[axis + 1] = inner;
+  ++loops.space.rank;
+  return true;
+}
+
+MEGANEURA_INLINE bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group) {
+  if (loops.space.rank == max_rank) return false;
+  loops.group[loops.space.rank] = group;
+  loops.space.push_back(extent);
+  return true;
+}
+
+MEGANEURA_INLINE void normalise(nest& loops) {
+  int order[max_rank]{}, count = 0;
+  for (int i = 0; i < loops.space.rank; ++i) {
+    if (loops.space[i] != 1) order[count++] = i;
+  }
+  std::stable_sort(order, order + count, [&](int x, int y) {
+    if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
+    for (const index_map& a : loops.accesses) {
+      const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
+      if (sx != sy) return sx > sy;
+    }
+    return false;
+  });
+  detail::reorder(loops, order, count);
+  for (int axis = loops.space.rank - 2; axis >= 0; --axis) {
+    if (!detail::mergeable(loops, axis)) continue;
+    for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
+    loops.space[axis + 1] *= loops.space[axis];
+    count = 0;
+    for (int i = 0; i < loops.space.rank; ++i) {
+      if (i != axis) order[count++] = i;
+    }
+    detail::reorder(loops, order, count);
+  }
+}
+
+namespace detail {
+
+// The digits of a flat distance along the target's axes, largest stride first.
+struct target_axes {
+  int order[max_rank]{};
+  int count = 0;
+  const index_map* layout = nullptr;
+
+  target_axes(const shape& target, int axes, const index_map& positions) : layout(&positions) {
+    for (int j = 0; j < axes; ++j) {
+      if (target[j] > 1) order[count++] = j;
+    }
+    std::stable_sort(order, order + count,
+                     [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
+  }
+  [[nodiscard]] bool digits(std::int64_t distance, std::int64_t (&out)[max_rank]) const {
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t unit = layout->strides[order[i]];
+      if (unit == 0) return false;  // the layout repeats elements: no inverse
+      out[order[i]] = distance / unit;
+      distance %= unit;
+    }
+    return distance == 0;
+  }
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
+                                  bool may_split, axis_map& result) {
+  const detail::target_axes digits(target, axes, layout);
+  for (int attempts = 0; attempts <= max_rank; ++attempts) {
+    const index_map& from = reader.accesses[which];
+    result = {};
+    std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
+    for (int k = 0; k < reader.space.rank; ++k) {
+      const bool bounded = from.bounded >> k & 1;
+      corner[k] = bounded ? from.low[k] : 0;
+      extent[k] = bounded ? from.high[k] - from.low[k] : reader.space[k];
+      base += corner[k] * from.strides[k];
+    }
+    if (!digits.digits(base, result.start)) return false;
+    std::int64_t low[max_rank], high[max_rank];
+    std::copy(result.start, result.start + max_rank, low);
+    std::copy(result.start, result.start + max_rank, high);
+    for (int k = 0; k < reader.space.rank; ++k) {
+      if (extent[k] <= 1 || from.strides[k] == 0) continue;
+      std::int64_t steps[max_rank]{};
+      if (!digits.digits(from.strides[k], steps)) return false;
+      for (int j = 0; j < axes; ++j) {
+        result.step[j][k] = steps[j];
+        (steps[j] < 0 ? low : high)[j] += steps[j] * (extent[k] - 1);
+      }
+    }
+    int split = -1;
+    std::int64_t inner = 0;
+    for (int j = 0; j < axes && split < 0; ++j) {
+      if (low[j] >= 0 && high[j] < target[j]) continue;
+      // A reader axis that runs over the end of target axis j continues on the next one: split it there.
+      for (int k = 0; k < reader.space.rank && split < 0; ++k) {
+        const std::int64_t step = std::abs(result.step[j][k]);
+        if (step == 0 || target[j] % step != 0) continue;
+        inner = target[j] / step;
+        if (extent[k] > inner && inner > 1 && extent[k] % inner == 0) split = k;
+      }
+      if (split < 0) return false;
+    }
+    if (split < 0) {
+      for (int j = 0; j < axes; ++j) {
+        for (int k = 0; k < reader.space.rank; ++k) result.start[j] -= result.step[j][k] * corner[k];
+      }
+      return true;
+    }
+    if (!may_split || !split_axis(reader, split, inner)) return false;
+  }
+  return false;
+}
+
+namespace detail {
+
+// Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
+inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t low,
+                   std::int64_t high) {
+  std::int64_t first = 0, last = 0;  // first <= i < last
+  if (step > 0) {
+    first = -floor_divide(start - low, step);
+    last = -floor_divide(start - high, step);
+  } else {
+    first = floor_divide(start - high, -step) + 1;
+    last = floor_divide(start - low, -step) + 1;
+  }
+  const bool bounded = result.bounded >> k & 1;
+  first = std::max(first, bounded ? result.low[k] : 0);
+  last = std::min(last, bounded ? result.high[k] : extent);
+  if (first >= last) return false;
+  if (first == 0 && last == extent) return true;
+  result.bounded |= 1u << k;
+  result.low[k] = first;
+  result.high[k] = last;
+  return true;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
+                                     const shape& reader, index_map& result) {
+  result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
+  std::copy(outer.low, outer.low + max_rank, result.low);
+  std::copy(outer.high, outer.high + max_rank, result.high);
+  if (inner.bounded) result.fill = inner.fill;
+  for (int j = 0; j < target_rank; ++j) {
+    result.offset += map.start[j] * inner.strides[j];
+    int dependent = -1, dependents = 0;
+    std::int64_t low = map.start[j], high = map.start[j];
+    for (int k = 0; k < reader.rank; ++k) {
+      const std::int64_t step = map.step[j][k];
+      if (step == 0) continue;
+      result.strides[k] += step * inner.strides[j];
+      dependent = k;
+      ++dependents;
+      const bool boxed = outer.bounded >> k & 1;
+      const std::int64_t first = boxed ? outer.low[k] : 0, last = (boxed ? outer.high[k] : reader[k]) - 1;
+      low += std::min(step * first, step * last);
+      high += std::max(step * first, step * last);
+    }
+    if (!(inner.bounded >> j & 1) || (low >= inner.low[j] && high < inner.high[j])) continue;
+    if (dependents != 1) return false;
+    if (!detail::narrow(result, dependent, reader[dependent], map.start[j], map.step[j][dependent], inner.low[j],
+                        inner.high[j])) {
+      return false;
+    }
+  }
+  for (int k = 0; k < reader.rank; ++k) {
+    if (reader[k] == 1) result.strides[k] = 0;
+  }
+  return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for egraph/region.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
+  nest loops{.space = region.space};
+  for (int i = region.space.rank - region.row_axes; i < region.space.rank; ++i) loops.group[i] = region_draft::row;
+  loops.accesses.push_back(region.output);
+  loops.accesses.insert(loops.accesses.end(), region.accesses.begin(), region.accesses.end());
+  return loops;
+}
+
+MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
+  nest loops{.space = product.space};
+  const int counts[] = {product.batch_axes, product.m_axes, product.n_axes, product.k_axes};
+  for (int group = 0, axis = 0; group < 4; ++group) {
+    for (int i = 0; i < counts[group]; ++i) loops.group[axis++] = static_cast<std::uint8_t>(group);
+  }
+  loops.accesses = {product.output, product.a, product.b};
+  loops.accesses.insert(loops.accesses.end(), product.finish.accesses.begin(), product.finish.accesses.end());
+  return loops;
+}
+
+// ---- arguments -------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
+  slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
+  loops.accesses.push_back(how);
+  sources_.push_back(source);
+  types_.push_back(compute_type(type));
+}
+
+MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
+  slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
+}
+
+MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(none, dtype::i32, how); }
+
+// ---- inlining --------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
+inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
+                                 const index_map& from, int (&axes)[max_rank]) {
+  const int first = form.space.rank - form.row_axes;
+  for (int j = first; j < form.space.rank; ++j) {
+    int match = -1;
+    for (int k = 0; k < reader.space.rank; ++k) {
+      if (map.step[j][k] == 0) continue;
+      if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
+        return "rows are not read whole";
+      }
+      match = k;
+    }
+    if (match < 0) return "one element of a row is read";
+    for (int other = 0; other < form.space.rank; ++other) {
+      if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
+    }
+    axes[j - first] = match;
+  }
+  return nullptr;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count) {
+  const int rows = loops.count(row);
+  if (rows == 0 && count > 0) {
+    for (int i = 0; i < count; ++i) loops.group[axes[i]] = row;
+    return nullptr;
+  }
+  if (rows != count) return "the rows are other axes";
+  for (int i = 0; i < count; ++i) {
+    if (loops.group[axes[i]] != row) return "the rows are other axes";
+  }
+  return nullptr;
+}
+
+// A value of one element a row is read along a row: finds (splitting as needed) or appends the axes that form its row.
+MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& form, std::size_t which,
+                                                          int (&axes)[max_rank]) {
+  const region_attribute& inner = form.loops;
+  const int count = inner.row_axes, first = inner.space.rank - count;
+  std::int64_t length = 1;
+  for (int j = first; j < inner.space.rank; ++j) length *= inner.space[j];
+  const bool have_rows = loops.count(row) > 0;
+  std::vector<int> free;  // axes the read does not depend on
+  std::int64_t free_elements = 1;
+  for (int k = 0; k < loops.space.rank; ++k) {
+    const index_map& from = loops.accesses[which];
+    if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
+    if (have_rows && loops.group[k] != row) continue;
+    free.push_back(k);
+    free_elements *= loops.space[k];
+  }
+  if (!have_rows && free.empty()) {
+    per_row = true;
+    for (int j = 0; j < count; ++j) {
+      axes[j] = loops.space.rank;
+      if (!append_axis(loops, inner.space[first + j], row)) return "too many axes";
+    }
+    return nullptr;
+  }
+  if (have_rows && free_elements != length) return "the rows have another length";
+  // The last run of free axes with the row's length, refined from the inside to the row's extents.
+  for (std::size_t end = free.size(); end-- > 0;) {
+    std::int64_t product = 1;
+    std::size_t begin = end + 1;
+    while (begin > 0 && product < length) product *= loops.space[free[--begin]];
+    if (product != length) continue;
+    int at = static_cast<int>(end);
+    for (int j = inner.space.rank - 1; j >= first; --j) {
+      if (at < static_cast<int>(begin)) return "row extents differ";
+      const int axis = free[static_cast<std::size_t>(at)];
+      if (loops.space[axis] == inner.space[j]) {
+        axes[j - first] = axis;
+        --at;
+      } else {
+        if (!split_axis(loops, axis, inner.space[j])) return "row extents differ";
+        for (int i = j + 1; i < inner.space.rank; ++i) {
+          if (axes[i - first] > axis) ++axes[i - first];
+        }
+        for (int& other : free) other += other > axis;
+        axes[j - first] = axis + 1;
+      }
+    }
+    return nullptr;
+  }
+  return "no axis of the row's length";
+}
+
+MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
+  const region_attribute& inner = form.loops;
+  if (loops.accesses[which].bounded) return "rows under a padded read";
+  const int outer_axes = inner.space.rank - inner.row_axes;
+  const char* problem = nullptr;
+  int axes[max_rank]{};
+  const char* not_affine = "the read is not affine in the producer's loops";
+  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank, inner.output, true, map)) {
+    problem = not_affine;
+  } else if (!inner.per_row) {
+    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
+  } else {
+    problem = broadcast_rows(form, which, axes);
+    // Finding the row may have split axes: the map is solved again over the new ones.
+    if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
+    for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
+  }
+  return problem ? problem : claim_rows(axes, inner.row_axes);
+}
+
+MEGANEURA_INLINE std::size_t region_draft::buffers() const {
+  std::vector<class_id> distinct;
+  for (const slot& s : slots_) {
+    for (std::size_t read : s.reads) {
+      if (sources_[read - 1] != none) distinct.push_back(sources_[read - 1]);
+    }
+  }
+  std::sort(distinct.begin(), distinct.end());
+  return static_cast<std::size_t>(std::unique(distinct.begin(), distinct.end()) - distinct.begin());
+}
+
+MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
+  const region_attribute& inner = form.loops;
+  const std::size_t which = slots_[index].reads[0];
+  const nest before = inner.row_axes > 0 ? loops : nest{};
+  const bool before_per_row = per_row;
+  const auto refused = [&](const char* problem) {  // rows that were placed for this form alone go again
+    if (inner.row_axes > 0) {
+      loops = before;
+      per_row = before_per_row;
+    }
+    return problem;
+  };
+  axis_map map;
+  if (inner.row_axes > 0) {
+    if (const char* problem = place_rows(form, which, map)) return refused(problem);
+  } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
+    return "the read is not affine in the producer's loops";
+  }
+  const index_map from = loops.accesses[which];  // after splitting
+  slot filled{.kind = slot::inlined, .type = slots_[index].type, .value = from.fill, .program = &inner.program};
+  const bool copy = inner.program.is_identity();
+  std::vector<index_map> reads;
+  for (const index_map& read : inner.accesses) {
+    index_map composed;
+    if (copy && from.bounded && read.bounded && from.fill != read.fill) {
+      return refused("two borders with different values");
+    }
+    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) {
+      return refused("its border is not a box here");
+    }
+    reads.push_back(composed);
+  }
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    filled.reads.push_back(loops.accesses.size());
+    const int source = inner.accesses[i].source;
+    sources_.push_back(source == index_map::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
+    types_.push_back(dtype::f32);  // set below from the program
+    loops.accesses.push_back(reads[i]);
+  }
+  for (const scalar_node& node : inner.program.nodes) {
+    if (node.op == scalar_op::argument) {
+      types_[filled.reads[static_cast<std::size_t>(node.value)] - 1] = node.type;
+    }
+  }
+  for (int k = 0; from.bounded && !copy && k < loops.space.rank; ++k) {
+    if (!(from.bounded >> k & 1)) continue;
+    index_map coordinate{.source = index_map::index_source};
+    coordinate.strides[k] = 1;
+    filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
+    filled.reads.push_back(loops.accesses.size());
+    loops.accesses.push_back(coordinate);
+    sources_.push_back(none);
+    types_.push_back(dtype::i32);
+  }
+  slots_[index] = std::move(filled);
+  return nullptr;
+}
+
+namespace detail {
+
+inline scalar_program without_rows(const scalar_program& program) {
+  scalar_builder builder;
+  std::vector<scalar_ref> copies;
+  for (const scalar_node& node : program.nodes) {
+    scalar_ref operands[3]{};
+    const int arity = info(node.op).arity;
+    for (int i = 0; i < arity; ++i) operands[i] = copies[node.operands[i]];
+    if (node.op == scalar_op::argument) {
+      copies.push_back(builder.argument(static_cast<int>(node.value), node.type));
+    } else if (node.op == scalar_op::constant) {
+      copies.push_back(builder.constant(node.value, node.type));
+    } else if (is_row_reduction(node.op)) {
+      copies.push_back(operands[0]);
+    } else {
+      copies.push_back(builder.apply(node.op, {operands, static_cast<std::size_t>(arity)}, node.type));
+    }
+  }
+  return builder.finish(copies.back());
+}
+
+}  // namespace detail
+
+// ---- finishing -------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
+                                                     const std::vector<int>& argument) const {
+  const auto read = [&](std::size_t position) { return builder.argument(argument[position], types_[position - 1]); };
+  if (from.kind == slot::constant) return builder.constant(from.value, from.type);
+  if (from.kind == slot::read) return read(from.reads[0]);
+  std::vector<scalar_ref> arguments;
+  for (std::size_t i = 0; i < from.reads.size() - from.boxes.size(); ++i) arguments.push_back(read(from.reads[i]));
+  scalar_ref value = builder.inlined(*from.program, arguments);
+  for (const box& b : from.boxes) {
+    const scalar_ref at = read(b.coordinate);
+    const scalar_ref below =
+        builder.binary(scalar_op::less, at, builder.constant(static_cast<double>(b.high), dtype::i32));
+    const scalar_ref above =
+        builder.binary(scalar_op::less_equal, builder.constant(static_cast<double>(b.low), dtype::i32), at);
+    value = builder.select(builder.binary(scalar_op::logical_and, below, above), value,
+                           builder.constant(from.value, builder.type(value)));
+  }
+  return value;
+}
+
+MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() const {
+  distinct_reads result;
+  result.loops.space = loops.space;
+  std::copy(loops.group, loops.group + max_rank, result.loops.group);
+  result.loops.accesses = {loops.accesses[0]};
+  result.argument.assign(loops.accesses.size(), -1);
+  for (const slot& s : slots_) {
+    for (std::size_t position : s.reads) {
+      const class_id source = sources_[position - 1];
+      index_map read = loops.accesses[position];
+      read.source = source == none ? index_map::index_source : 0;
+      for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
+      std::size_t same = 0;
+      while (same < result.sources.size() &&
+             !(result.sources[same] == source && result.loops.accesses[same + 1] == read)) {
+        ++same;
+      }
+      result.argument[position] = static_cast<int>(same);
+      if (same < result.sources.size()) continue;
+      result.sources.push_back(source);
+      result.loops.accesses.push_back(read);
+    }
+  }
+  return result;
+}
+
+namespace detail {
+
+// Numbers the arguments by first use: equal regions get equal programs. The old numbers in the order of the new ones.
+inline std::vector<std::size_t> number_arguments(scalar_program& program, std::size_t count) {
+  std::vector<int> number(count, -1);
+  std::vector<std::size_t> used;
+  for (scalar_node& node : program.nodes) {
+    if (node.op != scalar_op::argument) continue;
+    const auto old = static_cast<std::size_t>(node.value);
+    if (number[old] < 0) {
+      number[old] = static_cast<int>(used.size());
+      used.push_back(old);
+    }
+    node.value = number[old];
+  }
+  return used;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
+                                                  bool limited) const {
+  if (limited && buffers() > limits_->buffers) return "too many buffers";
+  distinct_reads all = collect_reads();
+  scalar_builder builder;
+  std::vector<scalar_ref> arguments;
+  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(builder.inlined(root, arguments));
+  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
+  if (!program.has_rows() && all.loops.count(row) > 0) {
+    if (per_row) return "the reduction folded away";
+    std::fill(all.loops.group, all.loops.group + max_rank, outer);
+  }
+  const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
+  if (limited && used.size() > limits_->accesses) return "too many accesses";
+  nest kept = all.loops;
+  kept.accesses.resize(1);
+  result.operands.clear();
+  for (std::size_t old : used) {  // sources are numbered by their first argument
+    index_map read = all.loops.accesses[old + 1];
+    if (all.sources[old] != none) {
+      const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
+      read.source = static_cast<int>(found - result.operands.begin());
+      if (found == result.operands.end()) result.operands.push_back(all.sources[old]);
+    }
+    kept.accesses.push_back(read);
+  }
+  normalise(kept);
+  if (kept.count(row) == 0 && program.has_rows()) program = detail::without_rows(program);  // rows of one element
+  const int rows = kept.count(row);
+  result.loops.space = kept.space;
+  result.loops.row_axes = rows;
+  result.loops.per_row = per_row && rows > 0;
+  result.loops.program = std::move(program);
+  result.loops.output = kept.accesses[0];
+  result.loops.accesses.assign(kept.accesses.begin() + 1, kept.accesses.end());
+  return nullptr;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Internal: what the handles of buffer.hpp point to.
 // Internal: everything one VkDevice owns, and what buffers, pipelines and recordings ask of it.
 // Internal: finding the Vulkan loader, one instance of it with optional validation, and the facts of its devices.
@@ -9083,7 +9697,6 @@ MEGANEURA_INLINE device_facts minimum_facts() {
   least.storage_alignment = least.texel_alignment = least.uniform_alignment = 256;
   least.max_buffer_bytes = std::uint64_t{1} << 30;
   least.max_allocations = 4096;
-  least.compute_units = 1;
   least.has_timeline_semaphore = true;
   return least;
 }
@@ -9121,7 +9734,6 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
     result.*ability = result.*ability && most.*ability;
   }
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
-  result.compute_units = std::min(result.compute_units, most.compute_units);
   result.quirks.prefers_texel_buffers = result.quirks.prefers_texel_buffers && most.quirks.prefers_texel_buffers;
   return result;
 }
@@ -9626,9 +10238,10 @@ class planner {
 
   void levels() {
     for (node_id id = 0; id < g().size(); ++id) {
-      if (g()[id].extents.elements() > 0xffffffffLL) {
-        fail(error_category::unsupported, "plan: %{} is {}, {} elements; kernels count elements in 32 bits: split it", id,
-             to_string(g()[id].extents), g()[id].extents.elements());
+      if (tensor_bytes(g()[id]) > options_.max_binding_bytes) {
+        fail(error_category::unsupported,
+             "plan: %{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
+             to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), options_.max_binding_bytes);
       }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
@@ -9986,7 +10599,8 @@ class planner {
       else
         runs.push_back(r);
     }
-    const std::uint64_t piece = options_.max_binding_bytes / tensor_alignment * tensor_alignment;
+    const std::uint64_t most = std::min(options_.max_binding_bytes, std::uint64_t{1} << 31);
+    const std::uint64_t piece = most / tensor_alignment * tensor_alignment;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (runs[i].bytes <= piece) continue;
       runs.push_back({runs[i].where, runs[i].offset + piece, runs[i].bytes - piece});
@@ -10847,600 +11461,6 @@ MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const de
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Definitions for egraph/affine.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
-  return static_cast<int>(std::count(group, group + space.rank, wanted));
-}
-
-namespace detail {
-
-inline std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-template <class T>
-void insert_at(T (&values)[max_rank], int at, T value) {
-  std::copy_backward(values + at, values + max_rank - 1, values + max_rank);
-  values[at] = value;
-}
-
-// Axis i of the result is axis order[i]; axes not named disappear (their extent is 1).
-inline void reorder(nest& loops, const int* order, int count) {
-  const nest from = loops;
-  loops.space = {};
-  for (int i = 0; i < count; ++i) {
-    loops.space.push_back(from.space[order[i]]);
-    loops.group[i] = from.group[order[i]];
-  }
-  for (std::size_t a = 0; a < loops.accesses.size(); ++a) {
-    index_map& to = loops.accesses[a];
-    const index_map& old = from.accesses[a];
-    to.bounded = 0;
-    for (int i = 0; i < max_rank; ++i) to.strides[i] = to.low[i] = to.high[i] = 0;
-    for (int i = 0; i < count; ++i) {
-      to.strides[i] = old.strides[order[i]];
-      if (!(old.bounded >> order[i] & 1)) continue;
-      to.bounded |= 1u << i;
-      to.low[i] = old.low[order[i]];
-      to.high[i] = old.high[order[i]];
-    }
-  }
-}
-
-inline bool mergeable(const nest& loops, int axis) {
-  if (loops.group[axis] != loops.group[axis + 1]) return false;
-  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& a) {
-    return !(a.bounded >> axis & 3) && a.strides[axis] == a.strides[axis + 1] * loops.space[axis + 1];
-  });
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
-  if (loops.space.rank == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
-  for (const index_map& a : loops.accesses) {
-    if (a.bounded >> axis & 1) return false;
-  }
-  for (index_map& a : loops.accesses) {
-    const std::uint32_t below = a.bounded & ((1u << axis) - 1);
-    a.bounded = below | (a.bounded & ~((1u << axis) - 1)) << 1;
-    detail::insert_at(a.strides, axis, a.strides[axis] * inner);
-    detail::insert_at(a.low, axis, std::int64_t{0});
-    detail::insert_at(a.high, axis, std::int64_t{0});
-  }
-  detail::insert_at(loops.group, axis, loops.group[axis]);
-  detail::insert_at(loops.space.extents, axis, loops.space[axis] / inner);
-  loops.space[axis + 1] = inner;
-  ++loops.space.rank;
-  return true;
-}
-
-MEGANEURA_INLINE bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group) {
-  if (loops.space.rank == max_rank) return false;
-  loops.group[loops.space.rank] = group;
-  loops.space.push_back(extent);
-  return true;
-}
-
-MEGANEURA_INLINE void normalise(nest& loops) {
-  int order[max_rank]{}, count = 0;
-  for (int i = 0; i < loops.space.rank; ++i) {
-    if (loops.space[i] != 1) order[count++] = i;
-  }
-  std::stable_sort(order, order + count, [&](int x, int y) {
-    if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
-    for (const index_map& a : loops.accesses) {
-      const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
-      if (sx != sy) return sx > sy;
-    }
-    return false;
-  });
-  detail::reorder(loops, order, count);
-  for (int axis = loops.space.rank - 2; axis >= 0; --axis) {
-    if (!detail::mergeable(loops, axis)) continue;
-    for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
-    loops.space[axis + 1] *= loops.space[axis];
-    count = 0;
-    for (int i = 0; i < loops.space.rank; ++i) {
-      if (i != axis) order[count++] = i;
-    }
-    detail::reorder(loops, order, count);
-  }
-}
-
-namespace detail {
-
-// The digits of a flat distance along the target's axes, largest stride first.
-struct target_axes {
-  int order[max_rank]{};
-  int count = 0;
-  const index_map* layout = nullptr;
-
-  target_axes(const shape& target, int axes, const index_map& positions) : layout(&positions) {
-    for (int j = 0; j < axes; ++j) {
-      if (target[j] > 1) order[count++] = j;
-    }
-    std::stable_sort(order, order + count,
-                     [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
-  }
-  [[nodiscard]] bool digits(std::int64_t distance, std::int64_t (&out)[max_rank]) const {
-    for (int i = 0; i < count; ++i) {
-      const std::int64_t unit = layout->strides[order[i]];
-      if (unit == 0) return false;  // the layout repeats elements: no inverse
-      out[order[i]] = distance / unit;
-      distance %= unit;
-    }
-    return distance == 0;
-  }
-};
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
-                                  bool may_split, axis_map& result) {
-  const detail::target_axes digits(target, axes, layout);
-  for (int attempts = 0; attempts <= max_rank; ++attempts) {
-    const index_map& from = reader.accesses[which];
-    result = {};
-    std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
-    for (int k = 0; k < reader.space.rank; ++k) {
-      const bool bounded = from.bounded >> k & 1;
-      corner[k] = bounded ? from.low[k] : 0;
-      extent[k] = bounded ? from.high[k] - from.low[k] : reader.space[k];
-      base += corner[k] * from.strides[k];
-    }
-    if (!digits.digits(base, result.start)) return false;
-    std::int64_t low[max_rank], high[max_rank];
-    std::copy(result.start, result.start + max_rank, low);
-    std::copy(result.start, result.start + max_rank, high);
-    for (int k = 0; k < reader.space.rank; ++k) {
-      if (extent[k] <= 1 || from.strides[k] == 0) continue;
-      std::int64_t steps[max_rank]{};
-      if (!digits.digits(from.strides[k], steps)) return false;
-      for (int j = 0; j < axes; ++j) {
-        result.step[j][k] = steps[j];
-        (steps[j] < 0 ? low : high)[j] += steps[j] * (extent[k] - 1);
-      }
-    }
-    int split = -1;
-    std::int64_t inner = 0;
-    for (int j = 0; j < axes && split < 0; ++j) {
-      if (low[j] >= 0 && high[j] < target[j]) continue;
-      // A reader axis that runs over the end of target axis j continues on the next one: split it there.
-      for (int k = 0; k < reader.space.rank && split < 0; ++k) {
-        const std::int64_t step = std::abs(result.step[j][k]);
-        if (step == 0 || target[j] % step != 0) continue;
-        inner = target[j] / step;
-        if (extent[k] > inner && inner > 1 && extent[k] % inner == 0) split = k;
-      }
-      if (split < 0) return false;
-    }
-    if (split < 0) {
-      for (int j = 0; j < axes; ++j) {
-        for (int k = 0; k < reader.space.rank; ++k) result.start[j] -= result.step[j][k] * corner[k];
-      }
-      return true;
-    }
-    if (!may_split || !split_axis(reader, split, inner)) return false;
-  }
-  return false;
-}
-
-namespace detail {
-
-// Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
-inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t low,
-                   std::int64_t high) {
-  std::int64_t first = 0, last = 0;  // first <= i < last
-  if (step > 0) {
-    first = -floor_divide(start - low, step);
-    last = -floor_divide(start - high, step);
-  } else {
-    first = floor_divide(start - high, -step) + 1;
-    last = floor_divide(start - low, -step) + 1;
-  }
-  const bool bounded = result.bounded >> k & 1;
-  first = std::max(first, bounded ? result.low[k] : 0);
-  last = std::min(last, bounded ? result.high[k] : extent);
-  if (first >= last) return false;
-  if (first == 0 && last == extent) return true;
-  result.bounded |= 1u << k;
-  result.low[k] = first;
-  result.high[k] = last;
-  return true;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
-                                     const shape& reader, index_map& result) {
-  result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
-  std::copy(outer.low, outer.low + max_rank, result.low);
-  std::copy(outer.high, outer.high + max_rank, result.high);
-  if (inner.bounded) result.fill = inner.fill;
-  for (int j = 0; j < target_rank; ++j) {
-    result.offset += map.start[j] * inner.strides[j];
-    int dependent = -1, dependents = 0;
-    std::int64_t low = map.start[j], high = map.start[j];
-    for (int k = 0; k < reader.rank; ++k) {
-      const std::int64_t step = map.step[j][k];
-      if (step == 0) continue;
-      result.strides[k] += step * inner.strides[j];
-      dependent = k;
-      ++dependents;
-      const bool boxed = outer.bounded >> k & 1;
-      const std::int64_t first = boxed ? outer.low[k] : 0, last = (boxed ? outer.high[k] : reader[k]) - 1;
-      low += std::min(step * first, step * last);
-      high += std::max(step * first, step * last);
-    }
-    if (!(inner.bounded >> j & 1) || (low >= inner.low[j] && high < inner.high[j])) continue;
-    if (dependents != 1) return false;
-    if (!detail::narrow(result, dependent, reader[dependent], map.start[j], map.step[j][dependent], inner.low[j],
-                        inner.high[j])) {
-      return false;
-    }
-  }
-  for (int k = 0; k < reader.rank; ++k) {
-    if (reader[k] == 1) result.strides[k] = 0;
-  }
-  return true;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/region.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
-  nest loops{.space = region.space};
-  for (int i = region.space.rank - region.row_axes; i < region.space.rank; ++i) loops.group[i] = region_draft::row;
-  loops.accesses.push_back(region.output);
-  loops.accesses.insert(loops.accesses.end(), region.accesses.begin(), region.accesses.end());
-  return loops;
-}
-
-MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
-  nest loops{.space = product.space};
-  const int counts[] = {product.batch_axes, product.m_axes, product.n_axes, product.k_axes};
-  for (int group = 0, axis = 0; group < 4; ++group) {
-    for (int i = 0; i < counts[group]; ++i) loops.group[axis++] = static_cast<std::uint8_t>(group);
-  }
-  loops.accesses = {product.output, product.a, product.b};
-  loops.accesses.insert(loops.accesses.end(), product.finish.accesses.begin(), product.finish.accesses.end());
-  return loops;
-}
-
-// ---- arguments -------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
-  slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
-  loops.accesses.push_back(how);
-  sources_.push_back(source);
-  types_.push_back(compute_type(type));
-}
-
-MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
-  slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
-}
-
-MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(none, dtype::i32, how); }
-
-// ---- inlining --------------------------------------------------------------------------------------------------------
-
-namespace detail {
-
-// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
-inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
-                                 const index_map& from, int (&axes)[max_rank]) {
-  const int first = form.space.rank - form.row_axes;
-  for (int j = first; j < form.space.rank; ++j) {
-    int match = -1;
-    for (int k = 0; k < reader.space.rank; ++k) {
-      if (map.step[j][k] == 0) continue;
-      if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
-        return "rows are not read whole";
-      }
-      match = k;
-    }
-    if (match < 0) return "one element of a row is read";
-    for (int other = 0; other < form.space.rank; ++other) {
-      if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
-    }
-    axes[j - first] = match;
-  }
-  return nullptr;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count) {
-  const int rows = loops.count(row);
-  if (rows == 0 && count > 0) {
-    for (int i = 0; i < count; ++i) loops.group[axes[i]] = row;
-    return nullptr;
-  }
-  if (rows != count) return "the rows are other axes";
-  for (int i = 0; i < count; ++i) {
-    if (loops.group[axes[i]] != row) return "the rows are other axes";
-  }
-  return nullptr;
-}
-
-// A value of one element a row is read along a row: finds (splitting as needed) or appends the axes that form its row.
-MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& form, std::size_t which,
-                                                          int (&axes)[max_rank]) {
-  const region_attribute& inner = form.loops;
-  const int count = inner.row_axes, first = inner.space.rank - count;
-  std::int64_t length = 1;
-  for (int j = first; j < inner.space.rank; ++j) length *= inner.space[j];
-  const bool have_rows = loops.count(row) > 0;
-  std::vector<int> free;  // axes the read does not depend on
-  std::int64_t free_elements = 1;
-  for (int k = 0; k < loops.space.rank; ++k) {
-    const index_map& from = loops.accesses[which];
-    if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
-    if (have_rows && loops.group[k] != row) continue;
-    free.push_back(k);
-    free_elements *= loops.space[k];
-  }
-  if (!have_rows && free.empty()) {
-    per_row = true;
-    for (int j = 0; j < count; ++j) {
-      axes[j] = loops.space.rank;
-      if (!append_axis(loops, inner.space[first + j], row)) return "too many axes";
-    }
-    return nullptr;
-  }
-  if (have_rows && free_elements != length) return "the rows have another length";
-  // The last run of free axes with the row's length, refined from the inside to the row's extents.
-  for (std::size_t end = free.size(); end-- > 0;) {
-    std::int64_t product = 1;
-    std::size_t begin = end + 1;
-    while (begin > 0 && product < length) product *= loops.space[free[--begin]];
-    if (product != length) continue;
-    int at = static_cast<int>(end);
-    for (int j = inner.space.rank - 1; j >= first; --j) {
-      if (at < static_cast<int>(begin)) return "row extents differ";
-      const int axis = free[static_cast<std::size_t>(at)];
-      if (loops.space[axis] == inner.space[j]) {
-        axes[j - first] = axis;
-        --at;
-      } else {
-        if (!split_axis(loops, axis, inner.space[j])) return "row extents differ";
-        for (int i = j + 1; i < inner.space.rank; ++i) {
-          if (axes[i - first] > axis) ++axes[i - first];
-        }
-        for (int& other : free) other += other > axis;
-        axes[j - first] = axis + 1;
-      }
-    }
-    return nullptr;
-  }
-  return "no axis of the row's length";
-}
-
-MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
-  const region_attribute& inner = form.loops;
-  if (loops.accesses[which].bounded) return "rows under a padded read";
-  const int outer_axes = inner.space.rank - inner.row_axes;
-  const char* problem = nullptr;
-  int axes[max_rank]{};
-  const char* not_affine = "the read is not affine in the producer's loops";
-  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank, inner.output, true, map)) {
-    problem = not_affine;
-  } else if (!inner.per_row) {
-    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
-  } else {
-    problem = broadcast_rows(form, which, axes);
-    // Finding the row may have split axes: the map is solved again over the new ones.
-    if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
-    for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
-  }
-  return problem ? problem : claim_rows(axes, inner.row_axes);
-}
-
-MEGANEURA_INLINE std::size_t region_draft::buffers() const {
-  std::vector<class_id> distinct;
-  for (const slot& s : slots_) {
-    for (std::size_t read : s.reads) {
-      if (sources_[read - 1] != none) distinct.push_back(sources_[read - 1]);
-    }
-  }
-  std::sort(distinct.begin(), distinct.end());
-  return static_cast<std::size_t>(std::unique(distinct.begin(), distinct.end()) - distinct.begin());
-}
-
-MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
-  const region_attribute& inner = form.loops;
-  const std::size_t which = slots_[index].reads[0];
-  const nest before = inner.row_axes > 0 ? loops : nest{};
-  const bool before_per_row = per_row;
-  const auto refused = [&](const char* problem) {  // rows that were placed for this form alone go again
-    if (inner.row_axes > 0) {
-      loops = before;
-      per_row = before_per_row;
-    }
-    return problem;
-  };
-  axis_map map;
-  if (inner.row_axes > 0) {
-    if (const char* problem = place_rows(form, which, map)) return refused(problem);
-  } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
-    return "the read is not affine in the producer's loops";
-  }
-  const index_map from = loops.accesses[which];  // after splitting
-  slot filled{.kind = slot::inlined, .type = slots_[index].type, .value = from.fill, .program = &inner.program};
-  const bool copy = inner.program.is_identity();
-  std::vector<index_map> reads;
-  for (const index_map& read : inner.accesses) {
-    index_map composed;
-    if (copy && from.bounded && read.bounded && from.fill != read.fill) {
-      return refused("two borders with different values");
-    }
-    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) {
-      return refused("its border is not a box here");
-    }
-    reads.push_back(composed);
-  }
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    filled.reads.push_back(loops.accesses.size());
-    const int source = inner.accesses[i].source;
-    sources_.push_back(source == index_map::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
-    types_.push_back(dtype::f32);  // set below from the program
-    loops.accesses.push_back(reads[i]);
-  }
-  for (const scalar_node& node : inner.program.nodes) {
-    if (node.op == scalar_op::argument) {
-      types_[filled.reads[static_cast<std::size_t>(node.value)] - 1] = node.type;
-    }
-  }
-  for (int k = 0; from.bounded && !copy && k < loops.space.rank; ++k) {
-    if (!(from.bounded >> k & 1)) continue;
-    index_map coordinate{.source = index_map::index_source};
-    coordinate.strides[k] = 1;
-    filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
-    filled.reads.push_back(loops.accesses.size());
-    loops.accesses.push_back(coordinate);
-    sources_.push_back(none);
-    types_.push_back(dtype::i32);
-  }
-  slots_[index] = std::move(filled);
-  return nullptr;
-}
-
-namespace detail {
-
-inline scalar_program without_rows(const scalar_program& program) {
-  scalar_builder builder;
-  std::vector<scalar_ref> copies;
-  for (const scalar_node& node : program.nodes) {
-    scalar_ref operands[3]{};
-    const int arity = info(node.op).arity;
-    for (int i = 0; i < arity; ++i) operands[i] = copies[node.operands[i]];
-    if (node.op == scalar_op::argument) {
-      copies.push_back(builder.argument(static_cast<int>(node.value), node.type));
-    } else if (node.op == scalar_op::constant) {
-      copies.push_back(builder.constant(node.value, node.type));
-    } else if (is_row_reduction(node.op)) {
-      copies.push_back(operands[0]);
-    } else {
-      copies.push_back(builder.apply(node.op, {operands, static_cast<std::size_t>(arity)}, node.type));
-    }
-  }
-  return builder.finish(copies.back());
-}
-
-}  // namespace detail
-
-// ---- finishing -------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
-                                                     const std::vector<int>& argument) const {
-  const auto read = [&](std::size_t position) { return builder.argument(argument[position], types_[position - 1]); };
-  if (from.kind == slot::constant) return builder.constant(from.value, from.type);
-  if (from.kind == slot::read) return read(from.reads[0]);
-  std::vector<scalar_ref> arguments;
-  for (std::size_t i = 0; i < from.reads.size() - from.boxes.size(); ++i) arguments.push_back(read(from.reads[i]));
-  scalar_ref value = builder.inlined(*from.program, arguments);
-  for (const box& b : from.boxes) {
-    const scalar_ref at = read(b.coordinate);
-    const scalar_ref below =
-        builder.binary(scalar_op::less, at, builder.constant(static_cast<double>(b.high), dtype::i32));
-    const scalar_ref above =
-        builder.binary(scalar_op::less_equal, builder.constant(static_cast<double>(b.low), dtype::i32), at);
-    value = builder.select(builder.binary(scalar_op::logical_and, below, above), value,
-                           builder.constant(from.value, builder.type(value)));
-  }
-  return value;
-}
-
-MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() const {
-  distinct_reads result;
-  result.loops.space = loops.space;
-  std::copy(loops.group, loops.group + max_rank, result.loops.group);
-  result.loops.accesses = {loops.accesses[0]};
-  result.argument.assign(loops.accesses.size(), -1);
-  for (const slot& s : slots_) {
-    for (std::size_t position : s.reads) {
-      const class_id source = sources_[position - 1];
-      index_map read = loops.accesses[position];
-      read.source = source == none ? index_map::index_source : 0;
-      for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
-      std::size_t same = 0;
-      while (same < result.sources.size() &&
-             !(result.sources[same] == source && result.loops.accesses[same + 1] == read)) {
-        ++same;
-      }
-      result.argument[position] = static_cast<int>(same);
-      if (same < result.sources.size()) continue;
-      result.sources.push_back(source);
-      result.loops.accesses.push_back(read);
-    }
-  }
-  return result;
-}
-
-namespace detail {
-
-// Numbers the arguments by first use: equal regions get equal programs. The old numbers in the order of the new ones.
-inline std::vector<std::size_t> number_arguments(scalar_program& program, std::size_t count) {
-  std::vector<int> number(count, -1);
-  std::vector<std::size_t> used;
-  for (scalar_node& node : program.nodes) {
-    if (node.op != scalar_op::argument) continue;
-    const auto old = static_cast<std::size_t>(node.value);
-    if (number[old] < 0) {
-      number[old] = static_cast<int>(used.size());
-      used.push_back(old);
-    }
-    node.value = number[old];
-  }
-  return used;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
-                                                  bool limited) const {
-  if (limited && buffers() > limits_->buffers) return "too many buffers";
-  distinct_reads all = collect_reads();
-  scalar_builder builder;
-  std::vector<scalar_ref> arguments;
-  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
-  scalar_program program = builder.finish(builder.inlined(root, arguments));
-  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
-  if (!program.has_rows() && all.loops.count(row) > 0) {
-    if (per_row) return "the reduction folded away";
-    std::fill(all.loops.group, all.loops.group + max_rank, outer);
-  }
-  const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
-  if (limited && used.size() > limits_->accesses) return "too many accesses";
-  nest kept = all.loops;
-  kept.accesses.resize(1);
-  result.operands.clear();
-  for (std::size_t old : used) {  // sources are numbered by their first argument
-    index_map read = all.loops.accesses[old + 1];
-    if (all.sources[old] != none) {
-      const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
-      read.source = static_cast<int>(found - result.operands.begin());
-      if (found == result.operands.end()) result.operands.push_back(all.sources[old]);
-    }
-    kept.accesses.push_back(read);
-  }
-  normalise(kept);
-  if (kept.count(row) == 0 && program.has_rows()) program = detail::without_rows(program);  // rows of one element
-  const int rows = kept.count(row);
-  result.loops.space = kept.space;
-  result.loops.row_axes = rows;
-  result.loops.per_row = per_row && rows > 0;
-  result.loops.program = std::move(program);
-  result.loops.output = kept.accesses[0];
-  result.loops.accesses.assign(kept.accesses.begin() + 1, kept.accesses.end());
-  return nullptr;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -11466,8 +11486,12 @@ class epilogue_draft {
   std::vector<class_id> others;  // operands 2, 3, ... of the result
   index_map output;
 
-  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product)
-      : g_(g), region_id_(region), region_(g.get<region_attribute>(region)), operand_(operand) {
+  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product, const region_limits& limits)
+      : g_(g),
+        region_id_(region),
+        region_(g.get<region_attribute>(region)),
+        operand_(operand),
+        most_(limits.buffers < 2 ? 0 : std::min(widest_epilogue, limits.buffers - 2)) {
     for (class_id id : g.operands(product).subspan(2)) others.push_back(g.find(id));
   }
 
@@ -11490,7 +11514,7 @@ class epilogue_draft {
       const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k]);
       if (problem) return problem;
     }
-    if (others.size() > widest_epilogue) return "too many operands";
+    if (others.size() > most_) return "too many operands";
     const class_id owner = g_.find(g_.node(region_id_).owner);
     if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
     if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) {
@@ -11550,13 +11574,14 @@ class epilogue_draft {
   enode_id region_id_;
   const region_attribute& region_;
   std::size_t operand_;
+  std::size_t most_;  // others there may be
 };
 
 inline const char* fuse_matmul(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
   const engine& g = pass.graph();
   const auto& inner = g.get<matmul_attribute>(product);
   nest loops = to_nest(inner);
-  epilogue_draft made(g, region, operand, product);
+  epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
   loops.accesses[0] = made.output;
   loops.accesses.resize(3);
@@ -11573,7 +11598,7 @@ inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t op
   nest loops{.space = inner.space};
   loops.accesses = {inner.output, {}, {}};  // a and b are not read through these loops
   loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
-  epilogue_draft made(g, region, operand, product);
+  epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, false, inner.finish)) return problem;
   std::vector<class_id> operands = {g.operand(product, 0), g.operand(product, 1)};
   operands.insert(operands.end(), made.others.begin(), made.others.end());
@@ -12387,6 +12412,19 @@ struct extraction {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
+// Nodes that read more tensors than a kernel can bind, written as trees of nodes that do not.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// A concat along `axis` of nodes that read at most `most` tensors each.
+[[nodiscard]] class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces, std::size_t most);
+
+/// A map whose parts read at most `most` (at least 3) tensors each: values in between are stored.
+[[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+                               std::span<const class_id> operands, std::size_t most);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
 // The algebra that pays: rewrite rules over primitives, each checked by evaluation in the tests.
 // Rewrite rules as compile-time terms in the syntax of models: one type gives matcher, builder and property test.
 
@@ -12963,23 +13001,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 namespace detail {
 
-// More pieces than one region holds become a tree of concats.
-inline class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces) {
-  shape extents = e.extents(e.find(pieces[0]));
-  for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
-  std::vector<class_id> parts(pieces.begin(), pieces.end());
-  if (parts.size() == 1) return parts[0];
-  if (parts.size() > concat_pieces) {
-    const std::size_t each = (parts.size() + concat_pieces - 1) / concat_pieces;
-    parts.clear();
-    for (std::size_t i = 0; i < pieces.size(); i += each) {
-      parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i))));
-    }
-  }
-  return e.add(op::concat, type, extents, axis_attribute{axis}, parts);
-}
-
-inline void import_graph(const graph& g, saturated_graph& result) {
+inline void import_graph(const graph& g, const region_limits& limits, saturated_graph& result) {
   engine& e = result.graph;
   for (node_id id = 0; id < g.size(); ++id) {
     const node& n = g[id];
@@ -12993,7 +13015,11 @@ inline void import_graph(const graph& g, saturated_graph& result) {
     if (n.kind == op::stop_gradient) {
       result.classes.push_back(operands[0]);
     } else if (n.kind == op::concat) {
-      result.classes.push_back(add_concat(e, n.type, g.get<axis_attribute>(id).axis, operands));
+      const std::size_t most = std::min(concat_pieces, std::max<std::size_t>(limits.buffers, 2));
+      result.classes.push_back(add_concat(e, n.type, g.get<axis_attribute>(id).axis, operands, most));
+    } else if (n.kind == op::map) {
+      const scalar_program program = g.get<map_attribute>(id).program;
+      result.classes.push_back(add_map(e, n.type, n.extents, program, operands, limits.buffers));
     } else {
       result.classes.push_back(e.add(n.kind, n.type, n.extents, g.attribute_of(id), operands));
     }
@@ -13108,7 +13134,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   const rule_mask enabled = detail::enabled_rules(options, names);
   saturated_graph result;
   detail::stopwatch phase;
-  detail::import_graph(g, result);
+  detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
@@ -13246,16 +13272,22 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
+  optimization.region = make_region_limits(on.facts(), optimization.region);
   graph implementation = egraph::optimize(g, optimization, &report_);
   times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
+  // Whatever the device cannot do is known before anything is allocated or compiled.
+  generated kernels = generate_kernels();
+  check_limits(kernels);
+  times_.kernels = watch.lap();
   allocate(weights);
-  const std::vector<prepared> kernels = build_kernels();
   watch.lap();
-  for (slot& s : slots_) record(s, kernels, options.profile);
+  create_pipelines(kernels);
+  times_.pipelines = watch.lap();
+  for (slot& s : slots_) record(s, kernels.steps, options.profile);
   times_.record = watch.lap();
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
   for (node_id id : plan_.implementation.leaves(op::parameter)) {
@@ -13305,13 +13337,12 @@ MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
   return {areas_[static_cast<std::size_t>(r.where)], r.offset, r.bytes};
 }
 
-MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
-  detail::stopwatch watch;
+MEGANEURA_INLINE program::generated program::generate_kernels() const {
   const kernels::target target = make_target(device_.facts());
-  std::vector<prepared> result(plan_.steps.size());
-  std::vector<spirv::module> unique;
+  generated result;
+  result.steps.resize(plan_.steps.size());
+  result.module_of.resize(plan_.steps.size());
   std::multimap<std::uint64_t, std::size_t> known;
-  std::vector<std::size_t> kernel_of(plan_.steps.size());
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const plan::step& s = plan_.steps[i];
     if (s.kind == plan::step::copy) continue;
@@ -13319,24 +13350,47 @@ MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
         s.kind == plan::step::optimizer ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node),
                                                                   s.bindings[0].where.bytes / sizeof(float), target)
                                         : kernels::generate(plan_.implementation, s.node, target);
-    result[i].groups = dispatch.groups;
-    result[i].kinds = dispatch.module.bindings;
+    result.steps[i].groups = dispatch.groups;
+    result.steps[i].kinds = dispatch.module.bindings;
     const std::uint64_t key = detail::module_hash(dispatch.module);
     const auto [begin, end] = known.equal_range(key);
-    const auto found = std::find_if(
-        begin, end, [&](const auto& entry) { return detail::same_kernel(unique[entry.second], dispatch.module); });
-    kernel_of[i] = found != end ? found->second : unique.size();
+    const auto found = std::find_if(begin, end, [&](const auto& entry) {
+      return detail::same_kernel(result.modules[entry.second], dispatch.module);
+    });
+    result.module_of[i] = found != end ? found->second : result.modules.size();
     if (found != end) continue;
-    known.emplace(key, unique.size());
-    unique.push_back(std::move(dispatch.module));
+    known.emplace(key, result.modules.size());
+    result.modules.push_back(std::move(dispatch.module));
   }
-  times_.kernels = watch.lap();
-  const auto created = device_.create_pipelines(unique);
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (plan_.steps[i].kind != plan::step::copy) result[i].pipeline = created[kernel_of[i]];
-  }
-  times_.pipelines = watch.lap();
   return result;
+}
+
+MEGANEURA_INLINE void program::check_limits(const generated& kernels) const {
+  const vulkan::device_facts& facts = device_.facts();
+  for (const spirv::module& module : kernels.modules) {
+    const std::string reason = vulkan::reason_to_refuse(facts, module);
+    if (reason.empty()) continue;
+    fail(error_category::unsupported, "kernel \"{}\" cannot run on {}: {}", module.name, facts.name, reason);
+  }
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const plan::step& s = plan_.steps[i];
+    if (s.kind == plan::step::copy) continue;
+    std::string reason = vulkan::reason_to_refuse(facts, kernels.steps[i].groups);
+    for (std::size_t k = 0; reason.empty() && k < s.bindings.size(); ++k) {
+      reason = vulkan::reason_to_refuse(facts, kernels.steps[i].kinds[k], s.bindings[k].where.bytes);
+      if (!reason.empty()) reason = fmt::format("of binding {}, {}", k, reason);
+    }
+    if (reason.empty()) continue;
+    fail(error_category::unsupported, "kernel \"{}\" of %{} cannot run: {}; split the tensor",
+         kernels.modules[kernels.module_of[i]].name, s.node, reason);
+  }
+}
+
+MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
+  const std::vector<vulkan::pipeline> created = device_.create_pipelines(kernels.modules);
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].kind != plan::step::copy) kernels.steps[i].pipeline = created[kernels.module_of[i]];
+  }
 }
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
@@ -15281,6 +15335,30 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   return detail::refuse_size(facts, kernel);
 }
 
+namespace detail {
+inline constexpr std::uint64_t texel_bytes = 16;           // RGBA32F
+inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device binds
+}  // namespace detail
+
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, spirv::binding_kind kind,
+                                              std::uint64_t bytes) {
+  const std::uint64_t most = kind == spirv::binding_kind::uniform_texel_buffer
+                                 ? facts.max_texel_elements * detail::texel_bytes
+                             : kind == spirv::binding_kind::uniform_buffer ? detail::max_uniform_range
+                                                                           : facts.max_storage_range;
+  if (bytes <= most) return {};
+  return fmt::format("it covers {} bytes and {} binds {} at most", bytes, facts.name, most);
+}
+
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const std::array<std::uint32_t, 3>& groups) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (groups[axis] <= facts.max_workgroup_count[axis]) continue;
+    return fmt::format("it is launched with {} workgroups on axis {} and {} allows {}", groups[axis], axis, facts.name,
+                       facts.max_workgroup_count[axis]);
+  }
+  return {};
+}
+
 MEGANEURA_INLINE const std::string& pipeline::name() const {
   if (state_ == nullptr) fail(error_category::invalid_argument, "an empty pipeline handle was asked for its name");
   return state_->name;
@@ -15594,9 +15672,6 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 namespace detail {
 
-inline constexpr std::uint64_t texel_bytes = 16;            // RGBA32F
-inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device binds
-
 inline void check_owner(const device_state& expected, const std::shared_ptr<device_state>& found, const char* what) {
   if (found.get() == &expected) return;
   fail(error_category::invalid_argument,
@@ -15624,29 +15699,21 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
     fail(error_category::invalid_argument, "{} is a texel buffer of {} bytes; its size has to be a multiple of {}",
          what, range.size, texel_bytes);
   }
-  const std::uint64_t most = texels    ? facts.max_texel_elements * texel_bytes
-                             : uniform ? max_uniform_range
-                                       : facts.max_storage_range;
-  if (range.size > most) {
-    fail(error_category::unsupported, "{} covers {} bytes and {} binds {} at most; split the tensor", what, range.size,
-         facts.name, most);
-  }
+  if (const std::string reason = reason_to_refuse(facts, kind, range.size); !reason.empty())
+    fail(error_category::unsupported, "{} cannot be made: {}; split the tensor", what, reason);
   return range;
 }
 
 inline void check_groups(const device_state& device, const std::array<std::uint32_t, 3>& groups,
                          std::string_view label) {
   for (std::size_t axis = 0; axis < 3; ++axis) {
-    const std::uint32_t most = device.facts.max_workgroup_count[axis];
     if (groups[axis] == 0) {
       fail(error_category::invalid_argument, "\"{}\" is launched with no workgroup on axis {}; leave it out", label,
            axis);
     }
-    if (groups[axis] <= most) continue;
-    fail(error_category::unsupported,
-         "\"{}\" is launched with {} workgroups on axis {} and {} allows {}; fold the grid", label, groups[axis], axis,
-         device.facts.name, most);
   }
+  if (const std::string reason = reason_to_refuse(device.facts, groups); !reason.empty())
+    fail(error_category::unsupported, "\"{}\" cannot run: {}; fold the grid", label, reason);
 }
 
 }  // namespace detail
@@ -16163,6 +16230,127 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
   extraction result = work.result();
   result.passes = passes;
   return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for egraph/narrow.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces,
+                                     std::size_t most) {
+  shape extents = e.extents(e.find(pieces[0]));
+  for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
+  std::vector<class_id> parts(pieces.begin(), pieces.end());
+  if (parts.size() == 1) return parts[0];
+  if (parts.size() > most) {
+    const std::size_t each = (parts.size() + most - 1) / most;
+    parts.clear();
+    for (std::size_t i = 0; i < pieces.size(); i += each) {
+      parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i)), most));
+    }
+  }
+  return e.add(op::concat, type, extents, axis_attribute{axis}, parts);
+}
+
+namespace detail {
+
+class map_splitter {
+ public:
+  map_splitter(engine& e, dtype type, const shape& extents, const scalar_program& program,
+               std::span<const class_id> operands)
+      : e_(e), type_(type), extents_(extents), program_(program), operands_(operands), stored_(program.nodes.size()) {}
+
+  class_id split(std::size_t most) {
+    for (scalar_ref ref = 0; ref < program_.nodes.size(); ++ref) {
+      reads_.push_back(own_reads(ref));
+      while (reads_.back().size() > most && store_widest(program_.nodes[ref])) reads_.back() = own_reads(ref);
+    }
+    return add(static_cast<scalar_ref>(program_.nodes.size() - 1), type_);
+  }
+
+ private:
+  [[nodiscard]] std::vector<class_id> own_reads(scalar_ref ref) const {
+    const scalar_node& node = program_.nodes[ref];
+    std::vector<class_id> reads;
+    if (node.op == scalar_op::argument) reads.push_back(e_.find(operands_[static_cast<std::size_t>(node.value)]));
+    for (int i = 0; i < info(node.op).arity; ++i) {
+      const std::vector<class_id>& below = reads_[node.operands[i]];
+      reads.insert(reads.end(), below.begin(), below.end());
+    }
+    std::sort(reads.begin(), reads.end());
+    reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    return reads;
+  }
+
+  bool store_widest(const scalar_node& node) {
+    const auto width = [&](scalar_ref ref) { return reads_[ref].size(); };
+    const scalar_ref widest = *std::max_element(node.operands, node.operands + info(node.op).arity,
+                                                [&](scalar_ref a, scalar_ref b) { return width(a) < width(b); });
+    if (width(widest) < 2) return false;
+    const dtype type = program_.nodes[widest].type;
+    stored_[widest] = add(widest, type == dtype::boolean ? dtype::f32 : type);
+    reads_[widest] = {*stored_[widest]};
+    return true;
+  }
+
+  // One map for what stands below `ref`, down to what is stored already; a boolean is stored as 0 or 1.
+  [[nodiscard]] class_id add(scalar_ref ref, dtype type) {
+    scalar_builder builder;
+    std::vector<class_id> operands;
+    std::vector<std::optional<scalar_ref>> written(program_.nodes.size());
+    scalar_ref result = write(builder, ref, operands, written);
+    if (builder.type(result) == dtype::boolean) {
+      result = builder.select(result, builder.constant(1), builder.constant(0));
+    }
+    return e_.add(op::map, type, extents_, map_attribute{builder.finish(result)}, operands);
+  }
+
+  [[nodiscard]] static scalar_ref read(scalar_builder& builder, class_id from, dtype type,
+                                       std::vector<class_id>& operands) {
+    const auto found = std::find(operands.begin(), operands.end(), from);
+    const int index = static_cast<int>(found - operands.begin());
+    if (found == operands.end()) operands.push_back(from);
+    if (type != dtype::boolean) return builder.argument(index, type);
+    return builder.binary(scalar_op::less, builder.constant(0), builder.argument(index, dtype::f32));
+  }
+
+  [[nodiscard]] scalar_ref write(scalar_builder& builder, scalar_ref ref, std::vector<class_id>& operands,
+                                 std::vector<std::optional<scalar_ref>>& written) const {
+    if (written[ref]) return *written[ref];
+    const scalar_node& node = program_.nodes[ref];
+    scalar_ref result = 0;
+    if (stored_[ref]) {
+      result = read(builder, *stored_[ref], node.type, operands);
+    } else if (node.op == scalar_op::argument) {
+      result = read(builder, e_.find(operands_[static_cast<std::size_t>(node.value)]), node.type, operands);
+    } else if (node.op == scalar_op::constant) {
+      result = builder.constant(node.value, node.type);
+    } else {
+      scalar_ref below[3]{};
+      const int arity = info(node.op).arity;
+      for (int i = 0; i < arity; ++i) below[i] = write(builder, node.operands[i], operands, written);
+      result = builder.apply(node.op, {below, static_cast<std::size_t>(arity)}, node.type);
+    }
+    written[ref] = result;
+    return result;
+  }
+
+  engine& e_;
+  dtype type_;
+  const shape& extents_;
+  const scalar_program& program_;
+  std::span<const class_id> operands_;
+  std::vector<std::vector<class_id>> reads_;      // by node of the program: what is read below it
+  std::vector<std::optional<class_id>> stored_;  // nodes that became maps of their own
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+                                  std::span<const class_id> operands, std::size_t most) {
+  if (operands.size() <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
+  return detail::map_splitter(e, type, extents, program, operands).split(std::max<std::size_t>(most, 3));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -18360,7 +18548,8 @@ struct matmul_schedule {
 
 /// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
 /// a multiple of 4, and its other strides and its offset are such multiples.
-[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem);
+/// Neither may hold more texels than the device views at once.
+[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const target& device);
 
 /// errors: invalid_argument for a schedule that does not fit the problem or itself.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
@@ -21077,8 +21266,25 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem) {
-  return detail::plan_operand(problem, true).width == 4 && detail::plan_operand(problem, false).width == 4;
+namespace detail {
+
+// One more than the last element an operand reads.
+[[nodiscard]] inline std::uint64_t span_of(const matmul_operand& plan) {
+  std::uint64_t last = plan.offset;
+  for (const strided_axes* axes : {&plan.batch, &plan.rows, &plan.k}) {
+    for (const strided_axis& axis : *axes) last += std::uint64_t{axis.extent - 1} * axis.stride;
+  }
+  return last + 1;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const target& device) {
+  for (const bool is_a : {true, false}) {
+    const detail::matmul_operand plan = detail::plan_operand(problem, is_a);
+    if (plan.width != 4 || (detail::span_of(plan) + 3) / 4 > device.max_texel_elements) return false;
+  }
+  return true;
 }
 
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
@@ -21129,7 +21335,7 @@ namespace detail {
 MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem) {
   std::vector<matmul_schedule> found;
   if (device.prefers_texel_buffers) {
-    const bool texels = matmul_fits_texels(problem);
+    const bool texels = matmul_fits_texels(problem, device);
     const bool tall = extent_of(problem.m) > 8;
     // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a small
     // product never earns back.
@@ -21156,7 +21362,15 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   add(32, 32, 16, 4, 4, 4, 1);
   add(16, 16, 8, 4, 4, 8, 2);
   add(8, 8, 8, 4, 4, 32, 1);
-  if (found.empty()) add(64, 64, 8, 8, 8, 1, 1);  // within the least that Vulkan guarantees
+  if (found.empty()) {  // within the least that Vulkan guarantees
+    const auto occupies = [&](std::uint32_t side) {
+      return extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), side) *
+                 detail::divide_up(extent_of(problem.n), side) >= device.compute_units;
+    };
+    if (occupies(64)) add(64, 64, 8, 8, 8, 1, 1);
+    if (occupies(32)) add(32, 32, 8, 4, 4, 1, 1);
+    add(16, 16, 8, 4, 4, 4, 1);
+  }
   const std::string preferred = detail::preferred_tiles(device, problem).label();
   std::stable_partition(found.begin(), found.end(), [&](const auto& s) { return s.label() == preferred; });
   if (found.empty()) found.push_back({});

@@ -145,7 +145,7 @@ std::vector<matmul_schedule> schedules() {
 
 void expect_right(const matmul_problem& p) {
   auto all = schedules();
-  if (matmul_fits_texels(p)) all.push_back({matmul_tier::registers, 0, 0, 4, 8, 4, 1, 1, true});
+  if (matmul_fits_texels(p, {.max_texel_elements = 65536})) all.push_back({matmul_tier::registers, 0, 0, 4, 8, 4, 1, 1, true});
   for (const auto& s : all) {
     const outcome found = check(p, s);
     EXPECT_LE(found.worst, 1.0) << s.label();
@@ -187,6 +187,7 @@ TEST(kernels_matmul, every_candidate_runs_and_the_first_is_the_choice) {
   const matmul_problem p = plain(20, 24, 16, false, true);
   kernels::target device;
   device.max_invocations = 1024;
+  device.max_texel_elements = 65536;
   device.prefers_texel_buffers = true;
   const auto all = kernels::matmul_candidates(device, p);
   ASSERT_FALSE(all.empty());
@@ -202,6 +203,14 @@ TEST(kernels_matmul, candidates_respect_the_limits_of_the_device) {
     EXPECT_LE(kernels::make_matmul(plain(512, 512, 512), s, device).module.shared_bytes, 16384u);
     EXPECT_LE(s.invocations(), 128u);
   }
+}
+
+TEST(kernels_matmul, operands_of_more_texels_than_the_device_views_are_storage_buffers) {
+  kernels::target device;
+  device.prefers_texel_buffers = true;
+  device.max_texel_elements = 65536;
+  EXPECT_TRUE(choose_matmul(device, plain(512, 512, 512, false, true)).texels) << "65,536 texels each";
+  EXPECT_FALSE(choose_matmul(device, plain(513, 512, 512, false, true)).texels);
 }
 
 TEST(kernels_matmul, a_device_of_the_least_limits_still_gets_tiles) {

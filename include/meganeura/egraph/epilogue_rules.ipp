@@ -28,8 +28,12 @@ class epilogue_draft {
   std::vector<class_id> others;  // operands 2, 3, ... of the result
   index_map output;
 
-  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product)
-      : g_(g), region_id_(region), region_(g.get<region_attribute>(region)), operand_(operand) {
+  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product, const region_limits& limits)
+      : g_(g),
+        region_id_(region),
+        region_(g.get<region_attribute>(region)),
+        operand_(operand),
+        most_(limits.buffers < 2 ? 0 : std::min(widest_epilogue, limits.buffers - 2)) {
     for (class_id id : g.operands(product).subspan(2)) others.push_back(g.find(id));
   }
 
@@ -52,7 +56,7 @@ class epilogue_draft {
       const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k]);
       if (problem) return problem;
     }
-    if (others.size() > widest_epilogue) return "too many operands";
+    if (others.size() > most_) return "too many operands";
     const class_id owner = g_.find(g_.node(region_id_).owner);
     if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
     if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) {
@@ -112,13 +116,14 @@ class epilogue_draft {
   enode_id region_id_;
   const region_attribute& region_;
   std::size_t operand_;
+  std::size_t most_;  // others there may be
 };
 
 inline const char* fuse_matmul(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
   const engine& g = pass.graph();
   const auto& inner = g.get<matmul_attribute>(product);
   nest loops = to_nest(inner);
-  epilogue_draft made(g, region, operand, product);
+  epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
   loops.accesses[0] = made.output;
   loops.accesses.resize(3);
@@ -135,7 +140,7 @@ inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t op
   nest loops{.space = inner.space};
   loops.accesses = {inner.output, {}, {}};  // a and b are not read through these loops
   loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
-  epilogue_draft made(g, region, operand, product);
+  epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, false, inner.finish)) return problem;
   std::vector<class_id> operands = {g.operand(product, 0), g.operand(product, 1)};
   operands.insert(operands.end(), made.others.begin(), made.others.end());

@@ -45,6 +45,7 @@ class lowering {
 
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
+  [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] bool keeps_rounding() const { return options_.keep_rounding; }
   [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.

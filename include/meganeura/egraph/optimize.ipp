@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/egraph/extract.hpp>
+#include <meganeura/egraph/narrow.hpp>
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/egraph/rules.hpp>
 #include <meganeura/egraph/saturate.hpp>
@@ -17,23 +18,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 namespace detail {
 
-// More pieces than one region holds become a tree of concats.
-inline class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces) {
-  shape extents = e.extents(e.find(pieces[0]));
-  for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
-  std::vector<class_id> parts(pieces.begin(), pieces.end());
-  if (parts.size() == 1) return parts[0];
-  if (parts.size() > concat_pieces) {
-    const std::size_t each = (parts.size() + concat_pieces - 1) / concat_pieces;
-    parts.clear();
-    for (std::size_t i = 0; i < pieces.size(); i += each) {
-      parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i))));
-    }
-  }
-  return e.add(op::concat, type, extents, axis_attribute{axis}, parts);
-}
-
-inline void import_graph(const graph& g, saturated_graph& result) {
+inline void import_graph(const graph& g, const region_limits& limits, saturated_graph& result) {
   engine& e = result.graph;
   for (node_id id = 0; id < g.size(); ++id) {
     const node& n = g[id];
@@ -47,7 +32,11 @@ inline void import_graph(const graph& g, saturated_graph& result) {
     if (n.kind == op::stop_gradient) {
       result.classes.push_back(operands[0]);
     } else if (n.kind == op::concat) {
-      result.classes.push_back(add_concat(e, n.type, g.get<axis_attribute>(id).axis, operands));
+      const std::size_t most = std::min(concat_pieces, std::max<std::size_t>(limits.buffers, 2));
+      result.classes.push_back(add_concat(e, n.type, g.get<axis_attribute>(id).axis, operands, most));
+    } else if (n.kind == op::map) {
+      const scalar_program program = g.get<map_attribute>(id).program;
+      result.classes.push_back(add_map(e, n.type, n.extents, program, operands, limits.buffers));
     } else {
       result.classes.push_back(e.add(n.kind, n.type, n.extents, g.attribute_of(id), operands));
     }
@@ -162,7 +151,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   const rule_mask enabled = detail::enabled_rules(options, names);
   saturated_graph result;
   detail::stopwatch phase;
-  detail::import_graph(g, result);
+  detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};

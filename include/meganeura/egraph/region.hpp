@@ -25,7 +25,7 @@ struct region_view {
 struct region_limits {
   std::size_t program_nodes = 96;
   std::size_t accesses = 12;
-  std::size_t buffers = 10;
+  std::size_t buffers = 10;  // a kernel reads; it writes one more
 };
 
 /// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).

@@ -73,7 +73,8 @@ struct matmul_schedule {
 
 /// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
 /// a multiple of 4, and its other strides and its offset are such multiples.
-[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem);
+/// Neither may hold more texels than the device views at once.
+[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const target& device);
 
 /// errors: invalid_argument for a schedule that does not fit the problem or itself.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,

@@ -204,8 +204,25 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem) {
-  return detail::plan_operand(problem, true).width == 4 && detail::plan_operand(problem, false).width == 4;
+namespace detail {
+
+// One more than the last element an operand reads.
+[[nodiscard]] inline std::uint64_t span_of(const matmul_operand& plan) {
+  std::uint64_t last = plan.offset;
+  for (const strided_axes* axes : {&plan.batch, &plan.rows, &plan.k}) {
+    for (const strided_axis& axis : *axes) last += std::uint64_t{axis.extent - 1} * axis.stride;
+  }
+  return last + 1;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const target& device) {
+  for (const bool is_a : {true, false}) {
+    const detail::matmul_operand plan = detail::plan_operand(problem, is_a);
+    if (plan.width != 4 || (detail::span_of(plan) + 3) / 4 > device.max_texel_elements) return false;
+  }
+  return true;
 }
 
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
@@ -256,7 +273,7 @@ namespace detail {
 MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem) {
   std::vector<matmul_schedule> found;
   if (device.prefers_texel_buffers) {
-    const bool texels = matmul_fits_texels(problem);
+    const bool texels = matmul_fits_texels(problem, device);
     const bool tall = extent_of(problem.m) > 8;
     // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a small
     // product never earns back.
@@ -283,7 +300,15 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   add(32, 32, 16, 4, 4, 4, 1);
   add(16, 16, 8, 4, 4, 8, 2);
   add(8, 8, 8, 4, 4, 32, 1);
-  if (found.empty()) add(64, 64, 8, 8, 8, 1, 1);  // within the least that Vulkan guarantees
+  if (found.empty()) {  // within the least that Vulkan guarantees
+    const auto occupies = [&](std::uint32_t side) {
+      return extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), side) *
+                 detail::divide_up(extent_of(problem.n), side) >= device.compute_units;
+    };
+    if (occupies(64)) add(64, 64, 8, 8, 8, 1, 1);
+    if (occupies(32)) add(32, 32, 8, 4, 4, 1, 1);
+    add(16, 16, 8, 4, 4, 4, 1);
+  }
   const std::string preferred = detail::preferred_tiles(device, problem).label();
   std::stable_partition(found.begin(), found.end(), [&](const auto& s) { return s.label() == preferred; });
   if (found.empty()) found.push_back({});

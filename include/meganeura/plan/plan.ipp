@@ -197,9 +197,10 @@ class planner {
 
   void levels() {
     for (node_id id = 0; id < g().size(); ++id) {
-      if (g()[id].extents.elements() > 0xffffffffLL) {
-        fail(error_category::unsupported, "plan: %{} is {}, {} elements; kernels count elements in 32 bits: split it", id,
-             to_string(g()[id].extents), g()[id].extents.elements());
+      if (tensor_bytes(g()[id]) > options_.max_binding_bytes) {
+        fail(error_category::unsupported,
+             "plan: %{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
+             to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), options_.max_binding_bytes);
       }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
@@ -557,7 +558,8 @@ class planner {
       else
         runs.push_back(r);
     }
-    const std::uint64_t piece = options_.max_binding_bytes / tensor_alignment * tensor_alignment;
+    const std::uint64_t most = std::min(options_.max_binding_bytes, std::uint64_t{1} << 31);
+    const std::uint64_t piece = most / tensor_alignment * tensor_alignment;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (runs[i].bytes <= piece) continue;
       runs.push_back({runs[i].where, runs[i].offset + piece, runs[i].bytes - piece});

@@ -2,6 +2,7 @@
 // The device as users name it, and what kernel generators are told of it.
 #pragma once
 #include <meganeura/egraph/cost.hpp>
+#include <meganeura/egraph/region.hpp>
 #include <meganeura/kernels/target.hpp>
 #include <meganeura/vulkan/device.hpp>
 
@@ -38,6 +39,13 @@ using vulkan::enumerate_devices;
                shape.result == vulkan::component_type::float32 && shape.scope == vulkan::matrix_scope::subgroup;
       });
   return target;
+}
+
+/// How much a kernel may read at once, so that what is fused can be bound.
+[[nodiscard]] inline egraph::region_limits make_region_limits(const device_facts& facts,
+                                                              egraph::region_limits limits = {}) {
+  limits.buffers = std::min<std::size_t>(limits.buffers, facts.max_storage_buffers - 1);
+  return limits;
 }
 
 /// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for

@@ -91,12 +91,19 @@ class program {
     std::uint64_t offset = 0;
   };
   void allocate(const parameters& weights);
-  struct prepared {  // one step of the plan, ready to be recorded; no pipeline for a copy
-    vulkan::pipeline pipeline;
+  struct prepared {  // one step of the plan, ready to be recorded
+    vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
     std::vector<spirv::binding_kind> kinds;
   };
-  [[nodiscard]] std::vector<prepared> build_kernels();
+  struct generated {  // everything but the pipelines
+    std::vector<prepared> steps;
+    std::vector<spirv::module> modules;   // without repetition
+    std::vector<std::size_t> module_of;  // each step's
+  };
+  [[nodiscard]] generated generate_kernels() const;
+  void check_limits(const generated& kernels) const;
+  void create_pipelines(generated& kernels) const;
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
   [[nodiscard]] const plan::layout::slot* checked_input(const input_values& input) const;

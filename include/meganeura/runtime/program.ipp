@@ -51,16 +51,22 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
+  optimization.region = make_region_limits(on.facts(), optimization.region);
   graph implementation = egraph::optimize(g, optimization, &report_);
   times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
+  // Whatever the device cannot do is known before anything is allocated or compiled.
+  generated kernels = generate_kernels();
+  check_limits(kernels);
+  times_.kernels = watch.lap();
   allocate(weights);
-  const std::vector<prepared> kernels = build_kernels();
   watch.lap();
-  for (slot& s : slots_) record(s, kernels, options.profile);
+  create_pipelines(kernels);
+  times_.pipelines = watch.lap();
+  for (slot& s : slots_) record(s, kernels.steps, options.profile);
   times_.record = watch.lap();
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
   for (node_id id : plan_.implementation.leaves(op::parameter)) {
@@ -110,13 +116,12 @@ MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
   return {areas_[static_cast<std::size_t>(r.where)], r.offset, r.bytes};
 }
 
-MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
-  detail::stopwatch watch;
+MEGANEURA_INLINE program::generated program::generate_kernels() const {
   const kernels::target target = make_target(device_.facts());
-  std::vector<prepared> result(plan_.steps.size());
-  std::vector<spirv::module> unique;
+  generated result;
+  result.steps.resize(plan_.steps.size());
+  result.module_of.resize(plan_.steps.size());
   std::multimap<std::uint64_t, std::size_t> known;
-  std::vector<std::size_t> kernel_of(plan_.steps.size());
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const plan::step& s = plan_.steps[i];
     if (s.kind == plan::step::copy) continue;
@@ -124,24 +129,47 @@ MEGANEURA_INLINE std::vector<program::prepared> program::build_kernels() {
         s.kind == plan::step::optimizer ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node),
                                                                   s.bindings[0].where.bytes / sizeof(float), target)
                                         : kernels::generate(plan_.implementation, s.node, target);
-    result[i].groups = dispatch.groups;
-    result[i].kinds = dispatch.module.bindings;
+    result.steps[i].groups = dispatch.groups;
+    result.steps[i].kinds = dispatch.module.bindings;
     const std::uint64_t key = detail::module_hash(dispatch.module);
     const auto [begin, end] = known.equal_range(key);
-    const auto found = std::find_if(
-        begin, end, [&](const auto& entry) { return detail::same_kernel(unique[entry.second], dispatch.module); });
-    kernel_of[i] = found != end ? found->second : unique.size();
+    const auto found = std::find_if(begin, end, [&](const auto& entry) {
+      return detail::same_kernel(result.modules[entry.second], dispatch.module);
+    });
+    result.module_of[i] = found != end ? found->second : result.modules.size();
     if (found != end) continue;
-    known.emplace(key, unique.size());
-    unique.push_back(std::move(dispatch.module));
+    known.emplace(key, result.modules.size());
+    result.modules.push_back(std::move(dispatch.module));
   }
-  times_.kernels = watch.lap();
-  const auto created = device_.create_pipelines(unique);
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (plan_.steps[i].kind != plan::step::copy) result[i].pipeline = created[kernel_of[i]];
-  }
-  times_.pipelines = watch.lap();
   return result;
+}
+
+MEGANEURA_INLINE void program::check_limits(const generated& kernels) const {
+  const vulkan::device_facts& facts = device_.facts();
+  for (const spirv::module& module : kernels.modules) {
+    const std::string reason = vulkan::reason_to_refuse(facts, module);
+    if (reason.empty()) continue;
+    fail(error_category::unsupported, "kernel \"{}\" cannot run on {}: {}", module.name, facts.name, reason);
+  }
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const plan::step& s = plan_.steps[i];
+    if (s.kind == plan::step::copy) continue;
+    std::string reason = vulkan::reason_to_refuse(facts, kernels.steps[i].groups);
+    for (std::size_t k = 0; reason.empty() && k < s.bindings.size(); ++k) {
+      reason = vulkan::reason_to_refuse(facts, kernels.steps[i].kinds[k], s.bindings[k].where.bytes);
+      if (!reason.empty()) reason = fmt::format("of binding {}, {}", k, reason);
+    }
+    if (reason.empty()) continue;
+    fail(error_category::unsupported, "kernel \"{}\" of %{} cannot run: {}; split the tensor",
+         kernels.modules[kernels.module_of[i]].name, s.node, reason);
+  }
+}
+
+MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
+  const std::vector<vulkan::pipeline> created = device_.create_pipelines(kernels.modules);
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].kind != plan::step::copy) kernels.steps[i].pipeline = created[kernels.module_of[i]];
+  }
 }
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {

@@ -117,7 +117,7 @@ struct device_facts {
 [[nodiscard]] device_facts minimum_facts();
 
 /// `found` with nothing more than `most` has: the smaller of each limit, the larger of each alignment, the abilities of
-/// both. Identity, heaps and what cannot be taken away (subgroup sizes) stay those of `found`.
+/// both. Identity, heaps and what cannot be taken away (subgroup sizes, compute units) stay those of `found`.
 [[nodiscard]] device_facts weaker(const device_facts& found, const device_facts& most);
 
 /// Index into `found` of the device that `wish` names: an enumeration index, a part of the name (case ignored), "cpu",

@@ -75,7 +75,6 @@ MEGANEURA_INLINE device_facts minimum_facts() {
   least.storage_alignment = least.texel_alignment = least.uniform_alignment = 256;
   least.max_buffer_bytes = std::uint64_t{1} << 30;
   least.max_allocations = 4096;
-  least.compute_units = 1;
   least.has_timeline_semaphore = true;
   return least;
 }
@@ -113,7 +112,6 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
     result.*ability = result.*ability && most.*ability;
   }
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
-  result.compute_units = std::min(result.compute_units, most.compute_units);
   result.quirks.prefers_texel_buffers = result.quirks.prefers_texel_buffers && most.quirks.prefers_texel_buffers;
   return result;
 }

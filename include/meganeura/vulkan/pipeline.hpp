@@ -29,6 +29,10 @@ enum class pipeline_cache_origin : std::uint8_t {
 /// candidates.
 [[nodiscard]] std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel);
 
+/// Why a binding of that kind cannot cover `bytes`, or the device cannot launch so many workgroups; empty if it can.
+[[nodiscard]] std::string reason_to_refuse(const device_facts& facts, spirv::binding_kind kind, std::uint64_t bytes);
+[[nodiscard]] std::string reason_to_refuse(const device_facts& facts, const std::array<std::uint32_t, 3>& groups);
+
 /// Shared ownership; made by `device::create_pipelines`.
 class pipeline {
  public:

@@ -95,6 +95,30 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   return detail::refuse_size(facts, kernel);
 }
 
+namespace detail {
+inline constexpr std::uint64_t texel_bytes = 16;           // RGBA32F
+inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device binds
+}  // namespace detail
+
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, spirv::binding_kind kind,
+                                              std::uint64_t bytes) {
+  const std::uint64_t most = kind == spirv::binding_kind::uniform_texel_buffer
+                                 ? facts.max_texel_elements * detail::texel_bytes
+                             : kind == spirv::binding_kind::uniform_buffer ? detail::max_uniform_range
+                                                                           : facts.max_storage_range;
+  if (bytes <= most) return {};
+  return fmt::format("it covers {} bytes and {} binds {} at most", bytes, facts.name, most);
+}
+
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const std::array<std::uint32_t, 3>& groups) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (groups[axis] <= facts.max_workgroup_count[axis]) continue;
+    return fmt::format("it is launched with {} workgroups on axis {} and {} allows {}", groups[axis], axis, facts.name,
+                       facts.max_workgroup_count[axis]);
+  }
+  return {};
+}
+
 MEGANEURA_INLINE const std::string& pipeline::name() const {
   if (state_ == nullptr) fail(error_category::invalid_argument, "an empty pipeline handle was asked for its name");
   return state_->name;

@@ -12,9 +12,6 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 namespace detail {
 
-inline constexpr std::uint64_t texel_bytes = 16;            // RGBA32F
-inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device binds
-
 inline void check_owner(const device_state& expected, const std::shared_ptr<device_state>& found, const char* what) {
   if (found.get() == &expected) return;
   fail(error_category::invalid_argument,
@@ -42,29 +39,21 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
     fail(error_category::invalid_argument, "{} is a texel buffer of {} bytes; its size has to be a multiple of {}",
          what, range.size, texel_bytes);
   }
-  const std::uint64_t most = texels    ? facts.max_texel_elements * texel_bytes
-                             : uniform ? max_uniform_range
-                                       : facts.max_storage_range;
-  if (range.size > most) {
-    fail(error_category::unsupported, "{} covers {} bytes and {} binds {} at most; split the tensor", what, range.size,
-         facts.name, most);
-  }
+  if (const std::string reason = reason_to_refuse(facts, kind, range.size); !reason.empty())
+    fail(error_category::unsupported, "{} cannot be made: {}; split the tensor", what, reason);
   return range;
 }
 
 inline void check_groups(const device_state& device, const std::array<std::uint32_t, 3>& groups,
                          std::string_view label) {
   for (std::size_t axis = 0; axis < 3; ++axis) {
-    const std::uint32_t most = device.facts.max_workgroup_count[axis];
     if (groups[axis] == 0) {
       fail(error_category::invalid_argument, "\"{}\" is launched with no workgroup on axis {}; leave it out", label,
            axis);
     }
-    if (groups[axis] <= most) continue;
-    fail(error_category::unsupported,
-         "\"{}\" is launched with {} workgroups on axis {} and {} allows {}; fold the grid", label, groups[axis], axis,
-         device.facts.name, most);
   }
+  if (const std::string reason = reason_to_refuse(device.facts, groups); !reason.empty())
+    fail(error_category::unsupported, "\"{}\" cannot run: {}; fold the grid", label, reason);
 }
 
 }  // namespace detail

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Nodes that read more tensors than a kernel can bind, written as trees of nodes that do not.
+#pragma once
+#include <meganeura/egraph/egraph.hpp>
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// A concat along `axis` of nodes that read at most `most` tensors each.
+[[nodiscard]] class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces, std::size_t most);
+
+/// A map whose parts read at most `most` (at least 3) tensors each: values in between are stored.
+[[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+                               std::span<const class_id> operands, std::size_t most);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/narrow.ipp>
+#endif

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// Definitions for egraph/narrow.hpp.
+#pragma once
+#include <meganeura/egraph/narrow.hpp>
+
+#include <algorithm>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces,
+                                     std::size_t most) {
+  shape extents = e.extents(e.find(pieces[0]));
+  for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
+  std::vector<class_id> parts(pieces.begin(), pieces.end());
+  if (parts.size() == 1) return parts[0];
+  if (parts.size() > most) {
+    const std::size_t each = (parts.size() + most - 1) / most;
+    parts.clear();
+    for (std::size_t i = 0; i < pieces.size(); i += each) {
+      parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i)), most));
+    }
+  }
+  return e.add(op::concat, type, extents, axis_attribute{axis}, parts);
+}
+
+namespace detail {
+
+class map_splitter {
+ public:
+  map_splitter(engine& e, dtype type, const shape& extents, const scalar_program& program,
+               std::span<const class_id> operands)
+      : e_(e), type_(type), extents_(extents), program_(program), operands_(operands), stored_(program.nodes.size()) {}
+
+  class_id split(std::size_t most) {
+    for (scalar_ref ref = 0; ref < program_.nodes.size(); ++ref) {
+      reads_.push_back(own_reads(ref));
+      while (reads_.back().size() > most && store_widest(program_.nodes[ref])) reads_.back() = own_reads(ref);
+    }
+    return add(static_cast<scalar_ref>(program_.nodes.size() - 1), type_);
+  }
+
+ private:
+  [[nodiscard]] std::vector<class_id> own_reads(scalar_ref ref) const {
+    const scalar_node& node = program_.nodes[ref];
+    std::vector<class_id> reads;
+    if (node.op == scalar_op::argument) reads.push_back(e_.find(operands_[static_cast<std::size_t>(node.value)]));
+    for (int i = 0; i < info(node.op).arity; ++i) {
+      const std::vector<class_id>& below = reads_[node.operands[i]];
+      reads.insert(reads.end(), below.begin(), below.end());
+    }
+    std::sort(reads.begin(), reads.end());
+    reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    return reads;
+  }
+
+  bool store_widest(const scalar_node& node) {
+    const auto width = [&](scalar_ref ref) { return reads_[ref].size(); };
+    const scalar_ref widest = *std::max_element(node.operands, node.operands + info(node.op).arity,
+                                                [&](scalar_ref a, scalar_ref b) { return width(a) < width(b); });
+    if (width(widest) < 2) return false;
+    const dtype type = program_.nodes[widest].type;
+    stored_[widest] = add(widest, type == dtype::boolean ? dtype::f32 : type);
+    reads_[widest] = {*stored_[widest]};
+    return true;
+  }
+
+  // One map for what stands below `ref`, down to what is stored already; a boolean is stored as 0 or 1.
+  [[nodiscard]] class_id add(scalar_ref ref, dtype type) {
+    scalar_builder builder;
+    std::vector<class_id> operands;
+    std::vector<std::optional<scalar_ref>> written(program_.nodes.size());
+    scalar_ref result = write(builder, ref, operands, written);
+    if (builder.type(result) == dtype::boolean) {
+      result = builder.select(result, builder.constant(1), builder.constant(0));
+    }
+    return e_.add(op::map, type, extents_, map_attribute{builder.finish(result)}, operands);
+  }
+
+  [[nodiscard]] static scalar_ref read(scalar_builder& builder, class_id from, dtype type,
+                                       std::vector<class_id>& operands) {
+    const auto found = std::find(operands.begin(), operands.end(), from);
+    const int index = static_cast<int>(found - operands.begin());
+    if (found == operands.end()) operands.push_back(from);
+    if (type != dtype::boolean) return builder.argument(index, type);
+    return builder.binary(scalar_op::less, builder.constant(0), builder.argument(index, dtype::f32));
+  }
+
+  [[nodiscard]] scalar_ref write(scalar_builder& builder, scalar_ref ref, std::vector<class_id>& operands,
+                                 std::vector<std::optional<scalar_ref>>& written) const {
+    if (written[ref]) return *written[ref];
+    const scalar_node& node = program_.nodes[ref];
+    scalar_ref result = 0;
+    if (stored_[ref]) {
+      result = read(builder, *stored_[ref], node.type, operands);
+    } else if (node.op == scalar_op::argument) {
+      result = read(builder, e_.find(operands_[static_cast<std::size_t>(node.value)]), node.type, operands);
+    } else if (node.op == scalar_op::constant) {
+      result = builder.constant(node.value, node.type);
+    } else {
+      scalar_ref below[3]{};
+      const int arity = info(node.op).arity;
+      for (int i = 0; i < arity; ++i) below[i] = write(builder, node.operands[i], operands, written);
+      result = builder.apply(node.op, {below, static_cast<std::size_t>(arity)}, node.type);
+    }
+    written[ref] = result;
+    return result;
+  }
+
+  engine& e_;
+  dtype type_;
+  const shape& extents_;
+  const scalar_program& program_;
+  std::span<const class_id> operands_;
+  std::vector<std::vector<class_id>> reads_;      // by node of the program: what is read below it
+  std::vector<std::optional<class_id>> stored_;  // nodes that became maps of their own
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+                                  std::span<const class_id> operands, std::size_t most) {
+  if (operands.size() <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
+  return detail::map_splitter(e, type, extents, program, operands).split(std::max<std::size_t>(most, 3));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph

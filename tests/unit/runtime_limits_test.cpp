@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+// Devices that offer no more than Vulkan 1.1 guarantees train the same models to the same values.
+#include <meganeura/frontend.hpp>
+#include <meganeura/kernels/builtin.hpp>
+#include <meganeura/kernels/generate.hpp>
+#include <meganeura/models/smollm2.hpp>
+#include <meganeura/runtime/session.hpp>
+#include <meganeura/runtime/trainer.hpp>
+
+#include <oracle/tensor.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/shared_device.hpp>
+#include <support/smollm2_reference.hpp>
+#include <support/spirv_limits.hpp>
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+namespace {
+
+using namespace meganeura;
+
+inline constexpr dim batch = sym<"batch">;
+
+struct perceptron {
+  static constexpr auto forward(value auto x) { return linear<"fc2", 5>(relu(linear<"fc1", 17>(x))); }
+};
+using mlp = model<perceptron, input<"x", dtype::f32, dims<batch, 64>>>;
+
+struct convolutional {
+  static constexpr auto forward(value auto x) {
+    auto image = reshape<dims<batch, 1, 8, 8>>(x);
+    auto h = max_pool2d<>(relu(conv2d<"conv", 9, conv2d_options{.kernel = 3, .padding = 1}>(image)));
+    return linear<"fc", 5>(flatten(h));
+  }
+};
+using cnn = model<convolutional, input<"x", dtype::f32, dims<batch, 64>>>;
+inline constexpr models::llama_config one_layer = [] {
+  models::llama_config config = support::tiny_smollm2;
+  config.layers = 1;  // a second one would run the same kernels
+  return config;
+}();
+using language = model<models::smollm2<one_layer>, input<"x", dtype::i32, dims<batch>>>;
+
+struct least_device : support::checked_device {
+  // `texels`: as a software device reads them, 65,536 at a time.
+  explicit least_device(bool texels = false)
+      : checked_device([&] {
+          vulkan::device_options options;
+          options.disk_cache = false;
+          options.at_most = vulkan::minimum_facts();
+          options.at_most->quirks.prefers_texel_buffers = texels;
+          return options;
+        }()) {}
+};
+
+// Numbers of the table of required limits (Vulkan 1.1, section 36.1), not those the library believes in.
+void expect_within_the_least_limits(const program& made, const device& on) {
+  const kernels::target target = make_target(on.facts());
+  const plan::execution_plan& plan = made.plan();
+  for (const plan::step& step : plan.steps) {
+    if (step.kind == plan::step::copy) continue;
+    const kernels::kernel_dispatch dispatch =
+        step.kind == plan::step::optimizer
+            ? kernels::make_optimizer(plan.implementation.get<optimizer_attribute>(step.node),
+                                      static_cast<std::int64_t>(step.bindings[0].where.bytes / 4), target)
+            : kernels::generate(plan.implementation, step.node, target);
+    const std::string& name = dispatch.module.name;
+    const support::spirv_demands needs = support::demands_of(dispatch.module);
+    for (const std::uint32_t capability : needs.capabilities) {
+      EXPECT_TRUE(capability == 1 || capability == 46) << name << ": " << capability;  // Shader, SampledBuffer
+    }
+    ASSERT_EQ(needs.local_size.size(), 3u) << name;
+    EXPECT_LE(needs.local_size[0] * needs.local_size[1] * needs.local_size[2], 128u) << name;
+    EXPECT_LE(needs.local_size[2], 64u) << name;
+    EXPECT_EQ(needs.local_size, std::vector(dispatch.module.local_size.begin(), dispatch.module.local_size.end()));
+    EXPECT_LE(needs.shared_bytes, 16384u) << name;
+    EXPECT_EQ(needs.shared_bytes, dispatch.module.shared_bytes) << name;
+    EXPECT_LE(needs.storage_bindings.size(), 4u) << name;
+    EXPECT_LE(needs.uniform_bindings.size(), 12u) << name;
+    EXPECT_LE(needs.texel_bindings.size(), 16u) << name;
+    EXPECT_LE(dispatch.module.words[1], 0x10500u) << name;
+    for (const std::uint32_t groups : dispatch.groups) EXPECT_LE(groups, 65535u) << name;
+    for (const plan::binding& binding : step.bindings) EXPECT_EQ(binding.where.offset % 256, 0u) << name;
+  }
+}
+
+template <class Element>
+std::vector<Element> uniform(std::size_t count, unsigned seed, std::uint32_t below) {
+  std::mt19937 random(seed);
+  std::vector<Element> values(count);
+  for (Element& value : values) {
+    if constexpr (std::is_integral_v<Element>) {
+      value = static_cast<Element>(random() % below);
+    } else {
+      value = static_cast<Element>(random() >> 8) / 8388608.0f - 1;
+    }
+  }
+  return values;
+}
+
+// Parameters after two steps; `check` sees what was built.
+template <class Model, class Element, class Check>
+std::vector<std::vector<float>> trained(const device& on, std::int64_t count, std::size_t features, std::uint32_t classes,
+                                        Check check) {
+  trainer<Model> run(on, cross_entropy{"label"}, adam{.learning_rate = 1e-2f, .epsilon = 1e-3f}, {{"batch", count}});
+  check(run.runnable());
+  if constexpr (std::is_same_v<Model, language>) {
+    for (const auto& slot : run.parameters().slots().slots)
+      run.parameters().set(slot.name, support::smollm2_weights(slot.name, slot.extents));
+  } else {
+    run.parameters().init({.seed = 3});
+  }
+  for (unsigned step = 0; step < 2; ++step) {
+    const auto x = uniform<Element>(static_cast<std::size_t>(count) * features, step, classes);
+    const auto labels = uniform<std::int32_t>(static_cast<std::size_t>(count), step + 100, classes);
+    run.step(bind<"x">(x), bind<"label">(labels)).wait();
+  }
+  std::vector<std::vector<float>> values;
+  for (const auto& slot : run.parameters().slots().slots) values.push_back(run.parameters().get(slot.name));
+  return values;
+}
+
+template <class Model, class Element>
+void trains_like_an_ordinary_device(std::int64_t count, std::size_t features, std::uint32_t classes, bool texels = false) {
+  const support::checked_device ordinary{[] {
+    vulkan::device_options options;
+    options.disk_cache = false;
+    return options;
+  }()};
+  const least_device least(texels);
+  const auto expected = trained<Model, Element>(ordinary, count, features, classes, [](const program&) {});
+  const auto found = trained<Model, Element>(
+      least, count, features, classes, [&](const program& made) { expect_within_the_least_limits(made, least); });
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<double> truth(expected[i].begin(), expected[i].end());
+    // Adam divides by the root of tiny second moments: rounding of a gradient shows in full.
+    EXPECT_LT(oracle::relative_error(found[i], truth), 2 * oracle::tolerance(dtype::f32, 10000)) << i;
+  }
+}
+
+TEST(runtime_limits, a_perceptron_trains_on_the_least_device) { trains_like_an_ordinary_device<mlp, float>(7, 64, 5); }
+TEST(runtime_limits, a_perceptron_trains_on_the_least_device_with_texels) {
+  trains_like_an_ordinary_device<mlp, float>(8, 64, 5, true);
+}
+TEST(runtime_limits, a_convolutional_net_trains_on_the_least_device) {
+  trains_like_an_ordinary_device<cnn, float>(6, 64, 5);
+}
+TEST(runtime_limits, the_tiny_language_model_trains_on_the_least_device) {
+  trains_like_an_ordinary_device<language, std::int32_t>(12, 1, 128);
+}
+
+// More tensors than a kernel binds: a map of ten and a concat of nine.
+TEST(runtime_limits, wide_maps_and_concats_are_split) {
+  graph g;
+  std::vector<node_id> x;
+  for (int i = 0; i < 10; ++i) x.push_back(g.input("x" + std::to_string(i), dtype::f32, {3, 5}));
+  scalar_builder b;
+  std::vector<scalar_ref> a;
+  for (int i = 0; i < 10; ++i) a.push_back(b.argument(i, dtype::f32));
+  const scalar_ref chosen = b.select(b.binary(scalar_op::less, b.binary(scalar_op::multiply, a[0], a[1]), a[2]),
+                                     b.binary(scalar_op::subtract, a[3], a[4]), b.binary(scalar_op::maximum, a[5], a[6]));
+  const scalar_ref rest = b.binary(scalar_op::multiply, b.binary(scalar_op::add, a[7], a[8]), a[9]);
+  const scalar_program sum = b.finish(b.binary(scalar_op::add, chosen, rest));
+  g.add_output("map", g.map(sum, x, dtype::f32));
+  g.add_output("concat", g.concat(std::span(x).first(9), 0));
+  std::vector<std::vector<float>> values;
+  for (unsigned i = 0; i < 10; ++i) values.push_back(uniform<float>(15, i, 1));
+  const least_device least;
+  const parameters none(least, {});
+  program run(least, g, none);
+  expect_within_the_least_limits(run, least);
+  for (std::size_t i = 0; i < 10; ++i)
+    run.set_input("x" + std::to_string(i), dtype::f32, std::as_bytes(std::span(values[i])));
+  run.wait(run.submit());
+  const auto mapped = run.output_f32("map"), joined = run.output_f32("concat");
+  for (std::size_t i = 0; i < 15; ++i) {
+    const auto v = [&](std::size_t k) { return values[k][i]; };
+    const float want = (v(0) * v(1) < v(2) ? v(3) - v(4) : std::max(v(5), v(6))) + (v(7) + v(8)) * v(9);
+    EXPECT_NEAR(mapped[i], want, 8 * oracle::tolerance(dtype::f32)) << i;
+    for (std::size_t k = 0; k < 9; ++k) EXPECT_EQ(joined[k * 15 + i], v(k));
+  }
+}
+
+TEST(runtime_limits, what_no_split_can_mend_is_refused_before_anything_is_allocated) {
+  vulkan::device_options options;
+  options.disk_cache = false;
+  options.at_most = vulkan::minimum_facts();
+  options.at_most->max_storage_range = 4096;
+  const support::checked_device small(options);
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {1025});
+  g.add_output("y", g.map(scalar_op::exp, {x}));
+  const parameters none(small, {});
+  const auto before = small.counters();
+  try {
+    const program made(small, g, none);
+    FAIL() << "a tensor of 4,100 bytes was bound where 4,096 are allowed";
+  } catch (const error& problem) {
+    EXPECT_EQ(problem.category(), error_category::unsupported);
+    EXPECT_NE(std::string(problem.what()).find("4100 bytes"), std::string::npos) << problem.what();
+  }
+  EXPECT_EQ(small.counters(), before);
+}
+
+}  // namespace
