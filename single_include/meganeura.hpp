@@ -288,7 +288,7 @@ struct pad_attribute {
   friend bool operator==(const pad_attribute&, const pad_attribute&) = default;
 };
 
-/// concat, gather, scatter_add.
+/// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
 struct axis_attribute {
   int axis = 0;
   friend bool operator==(const axis_attribute&, const axis_attribute&) = default;
@@ -484,6 +484,7 @@ inline constexpr op_info op_table[op_count] = {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -513,6 +514,15 @@ class attribute_pool {
  private:
   std::vector<attribute> values_;
   std::unordered_multimap<std::uint64_t, attribute_id> ids_;
+};
+
+/// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined everywhere);
+/// a program that checks tells its user. `rule` says who reads them, e.g. "cross_entropy has 10 classes".
+struct index_range {
+  node_id indices = no_node;
+  std::int64_t count = 0;
+  std::optional<std::int64_t> ignored;
+  std::string rule;
 };
 
 struct graph_output {
@@ -555,9 +565,10 @@ class graph {
   node_id expand_axes(node_id a, const shape& extents, std::uint32_t new_axes);
   node_id pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high, double value = 0);
   node_id concat(std::span<const node_id> operands, int axis);
-  /// result = data.shape[:axis] + indices.shape + data.shape[axis+1:]; indices i32, out-of-range is undefined.
+  /// result = data.shape[:axis] + indices.shape + data.shape[axis+1:]; indices i32, one out of range gives zeros.
   node_id gather(node_id data, node_id indices, int axis);
-  /// zeros(extents) with updates[.., i, ..] added at [.., indices[i], ..]; the adjoint of gather.
+  /// zeros(extents) with updates[.., i, ..] added at [.., indices[i], ..]; the adjoint of gather; an index
+  /// out of range adds nothing.
   node_id scatter_add(node_id indices, node_id updates, int axis, const shape& extents);
   /// `extents` of the result is needed for the forms input and filter (a stride forgets them) and checked for all.
   node_id convolution(node_id a, node_id b, const convolution_attribute& geometry, const shape& extents);
@@ -587,6 +598,10 @@ class graph {
   node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);
 
   void add_output(std::string_view name, node_id node);
+
+  /// Notes what `indices` should be; gather and scatter_add do it themselves.
+  void expect_indices(index_range expected);
+  [[nodiscard]] const std::vector<index_range>& index_ranges() const { return index_ranges_; }
 
   // ---- reading
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
@@ -624,6 +639,7 @@ class graph {
   using names = std::unordered_map<std::string, node_id, text_hash, std::equal_to<>>;
   /// The effect that already does all of this; no_node when nothing writes these leaves yet.
   [[nodiscard]] node_id writer_of(std::span<const node_id> operands, const attribute& value) const;
+  std::vector<index_range> index_ranges_;
   std::unordered_multimap<std::uint64_t, node_id> ids_;
   names leaf_names_, output_names_;
   std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
@@ -1059,6 +1075,7 @@ enum class primitive : std::uint8_t {
   convolution,
   window_reduce,
   stop_gradient,
+  class_index,  // its operand, which should hold 0 .. count-1 or `value`
   call,    // a module's body
   repeat,  // a module's body, several times with parameters of its own each time
 };
@@ -1149,8 +1166,8 @@ struct typed_node {
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
   std::int32_t count =
-      0;  // argument: index; repeat: how often; iota, flip, concat, gather, scatter_add: axis; reduce: axis bits
-  double value = 0;              // constant, pad
+      0;  // argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce: axis bits
+  double value = 0;              // constant, pad, class_index
   const symbol* name = nullptr;  // parameter, state, random, call, repeat
   const detail::integer_list* list = nullptr;
   const module_body* body = nullptr;
@@ -3247,7 +3264,8 @@ constexpr symbolic_shape gathered(const symbolic_shape& data, const symbolic_sha
 }  // namespace detail
 
 /// Slices of `data` along `Axis`, one for each index.
-/// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. Out of range is undefined.
+/// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
+/// zeros, and its gradient goes nowhere; the option `checks` names it.
 template <int Axis, auto Data, auto Indices>
 [[nodiscard]] constexpr auto gather(expr<Data>, expr<Indices>) {
   constexpr const symbolic_shape& from = *Data.root().shape;
@@ -3262,7 +3280,8 @@ template <int Axis, auto Data, auto Indices>
                        Data, Indices>();
 }
 
-/// zeros(Shape) with each slice of `updates` added where its index says: the adjoint of gather.
+/// zeros(Shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the adjoint of
+/// gather.
 template <int Axis, symbolic_shape Shape, auto Indices, auto Updates>
 [[nodiscard]] constexpr auto scatter_add(expr<Indices>, expr<Updates>) {
   constexpr int axis = detail::normal_axis(Axis, Shape.rank);
@@ -3288,7 +3307,8 @@ struct embedding {
 };
 }  // namespace modules
 
-/// shapes: [..] i32 -> [.., Width]. errors: "tokens must be i32". Tokens outside 0 .. Rows-1 are undefined.
+/// shapes: [..] i32 -> [.., Width]. errors: "tokens must be i32". Tokens outside 0 .. Rows-1 give zeros
+/// and train nothing; the option `checks` names them.
 template <fixed_string Name, std::int64_t Rows, std::int64_t Width, auto A>
 [[nodiscard]] constexpr auto embedding(expr<A> tokens) {
   static_assert(detail::dtypes_agree<A.root().type, dtype::i32>,
@@ -3427,31 +3447,69 @@ template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+struct cross_entropy_options {
+  int ignore_index = -100;  // a label of this value is left out of the mean
+  friend constexpr bool operator==(const cross_entropy_options&, const cross_entropy_options&) = default;
+};
+
 namespace modules {
+template <cross_entropy_options Options>
 struct cross_entropy {
   static constexpr auto forward(value auto logits, value auto labels) {
     constexpr symbolic_shape shape = decltype(logits)::shape;
+    auto label = checked(labels, logits);
     auto shifted = logits - unsqueeze<-1>(stop_gradient(max<-1>(logits)));
-    auto is_label = equal(coordinates<dims<shape.last()>, 0>, unsqueeze<-1>(labels));
+    auto is_label = equal(coordinates<dims<shape.last()>, 0>, unsqueeze<-1>(label));
     auto at_label = sum<-1>(select(is_label, shifted, constant<0.0f>));  // no one-hot tensor, no gather
-    return mean_of_all(log(sum<-1>(exp(shifted))) - at_label);
+    auto losses = cast<dtype::f32>(log(sum<-1>(exp(shifted))) - at_label);
+    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
+    // reader, and the gradient stays one kernel over the logits.
+    auto padded = counted<shape.last().coefficient>(pad<-1, 0, 1, -1.0f>(unsqueeze<-1>(label)));
+    auto share = reciprocal(maximum(sum(select(padded, constant<1.0f>, constant<0.0f>)), constant<1.0f>));
+    return sum(select(counted<shape.last().coefficient>(label), losses * share, constant<0.0f>));
+  }
+
+ private:
+  template <auto Labels, auto Logits>
+  static constexpr auto checked(expr<Labels>, expr<Logits>) {
+    constexpr typed_node node = [] {
+      typed_node made = detail::make_node(primitive::class_index, dtype::i32, Labels.root().shape,
+                                          static_cast<int>(Logits.root().shape->last().coefficient));
+      made.value = Options.ignore_index;
+      return made;
+    }();
+    return detail::apply<node, Labels>();
+  }
+
+  // A class, and not the one that is left out.
+  template <std::int64_t Classes>
+  static constexpr auto counted(value auto label) {
+    auto is_class = logical_and(less_equal(constant<0>, label), less(label, constant<static_cast<double>(Classes)>));
+    if constexpr (Options.ignore_index >= 0 && Options.ignore_index < Classes) {
+      return logical_and(is_class, logical_not(equal(label, constant<Options.ignore_index>)));
+    } else {
+      return is_class;
+    }
   }
 };
 }  // namespace modules
 
-/// Mean over all positions of log(sum(exp(logits))) - logits[label].
+/// Mean over the positions that count of log(sum(exp(logits))) - logits[label], in f32. A label that is
+/// `Options.ignore_index` or no class at all adds nothing, neither to the mean nor to the gradient, and the option
+/// `checks` names the latter. If no position counts the loss is 0 (PyTorch's is NaN).
 /// shapes: logits [.., classes], labels i32 [..] -> []. errors: "labels must be i32 of the logits' shape less the last
-/// axis".
-template <auto Logits, auto Labels>
+/// axis, which must be a number".
+template <cross_entropy_options Options = cross_entropy_options{}, auto Logits, auto Labels>
 [[nodiscard]] constexpr auto cross_entropy_loss(expr<Logits> logits, expr<Labels> labels) {
   constexpr const symbolic_shape& shape = *Logits.root().shape;
   constexpr bool fits = shape.rank >= 1 && Labels.root().type == dtype::i32 && is_float(Logits.root().type) &&
+                        shape.last().is_static() &&
                         *Labels.root().shape == detail::reduced_shape(shape, 1 << (shape.rank - 1));
-  static_assert(
-      fits,
-      "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the last axis");
+  static_assert(fits,
+                "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the last "
+                "axis, which must be a number");
   if constexpr (fits) {
-    return call<"", modules::cross_entropy>(logits, labels);
+    return call<"", modules::cross_entropy<Options>>(logits, labels);
   } else {
     return logits;
   }
@@ -3675,8 +3733,6 @@ struct smollm2 {
 // The device as users name it, and what kernel generators are told of it.
 // What a node costs on a device: a roofline over bytes and operations, plus a launch.
 // The e-graph: hash-consed nodes over equivalence classes, deferred congruence repair, class analyses, one arena.
-
-#include <optional>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -5144,6 +5200,55 @@ struct saturated_graph {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
+// Looking at what is bound before a step runs, so that a mistake has a name and a place.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a program looks at on the host. Without, nothing is undefined: an index out of range reads zeros or adds
+/// nothing, a label that is no class is left out, and NaN spreads to the loss.
+enum class checks : std::uint8_t {
+  none = 0,
+  indices = 1,  // labels and tokens that are bound: "label[17] = 12: cross_entropy has 10 classes"
+  finite = 2,   // no NaN and no infinity in the float inputs and in the loss of a step
+  all = 3
+};
+
+[[nodiscard]] constexpr checks operator|(checks a, checks b) {
+  return static_cast<checks>(static_cast<int>(a) | static_cast<int>(b));
+}
+[[nodiscard]] constexpr bool includes(checks set, checks one) {
+  return (static_cast<int>(set) & static_cast<int>(one)) != 0;
+}
+
+/// On in debug builds.
+#ifdef NDEBUG
+inline constexpr checks default_checks = checks::none;
+#else
+inline constexpr checks default_checks = checks::all;
+#endif
+
+namespace detail {
+
+// The values one input should have: those elements of it that are read as indices.
+struct index_check {
+  std::string input;
+  std::int64_t count = 0;
+  std::optional<std::int64_t> ignored;
+  std::string rule;
+  std::vector<bool> read;
+};
+
+// Of all index ranges whose indices are an input, or a view of one; indices computed on the device are left out.
+[[nodiscard]] std::vector<index_check> index_checks(const graph& g);
+
+// errors: invalid_argument, naming input, position, value and rule.
+void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values);
+void check_finite(std::string_view input, dtype type, const shape& extents, std::span<const std::byte> values);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
@@ -5151,6 +5256,7 @@ struct program_options {
   plan::plan_options plan{};
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;      // a timestamp around every dispatch: each then runs alone
+  meganeura::checks checks = default_checks;  // what inputs are looked at for; on in debug builds
 };
 
 /// One input's values for a step: dense, row-major.
@@ -5181,7 +5287,8 @@ class program {
 
   /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input
   /// not set since the last step is an error of `submit`. An input that no output depends on may be set and is ignored.
-  /// errors: invalid_argument for an unknown name, another dtype or another number of elements.
+  /// errors: invalid_argument for an unknown name, another dtype or another number of elements, and for what the
+  /// option `checks` finds.
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
   /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
@@ -5201,6 +5308,7 @@ class program {
   [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
   [[nodiscard]] const build_times& times() const { return times_; }
+  [[nodiscard]] meganeura::checks checks() const { return checks_; }
   /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
   /// Optimiser moments and states back to zero.
@@ -5250,6 +5358,8 @@ class program {
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
+  meganeura::checks checks_;
+  std::vector<detail::index_check> index_checks_;
   std::vector<bool> input_set_;
   std::vector<std::string> input_names_;  // of the graph as given, unused ones included
   std::uint64_t steps_ = 0;
@@ -5338,13 +5448,15 @@ class session {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Mean over all positions of log(sum(exp(z))) - z[label], as torch.nn.functional.cross_entropy. Adds an i32 input
-/// named `label` with the logits' shape less the last axis. The picked logit is a sum over select(index == label, z,
-/// 0): neither a one-hot tensor nor a gather. Labels outside 0 .. classes-1 give a wrong loss, not an error: check data
-/// when it is loaded.
+/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy. Adds
+/// an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no class at
+/// all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no position
+/// counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0): neither a
+/// one-hot tensor nor a gather.
 /// errors: invalid_argument unless logits are floats of rank 1 or more.
 struct cross_entropy {
   std::string label;
+  std::int32_t ignore_index = -100;
   node_id operator()(graph& g, node_id logits) const;
 };
 
@@ -5399,14 +5511,26 @@ template <class Model, loss_function Loss>
 /// One training step under way; must not outlive its trainer.
 class step_result {
  public:
-  step_result(const program& from, std::uint64_t step) : program_(&from), step_(step) {}
+  /// `submitted`: its number in the program; `step`: as the trainer counts.
+  step_result(const program& from, std::uint64_t submitted, std::uint32_t step)
+      : program_(&from), submitted_(submitted), step_(step) {}
   /// The loss before this step's update; waits for the step. Valid until two further steps are submitted.
-  [[nodiscard]] float loss() const { return program_->scalar_output("loss", step_); }
-  void wait() const { program_->wait(step_); }
+  /// errors: invalid_argument for a loss that is not finite, where the option `checks` includes that.
+  [[nodiscard]] float loss() const {
+    const float value = program_->scalar_output("loss", submitted_);
+    if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
+      fail(error_category::invalid_argument,
+           "the loss of step {} is {}; look at the data and the learning rate, or leave out checks::finite", step_,
+           value);
+    }
+    return value;
+  }
+  void wait() const { program_->wait(submitted_); }
 
  private:
   const program* program_;
-  std::uint64_t step_;
+  std::uint64_t submitted_;
+  std::uint32_t step_;
 };
 
 /// Owns the optimiser's state and, unless given, the parameters.
@@ -5436,7 +5560,7 @@ class trainer {
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
     const std::uint64_t number = program_.submit(detail::step_values_of(optimizer_, step_ + 1, seed_), bound);
     ++step_;
-    return {program_, number};
+    return {program_, number, step_};
   }
 
   /// Takes effect with the next step; nothing is recorded again.
@@ -6063,6 +6187,13 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   output_names_.emplace(std::string(name), node);
 }
 
+MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
+  const bool known = std::ranges::any_of(index_ranges_, [&](const index_range& each) {
+    return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored;
+  });
+  if (!known) index_ranges_.push_back(std::move(expected));
+}
+
 MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
   std::vector<node_id> found;
   for (node_id id = 0; id < size(); ++id) {
@@ -6452,6 +6583,10 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
          to_string(from), axis, to_string(nodes_[indices].type), to_string(at));
   }
   const node_id operands[] = {data, indices};
+  const auto* named = std::get_if<leaf_attribute>(&attribute_of(data));
+  expect_indices({indices, from[axis], {},
+                  fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
+                              to_string(from), from[axis])});
   return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis}, operands);
 }
 
@@ -6464,6 +6599,8 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
          to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
   }
   const node_id operands[] = {indices, updates};
+  expect_indices(
+      {indices, extents[axis], {}, fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
   return add_node(op::scatter_add, nodes_[updates].type, extents, axis_attribute{axis}, operands);
 }
 
@@ -11290,6 +11427,10 @@ class body_lowering {
         return window_reduce(n);
       case primitive::stop_gradient:
         return graph_.stop_gradient(operand(n, 0));
+      case primitive::class_index:
+        graph_.expect_indices({operand(n, 0), n.count, static_cast<std::int64_t>(n.value),
+                               fmt::format("cross_entropy has {} classes", n.count)});
+        return operand(n, 0);
       case primitive::call:
       case primitive::repeat:
         return call(n);
@@ -13179,6 +13320,80 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Checks of bound values.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// "label[3, 17]"; a scalar is just "label".
+inline std::string place_of(std::string_view name, const shape& extents, std::size_t element) {
+  if (extents.rank == 0) return std::string(name);
+  std::vector<std::int64_t> index;
+  for (int i = 0; i < extents.rank; ++i) {
+    index.push_back(static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
+  }
+  return fmt::format("{}[{}]", name, fmt::join(index, ", "));
+}
+
+// Which elements of its operand the marked elements of a view are.
+inline std::vector<bool> seen_through(const view_attribute& view, const shape& extents, const std::vector<bool>& marked,
+                                      std::int64_t operand_elements) {
+  std::vector<bool> seen(static_cast<std::size_t>(operand_elements));
+  for (std::size_t element = 0; element < marked.size(); ++element) {
+    if (!marked[element]) continue;
+    std::int64_t at = view.offset;
+    for (int i = 0; i < extents.rank; ++i) {
+      at += view.strides[i] * (static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
+    }
+    seen[static_cast<std::size_t>(at)] = true;
+  }
+  return seen;
+}
+
+MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
+  std::vector<index_check> result;
+  for (const index_range& range : g.index_ranges()) {
+    node_id id = range.indices;
+    std::vector<bool> read(static_cast<std::size_t>(g[id].extents.elements()), true);
+    while (g[id].kind == op::view || g[id].kind == op::stop_gradient) {
+      const node_id from = g.operand(id, 0);
+      if (g[id].kind == op::view) {
+        read = seen_through(g.get<view_attribute>(id), g[id].extents, read, g[from].extents.elements());
+      }
+      id = from;
+    }
+    if (g[id].kind != op::input) continue;
+    result.push_back({g.get<leaf_attribute>(id).name, range.count, range.ignored, range.rule, std::move(read)});
+  }
+  return result;
+}
+
+MEGANEURA_INLINE void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values) {
+  for (std::size_t i = 0; i < check.read.size(); ++i) {
+    std::int32_t value = 0;
+    std::memcpy(&value, values.data() + i * sizeof(value), sizeof(value));
+    const bool fits = (value >= 0 && value < check.count) || (check.ignored && value == *check.ignored);
+    if (fits || !check.read[i]) continue;
+    const bool leaves_out = check.ignored && (*check.ignored < 0 || *check.ignored >= check.count);
+    fail(error_category::invalid_argument, "{} = {}: {}; it must be 0 to {}{}", place_of(check.input, extents, i), value,
+         check.rule, check.count - 1, leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
+  }
+}
+
+MEGANEURA_INLINE void check_finite(std::string_view input, dtype type, const shape& extents,
+                                   std::span<const std::byte> values) {
+  if (!is_float(type)) return;
+  const auto size = static_cast<std::size_t>(size_of(type));
+  const std::uint32_t exponent = size == 4 ? 0x7f800000u : 0x7c00u, mantissa = size == 4 ? 0x007fffffu : 0x03ffu;
+  for (std::size_t i = 0; i * size < values.size(); ++i) {
+    std::uint32_t bits = 0;  // not std::isfinite: it holds for everything under -ffast-math
+    std::memcpy(&bits, values.data() + i * size, size);
+    if ((bits & exponent) != exponent) continue;
+    fail(error_category::invalid_argument, "{} = {}: inputs must be finite; mend the data, or leave out checks::finite",
+         place_of(input, extents, i), (bits & mantissa) != 0 ? "NaN" : "infinity");
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Building and running a recorded program.
 // Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
 // What every kernel generator returns: a module and the grid to launch it with.
@@ -13204,11 +13419,11 @@ struct kernel_dispatch {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// Operands data, indices (i32). Indices out of range read the last element.
+/// Operands data, indices (i32). An index out of range gives zeros.
 [[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
                                           const target& on);
 
-/// Operands indices (i32), updates. Deterministic: every element adds its updates in an order that only the shapes and
+/// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates in an order that only the shapes and
 /// the device decide; no atomics. The error of a sum grows with the logarithm of its length.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const target& on);
@@ -13268,7 +13483,7 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
-    try : device_(on), weights_(weights) {
+    try : device_(on), weights_(weights), checks_(options.checks) {
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -13294,6 +13509,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
   }
   input_set_.assign(plan_.inputs.slots.size(), false);
+  if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
 } catch (...) {
   rethrow_as_error("building a program");
 }
@@ -13435,6 +13651,12 @@ MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_va
     fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", input.name,
          to_string(found->type), to_string(found->extents), found->bytes, input.values.size(), to_string(input.type));
   }
+  if (includes(checks_, meganeura::checks::finite)) {
+    detail::check_finite(input.name, found->type, found->extents, input.values);
+  }
+  for (const detail::index_check& check : index_checks_) {
+    if (check.input == input.name) detail::check_indices(check, found->extents, input.values);
+  }
   return found;
 }
 
@@ -13562,9 +13784,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
+inline node_id sum_of_all(graph& g, node_id a) {
+  return g.reduce(reduce_kind::sum, a, (1u << g[a].extents.rank) - 1);
+}
+
 inline node_id mean_of_all(graph& g, node_id a) {
   const shape whole = g[a].extents;
-  const node_id total = g.reduce(reduce_kind::sum, a, (1u << whole.rank) - 1);
+  const node_id total = sum_of_all(g, a);
   return g.multiply(total, g.full_like(total, 1.0 / static_cast<double>(whole.elements())));
 }
 
@@ -13590,6 +13816,36 @@ inline node_id picked(graph& g, node_id z, node_id label) {
   return g.map(builder.finish(builder.select(is_label, value, zero)), operands, type);
 }
 
+// A second column of labels that are no class; ops/loss.hpp says why.
+inline node_id with_one_more(graph& g, node_id labels) {
+  shape column = g[labels].extents;
+  column.push_back(1);
+  const std::vector<std::int64_t> low(static_cast<std::size_t>(column.rank), 0);
+  std::vector<std::int64_t> high = low;
+  high.back() = 1;
+  return g.pad(g.reshape(labels, column), low, high, -1);
+}
+
+// Where a label is a class and not ignored `then`, elsewhere 0.
+inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std::int64_t ignored, node_id then) {
+  const shape rows = g[label].extents;
+  const auto number = [&](std::int64_t value) { return g.full(rows, static_cast<double>(value), dtype::i32); };
+  std::vector<node_id> operands{number(0), label, label, number(classes)};
+  scalar_builder b;
+  const auto argument = [&](int index) { return b.argument(index, dtype::i32); };
+  scalar_ref counted = b.binary(scalar_op::logical_and, b.binary(scalar_op::less_equal, argument(0), argument(1)),
+                                b.binary(scalar_op::less, argument(2), argument(3)));
+  if (ignored >= 0 && ignored < classes) {
+    operands.insert(operands.end(), {label, number(ignored)});
+    counted = b.binary(scalar_op::logical_and, counted,
+                       b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, argument(4), argument(5))));
+  }
+  operands.insert(operands.end(), {then, g.full(rows, 0)});
+  const int count = static_cast<int>(operands.size());
+  return g.map(b.finish(b.select(counted, b.argument(count - 2, dtype::f32), b.argument(count - 1, dtype::f32))),
+               operands, dtype::f32);
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const {
@@ -13602,13 +13858,21 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
   shape rows = whole;
   --rows.rank;
   rows[rows.rank] = 0;  // shapes compare unused extents too
+  const std::int64_t classes = whole[whole.rank - 1];
   const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
+  g.expect_indices({labels, classes, ignore_index, fmt::format("cross_entropy has {} classes", classes)});
   // The shift cancels in the difference, so its gradient is zero and is not built.
   const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, logits, last));
   const node_id shifted = g.subtract(logits, g.expand_axes(largest, whole, last));
   const node_id total = g.reduce(reduce_kind::sum, g.map(scalar_op::exp, {shifted}), last);
   const node_id at_label = g.reduce(reduce_kind::sum, detail::picked(g, shifted, labels), last);
-  return detail::mean_of_all(g, g.subtract(g.map(scalar_op::log, {total}), at_label));
+  const node_id losses = g.cast(g.subtract(g.map(scalar_op::log, {total}), at_label), dtype::f32);
+  const node_id padded = detail::with_one_more(g, labels);
+  const node_id ones = detail::where_counted(g, padded, classes, ignore_index, g.full(g[padded].extents, 1));
+  const node_id count = g.map(scalar_op::maximum, {detail::sum_of_all(g, ones), g.constant(1)});
+  const node_id share = g.map(scalar_op::reciprocal, {count});
+  return detail::sum_of_all(
+      g, detail::where_counted(g, labels, classes, ignore_index, g.multiply(losses, g.expand(share, rows))));
 }
 
 MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const {
@@ -18433,8 +18697,13 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
   owner.if_(position < spirv::u32(items), [&] {
     const spirv::u32 row = position / split.inner, column = position % split.inner;
     const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(row % count)));
-    const spirv::u32 source = row / count * split.extent + min(index, spirv::u32(split.extent - 1));
-    result.store(position, from.load(source * split.inner + column, split.width));
+    const auto value = owner.declare_variable(value_type(type, split.width));
+    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
+      const spirv::u32 source = row / count * split.extent + index;
+      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+    });
+    result.store(position, spirv::detail::load(value));
   });
   return {owner.finish(), grid.groups};
 }

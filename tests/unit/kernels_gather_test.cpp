@@ -46,6 +46,27 @@ TEST(kernels_gather, integers_and_half_precision) {
   for (const gather_case& each : cases) expect_gather(each, dtype::f16);
 }
 
+TEST(kernels_gather, indices_out_of_range_read_zeros_and_add_nothing) {
+  const double first = -2147483648.0, last = 2147483647.0;
+  const oracle::tensor<double> indices({9}, {0, -1, 4, 2, 5, first, last, -100, 6}, dtype::i32);
+  for (const shape& data : {shape{5, 8}, shape{5, 3}}) {
+    graph g;
+    const node_id at = g.input("indices", dtype::i32, {9});
+    const node_id rows = g.gather(g.input("data", dtype::f32, data), at, 0);
+    g.add_output("rows", rows);
+    g.add_output("sums", g.scatter_add(at, g.input("updates", dtype::f32, shape{9, data[1]}), 0, data));
+    const oracle::tensors<double> leaves{{"data", oracle::random_tensor(data, 1)},
+                                         {"indices", indices},
+                                         {"updates", oracle::random_tensor(shape{9, data[1]}, 3)}};
+    support::expect_matches_oracle(g, leaves, 9);
+    const auto found = support::device_graph(g, support::device_target()).run(leaves).at("rows");
+    for (std::int64_t i = 0; i < found.extents.elements(); ++i) {
+      const std::int64_t row = i / data[1];
+      EXPECT_EQ(found[i] != 0, row == 0 || row == 2 || row == 3) << i;
+    }
+  }
+}
+
 TEST(kernels_gather, scatter_add_repeats_bit_for_bit) {
   graph g;
   const node_id indices = g.input("indices", dtype::i32, {1000}), updates = g.input("updates", dtype::f32, {1000, 4});

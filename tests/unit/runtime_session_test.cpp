@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace {
 
 using namespace meganeura;
@@ -94,6 +96,53 @@ TEST(runtime_session, parameters_that_nobody_gave_values_are_not_zeros) {
   EXPECT_NO_THROW(train.step(bind<"x">(x), bind<"label">(label)).wait());
   session<network> fresh(gpu, weights, {{"batch", 1}});
   EXPECT_EQ(fresh.run(bind<"x">(x)).size(), 2u);
+}
+
+struct next_token {  // logits of all places but the last
+  static constexpr auto forward(value auto tokens) {
+    return linear<"head", 6>(embedding<"embed", 6, 4>(slice<1, 0, 3>(tokens)));
+  }
+};
+using language_model = model<next_token, input<"tokens", dtype::i32, dims<batch, 4>>>;
+
+TEST(runtime_session, checks_name_the_index_that_is_out_of_range) {
+  const device& gpu = support::shared_device();
+  const auto options = [](checks chosen) { return trainer_options{.program = {.checks = chosen}}; };
+  trainer<language_model> run(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 2}}, options(checks::indices));
+  run.parameters().init();
+  std::vector<std::int32_t> tokens{0, 1, 2, 99, 3, 4, 5, 99}, label{0, 1, 2, 3, 4, -100};  // the last ones are not read
+  const auto step = [&] { return run.step(bind<"tokens">(tokens), bind<"label">(label)).loss(); };
+  EXPECT_EQ(support::sentence_of(step), "no error");
+  tokens[6] = 6;
+  EXPECT_EQ(support::sentence_of(step),
+            "tokens[1, 2] = 6: gather from \"embed.weight\" [6, 4] has 6 rows; it must be 0 to 5");
+  tokens[6] = 5;
+  label[4] = 12;
+  EXPECT_EQ(support::sentence_of(step),
+            "label[1, 1] = 12: cross_entropy has 6 classes; it must be 0 to 5, or -100 to be left out");
+  EXPECT_EQ(run.steps(), 1u);
+  trainer<language_model> quiet(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 2}}, options(checks::none));
+  quiet.parameters().init();
+  EXPECT_TRUE(std::isfinite(quiet.step(bind<"tokens">(tokens), bind<"label">(label)).loss()));
+}
+
+TEST(runtime_session, checks_name_what_is_not_finite) {
+  trainer<network> run(support::shared_device(), cross_entropy{"label"}, sgd{.learning_rate = 1e30f}, {{"batch", 2}},
+                       {.program = {.checks = checks::finite | checks::indices}});
+  run.parameters().init();
+  std::vector<float> x(8, 1.0f);
+  const std::vector<std::int32_t> label(2);
+  const auto step = [&] { return run.step(bind<"x">(x), bind<"label">(label)).loss(); };
+  x[6] = NAN;
+  EXPECT_EQ(support::sentence_of(step),
+            "x[1, 2] = NaN: inputs must be finite; mend the data, or leave out checks::finite");
+  x[6] = -INFINITY;
+  EXPECT_NE(support::sentence_of(step).find("x[1, 2] = infinity"), std::string::npos);
+  x[6] = 1;
+  EXPECT_EQ(support::sentence_of(step), "no error");
+  std::string sentence;
+  for (int i = 0; i < 3 && sentence.find("loss") == std::string::npos; ++i) sentence = support::sentence_of(step);
+  EXPECT_NE(sentence.find("the loss of step "), std::string::npos) << sentence;
 }
 
 }  // namespace

@@ -110,6 +110,39 @@ TEST(runtime_training, a_convolutional_net_follows_the_oracle) {
   follows_the_oracle<cnn>(sgd{.learning_rate = 0.1f}, 6, 64, 3);
 }
 
+struct trained {
+  float loss;
+  std::vector<float> weight;
+};
+
+// One step of gradient descent with weight decay off, the labels as given.
+trained step_with(const device& gpu, const std::vector<std::int32_t>& labels, const cross_entropy& loss, const std::vector<float>& x) {
+  const auto count = static_cast<std::int64_t>(labels.size());
+  trainer<mlp> run(gpu, loss, sgd{.learning_rate = 1}, {{"batch", count}}, {.program = {.checks = checks::none}});
+  run.parameters().init({.seed = 3});
+  const float value = run.step(bind<"x">(x), bind<"label">(labels)).loss();
+  return {value, run.parameters().get("fc1.weight")};
+}
+
+TEST(runtime_training, labels_that_are_ignored_or_no_class_are_left_out) {
+  const support::checked_device gpu;
+  const auto x = uniform(6 * 23, 1);
+  std::vector<float> kept(x.begin() + 23, x.begin() + 2 * 23);
+  kept.insert(kept.end(), x.begin() + 4 * 23, x.begin() + 5 * 23);
+  const trained expected = step_with(gpu, {2, 4}, {"label"}, kept);
+  const double precision = oracle::tolerance(dtype::f32, 64);
+  const auto expect_the_same = [&](const trained& found) {
+    EXPECT_NEAR(found.loss, expected.loss, precision * expected.loss);
+    EXPECT_LT(oracle::relative_error(found.weight, std::vector<double>(expected.weight.begin(), expected.weight.end())), precision);
+  };
+  expect_the_same(step_with(gpu, {-100, 2, 5, -1, 4, 1 << 30}, {"label"}, x));
+  expect_the_same(step_with(gpu, {0, 2, 0, 0, 4, 0}, {"label", 0}, x));
+  const trained none = step_with(gpu, {-100, -100}, {"label"}, kept);
+  EXPECT_EQ(none.loss, 0);
+  EXPECT_EQ(none.weight, step_with(gpu, {12, -1}, {"label"}, kept).weight);
+  EXPECT_TRUE(std::ranges::none_of(none.weight, [](float value) { return std::isnan(value); }));
+}
+
 TEST(runtime_training, a_step_allocates_creates_and_records_nothing) {
   const support::checked_device gpu;
   trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 8}});

@@ -138,6 +138,10 @@ class body_lowering {
         return window_reduce(n);
       case primitive::stop_gradient:
         return graph_.stop_gradient(operand(n, 0));
+      case primitive::class_index:
+        graph_.expect_indices({operand(n, 0), n.count, static_cast<std::int64_t>(n.value),
+                               fmt::format("cross_entropy has {} classes", n.count)});
+        return operand(n, 0);
       case primitive::call:
       case primitive::repeat:
         return call(n);

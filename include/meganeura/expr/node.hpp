@@ -34,6 +34,7 @@ enum class primitive : std::uint8_t {
   convolution,
   window_reduce,
   stop_gradient,
+  class_index,  // its operand, which should hold 0 .. count-1 or `value`
   call,    // a module's body
   repeat,  // a module's body, several times with parameters of its own each time
 };
@@ -124,8 +125,8 @@ struct typed_node {
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
   std::int32_t count =
-      0;  // argument: index; repeat: how often; iota, flip, concat, gather, scatter_add: axis; reduce: axis bits
-  double value = 0;              // constant, pad
+      0;  // argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce: axis bits
+  double value = 0;              // constant, pad, class_index
   const symbol* name = nullptr;  // parameter, state, random, call, repeat
   const detail::integer_list* list = nullptr;
   const module_body* body = nullptr;

@@ -74,7 +74,7 @@ struct pad_attribute {
   friend bool operator==(const pad_attribute&, const pad_attribute&) = default;
 };
 
-/// concat, gather, scatter_add.
+/// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
 struct axis_attribute {
   int axis = 0;
   friend bool operator==(const axis_attribute&, const axis_attribute&) = default;

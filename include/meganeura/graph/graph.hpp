@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,15 @@ class attribute_pool {
  private:
   std::vector<attribute> values_;
   std::unordered_multimap<std::uint64_t, attribute_id> ids_;
+};
+
+/// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined everywhere);
+/// a program that checks tells its user. `rule` says who reads them, e.g. "cross_entropy has 10 classes".
+struct index_range {
+  node_id indices = no_node;
+  std::int64_t count = 0;
+  std::optional<std::int64_t> ignored;
+  std::string rule;
 };
 
 struct graph_output {
@@ -80,9 +90,10 @@ class graph {
   node_id expand_axes(node_id a, const shape& extents, std::uint32_t new_axes);
   node_id pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high, double value = 0);
   node_id concat(std::span<const node_id> operands, int axis);
-  /// result = data.shape[:axis] + indices.shape + data.shape[axis+1:]; indices i32, out-of-range is undefined.
+  /// result = data.shape[:axis] + indices.shape + data.shape[axis+1:]; indices i32, one out of range gives zeros.
   node_id gather(node_id data, node_id indices, int axis);
-  /// zeros(extents) with updates[.., i, ..] added at [.., indices[i], ..]; the adjoint of gather.
+  /// zeros(extents) with updates[.., i, ..] added at [.., indices[i], ..]; the adjoint of gather; an index
+  /// out of range adds nothing.
   node_id scatter_add(node_id indices, node_id updates, int axis, const shape& extents);
   /// `extents` of the result is needed for the forms input and filter (a stride forgets them) and checked for all.
   node_id convolution(node_id a, node_id b, const convolution_attribute& geometry, const shape& extents);
@@ -112,6 +123,10 @@ class graph {
   node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);
 
   void add_output(std::string_view name, node_id node);
+
+  /// Notes what `indices` should be; gather and scatter_add do it themselves.
+  void expect_indices(index_range expected);
+  [[nodiscard]] const std::vector<index_range>& index_ranges() const { return index_ranges_; }
 
   // ---- reading
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
@@ -149,6 +164,7 @@ class graph {
   using names = std::unordered_map<std::string, node_id, text_hash, std::equal_to<>>;
   /// The effect that already does all of this; no_node when nothing writes these leaves yet.
   [[nodiscard]] node_id writer_of(std::span<const node_id> operands, const attribute& value) const;
+  std::vector<index_range> index_ranges_;
   std::unordered_multimap<std::uint64_t, node_id> ids_;
   names leaf_names_, output_names_;
   std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them

@@ -72,6 +72,13 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   output_names_.emplace(std::string(name), node);
 }
 
+MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
+  const bool known = std::ranges::any_of(index_ranges_, [&](const index_range& each) {
+    return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored;
+  });
+  if (!known) index_ranges_.push_back(std::move(expected));
+}
+
 MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
   std::vector<node_id> found;
   for (node_id id = 0; id < size(); ++id) {
@@ -461,6 +468,10 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
          to_string(from), axis, to_string(nodes_[indices].type), to_string(at));
   }
   const node_id operands[] = {data, indices};
+  const auto* named = std::get_if<leaf_attribute>(&attribute_of(data));
+  expect_indices({indices, from[axis], {},
+                  fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
+                              to_string(from), from[axis])});
   return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis}, operands);
 }
 
@@ -473,6 +484,8 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
          to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
   }
   const node_id operands[] = {indices, updates};
+  expect_indices(
+      {indices, extents[axis], {}, fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
   return add_node(op::scatter_add, nodes_[updates].type, extents, axis_attribute{axis}, operands);
 }
 

@@ -209,8 +209,13 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
   owner.if_(position < spirv::u32(items), [&] {
     const spirv::u32 row = position / split.inner, column = position % split.inner;
     const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(row % count)));
-    const spirv::u32 source = row / count * split.extent + min(index, spirv::u32(split.extent - 1));
-    result.store(position, from.load(source * split.inner + column, split.width));
+    const auto value = owner.declare_variable(value_type(type, split.width));
+    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
+      const spirv::u32 source = row / count * split.extent + index;
+      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+    });
+    result.store(position, spirv::detail::load(value));
   });
   return {owner.finish(), grid.groups};
 }

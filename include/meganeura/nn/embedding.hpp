@@ -14,7 +14,8 @@ struct embedding {
 };
 }  // namespace modules
 
-/// shapes: [..] i32 -> [.., Width]. errors: "tokens must be i32". Tokens outside 0 .. Rows-1 are undefined.
+/// shapes: [..] i32 -> [.., Width]. errors: "tokens must be i32". Tokens outside 0 .. Rows-1 give zeros
+/// and train nothing; the option `checks` names them.
 template <fixed_string Name, std::int64_t Rows, std::int64_t Width, auto A>
 [[nodiscard]] constexpr auto embedding(expr<A> tokens) {
   static_assert(detail::dtypes_agree<A.root().type, dtype::i32>,

@@ -16,7 +16,8 @@ constexpr symbolic_shape gathered(const symbolic_shape& data, const symbolic_sha
 }  // namespace detail
 
 /// Slices of `data` along `Axis`, one for each index.
-/// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. Out of range is undefined.
+/// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
+/// zeros, and its gradient goes nowhere; the option `checks` names it.
 template <int Axis, auto Data, auto Indices>
 [[nodiscard]] constexpr auto gather(expr<Data>, expr<Indices>) {
   constexpr const symbolic_shape& from = *Data.root().shape;
@@ -31,7 +32,8 @@ template <int Axis, auto Data, auto Indices>
                        Data, Indices>();
 }
 
-/// zeros(Shape) with each slice of `updates` added where its index says: the adjoint of gather.
+/// zeros(Shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the adjoint of
+/// gather.
 template <int Axis, symbolic_shape Shape, auto Indices, auto Updates>
 [[nodiscard]] constexpr auto scatter_add(expr<Indices>, expr<Updates>) {
   constexpr int axis = detail::normal_axis(Axis, Shape.rank);

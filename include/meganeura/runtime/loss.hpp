@@ -4,17 +4,20 @@
 #pragma once
 #include <meganeura/graph/graph.hpp>
 
+#include <cstdint>
 #include <string>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Mean over all positions of log(sum(exp(z))) - z[label], as torch.nn.functional.cross_entropy. Adds an i32 input
-/// named `label` with the logits' shape less the last axis. The picked logit is a sum over select(index == label, z,
-/// 0): neither a one-hot tensor nor a gather. Labels outside 0 .. classes-1 give a wrong loss, not an error: check data
-/// when it is loaded.
+/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy. Adds
+/// an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no class at
+/// all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no position
+/// counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0): neither a
+/// one-hot tensor nor a gather.
 /// errors: invalid_argument unless logits are floats of rank 1 or more.
 struct cross_entropy {
   std::string label;
+  std::int32_t ignore_index = -100;
   node_id operator()(graph& g, node_id logits) const;
 };
 

@@ -4,13 +4,21 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/runtime/loss.hpp>
 
+#include <fmt/format.h>
+
+#include <vector>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
+inline node_id sum_of_all(graph& g, node_id a) {
+  return g.reduce(reduce_kind::sum, a, (1u << g[a].extents.rank) - 1);
+}
+
 inline node_id mean_of_all(graph& g, node_id a) {
   const shape whole = g[a].extents;
-  const node_id total = g.reduce(reduce_kind::sum, a, (1u << whole.rank) - 1);
+  const node_id total = sum_of_all(g, a);
   return g.multiply(total, g.full_like(total, 1.0 / static_cast<double>(whole.elements())));
 }
 
@@ -36,6 +44,36 @@ inline node_id picked(graph& g, node_id z, node_id label) {
   return g.map(builder.finish(builder.select(is_label, value, zero)), operands, type);
 }
 
+// A second column of labels that are no class; ops/loss.hpp says why.
+inline node_id with_one_more(graph& g, node_id labels) {
+  shape column = g[labels].extents;
+  column.push_back(1);
+  const std::vector<std::int64_t> low(static_cast<std::size_t>(column.rank), 0);
+  std::vector<std::int64_t> high = low;
+  high.back() = 1;
+  return g.pad(g.reshape(labels, column), low, high, -1);
+}
+
+// Where a label is a class and not ignored `then`, elsewhere 0.
+inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std::int64_t ignored, node_id then) {
+  const shape rows = g[label].extents;
+  const auto number = [&](std::int64_t value) { return g.full(rows, static_cast<double>(value), dtype::i32); };
+  std::vector<node_id> operands{number(0), label, label, number(classes)};
+  scalar_builder b;
+  const auto argument = [&](int index) { return b.argument(index, dtype::i32); };
+  scalar_ref counted = b.binary(scalar_op::logical_and, b.binary(scalar_op::less_equal, argument(0), argument(1)),
+                                b.binary(scalar_op::less, argument(2), argument(3)));
+  if (ignored >= 0 && ignored < classes) {
+    operands.insert(operands.end(), {label, number(ignored)});
+    counted = b.binary(scalar_op::logical_and, counted,
+                       b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, argument(4), argument(5))));
+  }
+  operands.insert(operands.end(), {then, g.full(rows, 0)});
+  const int count = static_cast<int>(operands.size());
+  return g.map(b.finish(b.select(counted, b.argument(count - 2, dtype::f32), b.argument(count - 1, dtype::f32))),
+               operands, dtype::f32);
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const {
@@ -48,13 +86,21 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
   shape rows = whole;
   --rows.rank;
   rows[rows.rank] = 0;  // shapes compare unused extents too
+  const std::int64_t classes = whole[whole.rank - 1];
   const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
+  g.expect_indices({labels, classes, ignore_index, fmt::format("cross_entropy has {} classes", classes)});
   // The shift cancels in the difference, so its gradient is zero and is not built.
   const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, logits, last));
   const node_id shifted = g.subtract(logits, g.expand_axes(largest, whole, last));
   const node_id total = g.reduce(reduce_kind::sum, g.map(scalar_op::exp, {shifted}), last);
   const node_id at_label = g.reduce(reduce_kind::sum, detail::picked(g, shifted, labels), last);
-  return detail::mean_of_all(g, g.subtract(g.map(scalar_op::log, {total}), at_label));
+  const node_id losses = g.cast(g.subtract(g.map(scalar_op::log, {total}), at_label), dtype::f32);
+  const node_id padded = detail::with_one_more(g, labels);
+  const node_id ones = detail::where_counted(g, padded, classes, ignore_index, g.full(g[padded].extents, 1));
+  const node_id count = g.map(scalar_op::maximum, {detail::sum_of_all(g, ones), g.constant(1)});
+  const node_id share = g.map(scalar_op::reciprocal, {count});
+  return detail::sum_of_all(
+      g, detail::where_counted(g, labels, classes, ignore_index, g.multiply(losses, g.expand(share, rows))));
 }
 
 MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const {

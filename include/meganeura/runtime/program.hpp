@@ -5,6 +5,7 @@
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/step_values.hpp>
 #include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/checks.hpp>
 #include <meganeura/runtime/device.hpp>
 #include <meganeura/runtime/parameters.hpp>
 
@@ -24,6 +25,7 @@ struct program_options {
   plan::plan_options plan{};
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;      // a timestamp around every dispatch: each then runs alone
+  meganeura::checks checks = default_checks;  // what inputs are looked at for; on in debug builds
 };
 
 /// One input's values for a step: dense, row-major.
@@ -54,7 +56,8 @@ class program {
 
   /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input
   /// not set since the last step is an error of `submit`. An input that no output depends on may be set and is ignored.
-  /// errors: invalid_argument for an unknown name, another dtype or another number of elements.
+  /// errors: invalid_argument for an unknown name, another dtype or another number of elements, and for what the
+  /// option `checks` finds.
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
   /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
@@ -74,6 +77,7 @@ class program {
   [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
   [[nodiscard]] const build_times& times() const { return times_; }
+  [[nodiscard]] meganeura::checks checks() const { return checks_; }
   /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
   /// Optimiser moments and states back to zero.
@@ -123,6 +127,8 @@ class program {
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
+  meganeura::checks checks_;
+  std::vector<detail::index_check> index_checks_;
   std::vector<bool> input_set_;
   std::vector<std::string> input_names_;  // of the graph as given, unused ones included
   std::uint64_t steps_ = 0;

@@ -47,7 +47,7 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
-    try : device_(on), weights_(weights) {
+    try : device_(on), weights_(weights), checks_(options.checks) {
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -73,6 +73,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
   }
   input_set_.assign(plan_.inputs.slots.size(), false);
+  if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
 } catch (...) {
   rethrow_as_error("building a program");
 }
@@ -213,6 +214,12 @@ MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_va
   if (found->type != input.type || found->bytes != input.values.size()) {
     fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", input.name,
          to_string(found->type), to_string(found->extents), found->bytes, input.values.size(), to_string(input.type));
+  }
+  if (includes(checks_, meganeura::checks::finite)) {
+    detail::check_finite(input.name, found->type, found->extents, input.values);
+  }
+  for (const detail::index_check& check : index_checks_) {
+    if (check.input == input.name) detail::check_indices(check, found->extents, input.values);
   }
   return found;
 }

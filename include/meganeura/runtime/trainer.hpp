@@ -10,6 +10,7 @@
 #include <meganeura/runtime/session.hpp>
 
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <initializer_list>
 #include <span>
@@ -56,14 +57,26 @@ template <class Model, loss_function Loss>
 /// One training step under way; must not outlive its trainer.
 class step_result {
  public:
-  step_result(const program& from, std::uint64_t step) : program_(&from), step_(step) {}
+  /// `submitted`: its number in the program; `step`: as the trainer counts.
+  step_result(const program& from, std::uint64_t submitted, std::uint32_t step)
+      : program_(&from), submitted_(submitted), step_(step) {}
   /// The loss before this step's update; waits for the step. Valid until two further steps are submitted.
-  [[nodiscard]] float loss() const { return program_->scalar_output("loss", step_); }
-  void wait() const { program_->wait(step_); }
+  /// errors: invalid_argument for a loss that is not finite, where the option `checks` includes that.
+  [[nodiscard]] float loss() const {
+    const float value = program_->scalar_output("loss", submitted_);
+    if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
+      fail(error_category::invalid_argument,
+           "the loss of step {} is {}; look at the data and the learning rate, or leave out checks::finite", step_,
+           value);
+    }
+    return value;
+  }
+  void wait() const { program_->wait(submitted_); }
 
  private:
   const program* program_;
-  std::uint64_t step_;
+  std::uint64_t submitted_;
+  std::uint32_t step_;
 };
 
 /// Owns the optimiser's state and, unless given, the parameters.
@@ -93,7 +106,7 @@ class trainer {
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
     const std::uint64_t number = program_.submit(detail::step_values_of(optimizer_, step_ + 1, seed_), bound);
     ++step_;
-    return {program_, number};
+    return {program_, number, step_};
   }
 
   /// Takes effect with the next step; nothing is recorded again.

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Looking at what is bound before a step runs, so that a mistake has a name and a place.
+#pragma once
+#include <meganeura/graph/graph.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a program looks at on the host. Without, nothing is undefined: an index out of range reads zeros or adds
+/// nothing, a label that is no class is left out, and NaN spreads to the loss.
+enum class checks : std::uint8_t {
+  none = 0,
+  indices = 1,  // labels and tokens that are bound: "label[17] = 12: cross_entropy has 10 classes"
+  finite = 2,   // no NaN and no infinity in the float inputs and in the loss of a step
+  all = 3
+};
+
+[[nodiscard]] constexpr checks operator|(checks a, checks b) {
+  return static_cast<checks>(static_cast<int>(a) | static_cast<int>(b));
+}
+[[nodiscard]] constexpr bool includes(checks set, checks one) {
+  return (static_cast<int>(set) & static_cast<int>(one)) != 0;
+}
+
+/// On in debug builds.
+#ifdef NDEBUG
+inline constexpr checks default_checks = checks::none;
+#else
+inline constexpr checks default_checks = checks::all;
+#endif
+
+namespace detail {
+
+// The values one input should have: those elements of it that are read as indices.
+struct index_check {
+  std::string input;
+  std::int64_t count = 0;
+  std::optional<std::int64_t> ignored;
+  std::string rule;
+  std::vector<bool> read;
+};
+
+// Of all index ranges whose indices are an input, or a view of one; indices computed on the device are left out.
+[[nodiscard]] std::vector<index_check> index_checks(const graph& g);
+
+// errors: invalid_argument, naming input, position, value and rule.
+void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values);
+void check_finite(std::string_view input, dtype type, const shape& extents, std::span<const std::byte> values);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/runtime/checks.ipp>
+#endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// Checks of bound values.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/runtime/checks.hpp>
+
+#include <fmt/ranges.h>
+
+#include <cstring>
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// "label[3, 17]"; a scalar is just "label".
+inline std::string place_of(std::string_view name, const shape& extents, std::size_t element) {
+  if (extents.rank == 0) return std::string(name);
+  std::vector<std::int64_t> index;
+  for (int i = 0; i < extents.rank; ++i) {
+    index.push_back(static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
+  }
+  return fmt::format("{}[{}]", name, fmt::join(index, ", "));
+}
+
+// Which elements of its operand the marked elements of a view are.
+inline std::vector<bool> seen_through(const view_attribute& view, const shape& extents, const std::vector<bool>& marked,
+                                      std::int64_t operand_elements) {
+  std::vector<bool> seen(static_cast<std::size_t>(operand_elements));
+  for (std::size_t element = 0; element < marked.size(); ++element) {
+    if (!marked[element]) continue;
+    std::int64_t at = view.offset;
+    for (int i = 0; i < extents.rank; ++i) {
+      at += view.strides[i] * (static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
+    }
+    seen[static_cast<std::size_t>(at)] = true;
+  }
+  return seen;
+}
+
+MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
+  std::vector<index_check> result;
+  for (const index_range& range : g.index_ranges()) {
+    node_id id = range.indices;
+    std::vector<bool> read(static_cast<std::size_t>(g[id].extents.elements()), true);
+    while (g[id].kind == op::view || g[id].kind == op::stop_gradient) {
+      const node_id from = g.operand(id, 0);
+      if (g[id].kind == op::view) {
+        read = seen_through(g.get<view_attribute>(id), g[id].extents, read, g[from].extents.elements());
+      }
+      id = from;
+    }
+    if (g[id].kind != op::input) continue;
+    result.push_back({g.get<leaf_attribute>(id).name, range.count, range.ignored, range.rule, std::move(read)});
+  }
+  return result;
+}
+
+MEGANEURA_INLINE void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values) {
+  for (std::size_t i = 0; i < check.read.size(); ++i) {
+    std::int32_t value = 0;
+    std::memcpy(&value, values.data() + i * sizeof(value), sizeof(value));
+    const bool fits = (value >= 0 && value < check.count) || (check.ignored && value == *check.ignored);
+    if (fits || !check.read[i]) continue;
+    const bool leaves_out = check.ignored && (*check.ignored < 0 || *check.ignored >= check.count);
+    fail(error_category::invalid_argument, "{} = {}: {}; it must be 0 to {}{}", place_of(check.input, extents, i), value,
+         check.rule, check.count - 1, leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
+  }
+}
+
+MEGANEURA_INLINE void check_finite(std::string_view input, dtype type, const shape& extents,
+                                   std::span<const std::byte> values) {
+  if (!is_float(type)) return;
+  const auto size = static_cast<std::size_t>(size_of(type));
+  const std::uint32_t exponent = size == 4 ? 0x7f800000u : 0x7c00u, mantissa = size == 4 ? 0x007fffffu : 0x03ffu;
+  for (std::size_t i = 0; i * size < values.size(); ++i) {
+    std::uint32_t bits = 0;  // not std::isfinite: it holds for everything under -ffast-math
+    std::memcpy(&bits, values.data() + i * size, size);
+    if ((bits & exponent) != exponent) continue;
+    fail(error_category::invalid_argument, "{} = {}: inputs must be finite; mend the data, or leave out checks::finite",
+         place_of(input, extents, i), (bits & mantissa) != 0 ? "NaN" : "infinity");
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
