@@ -3573,8 +3573,9 @@ class file_reader {
 /// `path` held before or all of the new content, never a mixture. Destroyed before `commit`, it leaves nothing behind.
 /// A file that is replaced keeps its permissions, and its owner and group where the system allows that. A link at
 /// `path` is followed and stays; in a folder that everyone may write into, somebody else's link is refused. What is no
-/// ordinary file (a device, a FIFO, /dev/stdout) is written through, byte by byte as they come. What runs killed in
-/// earlier writes left in the folder is removed: temporary files of this user that no living process holds locked.
+/// ordinary file (a device, a FIFO, /dev/stdout) is written through, byte by byte as they come; a FIFO whose reader
+/// goes away raises SIGPIPE, as in any program. What runs killed in earlier writes left in the folder is removed:
+/// temporary files of this user that no living process holds locked.
 class file_writer {
  public:
   /// errors: `io` when it cannot be created, or `path` is a folder.
@@ -7532,6 +7533,7 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) {
 // Bodies of io/file.hpp, on POSIX calls: they report why, which streams do not.
 
 #include <dirent.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -7567,6 +7569,11 @@ inline void write_all(int file, std::span<const std::byte> bytes, const std::str
   while (!bytes.empty()) {
     const ssize_t done = ::write(file, bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && errno == EAGAIN) {  // a descriptor of this process that somebody made non-blocking
+      pollfd room{file, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+      continue;
+    }
     if (done == 0) errno = ENOSPC;  // a device that is full and says so this way would be asked for ever
     if (done <= 0) refuse(path, "be written");
     bytes = bytes.subspan(static_cast<std::size_t>(done));

@@ -193,6 +193,25 @@ TEST(io_file, what_is_no_ordinary_file_is_written_through) {
   EXPECT_EQ(files_in(folder), 2);
 }
 
+TEST(io_file, a_descriptor_that_does_not_block_is_waited_for) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_NONBLOCK), 0);
+  const std::string text(1'000'000, 'x');
+  std::size_t got = 0;
+  std::thread reader([&] {
+    char buffer[4096];
+    while (const ssize_t piece = ::read(ends[0], buffer, sizeof buffer)) {  // 0 when the other end is closed
+      if (piece > 0) got += static_cast<std::size_t>(piece);
+      if (piece < 0) std::this_thread::yield();
+    }
+  });
+  EXPECT_EQ(support::sentence_of([&] { replace(fmt::format("/dev/fd/{}", ends[1]), text); }), "no error");
+  ::close(ends[1]);
+  reader.join();
+  EXPECT_EQ(got, text.size());
+  ::close(ends[0]);
+}
+
 TEST(io_file, what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_not) {
   const support::temporary_folder folder;
   const std::string dead = folder / ".meganeura-0123456789abcdef.part";

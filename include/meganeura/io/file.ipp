@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,6 +45,11 @@ inline void write_all(int file, std::span<const std::byte> bytes, const std::str
   while (!bytes.empty()) {
     const ssize_t done = ::write(file, bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && errno == EAGAIN) {  // a descriptor of this process that somebody made non-blocking
+      pollfd room{file, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+      continue;
+    }
     if (done == 0) errno = ENOSPC;  // a device that is full and says so this way would be asked for ever
     if (done <= 0) refuse(path, "be written");
     bytes = bytes.subspan(static_cast<std::size_t>(done));
