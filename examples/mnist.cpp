@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Trains a digit classifier: ./dev demo [--model cnn] [--data DIR] [--epochs N] [--save model.safetensors]
 // ctest: --epochs 1 --no-download
+#include <meganeura/data/download.hpp>
 #include <meganeura/data/mnist.hpp>
 #include <meganeura/meganeura.hpp>
 
@@ -38,7 +39,7 @@ struct options {
   std::size_t epochs = 5, batch = 32;
   float rate = 0;  // 0: what suits the model
   std::uint64_t seed = 1;
-  bool no_download = false;
+  bool no_download = false, real = false;
 };
 
 template <class Model>
@@ -61,7 +62,9 @@ double accuracy(const mn::device& gpu, const mn::parameters& weights, const mn::
 
 template <class Model>
 void train(const options& o) {
-  const auto digits = mn::data::load_mnist({.directory = o.data, .download = !o.no_download});
+  const auto digits = mn::data::load_mnist({.directory = o.data,
+                                            .download = o.no_download ? mn::data::downloader() : mn::data::download,
+                                            .draw = !o.real});
   mn::device gpu({.device = o.device});
   fmt::print("{}\ndevice: {}\n", digits.source, gpu.facts().name);
   const float rate = o.rate > 0 ? o.rate : o.model == "cnn" ? 3e-3f : 1e-3f;
@@ -91,7 +94,8 @@ int main(int argc, char** argv) try {
   CLI::App app("Trains a handwritten-digit classifier on any Vulkan device.");
   app.add_option("--model", o.model, "mlp or cnn")->check(CLI::IsMember({"mlp", "cnn"}));
   app.add_option("--data", o.data, "folder with the MNIST files; default: the usual places, see the README");
-  app.add_flag("--no-download", o.no_download, "draw digits rather than ask the network");
+  app.add_flag("--no-download", o.no_download, "do not ask the network");
+  app.add_flag("--real", o.real, "stop where MNIST is not to be had, instead of drawing digits");
   app.add_option("--device", o.device, "index, part of a name, or cpu");
   app.add_option("--epochs", o.epochs)->check(CLI::PositiveNumber);
   app.add_option("--batch", o.batch)->check(CLI::Range(1, 8000));

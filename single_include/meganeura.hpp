@@ -893,14 +893,52 @@ class shuffled_batches {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
-// MNIST from wherever it is to be had, and otherwise digits drawn by a program; it says which.
+// MNIST from wherever it is to be had, or digits drawn by a program where those will do; it says which.
+// Published files brought into a folder: by whatever brings bytes, checked as they come, by several programs at once.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+/// Takes the next bytes of a file; what it throws ends the download.
+using byte_sink = std::function<void(std::span<const std::byte>)>;
+
+/// Hands all bytes behind a URL to the sink, in order, or throws. `data::download` (data/download.hpp) is one, on libcurl.
+using downloader = std::function<void(const std::string& url, const byte_sink& sink)>;
+
+/// A file as it was published.
+struct published_file {
+  std::string name, sha256;
+  std::uint64_t bytes = 0;
+};
+
+/// Brings `file` from `mirror` + its name into the folder. Size and checksum are kept an eye on while it comes, and it
+/// has its name only when they are right: no reader sees half of it.
+/// errors: `invalid_file` for other or more bytes than were published; `io`; what `from` throws.
+void fetch_file(const downloader& from, const std::string& mirror, const std::string& folder,
+                const published_file& file);
+
+/// Locks a folder while it lives, waiting for others: many readers, or one that fills it. It ends with the process,
+/// however that ends. A folder that is not there, or on a file system without locks, is not locked.
+class folder_lock {
+ public:
+  enum class use : std::uint8_t { read, fill };
+  folder_lock(const std::string& folder, use wanted);
+  folder_lock(const folder_lock&) = delete;
+  folder_lock& operator=(const folder_lock&) = delete;
+  ~folder_lock();
+
+ private:
+  int folder_ = -1;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
 struct mnist_options {
-  std::string directory;   // where the IDX files lie; empty: look in the usual places
-  bool download = true;    // whether the network may be asked
-  std::uint64_t seed = 1;  // of the drawn digits
+  std::string directory{};   // where the IDX files lie; empty: look in the usual places
+  downloader download{};     // how the network may be asked, e.g. data::download (data/download.hpp); empty: it is not
+  bool draw = false;         // whether digits drawn by a program will do where no files are to be had
+  std::uint64_t seed = 1;    // of the drawn digits
   std::string mirror = "https://storage.googleapis.com/cvdf-datasets/mnist/";
 };
 
@@ -909,12 +947,14 @@ struct mnist_data {
   std::string source;  // a sentence: which source this is, how many images, and how they were split
 };
 
-/// Looks in `directory`; or, when that is empty, in `$MEGANEURA_DATA/mnist`, then the user's cache
-/// (`$XDG_CACHE_HOME/meganeura/mnist`, by default `~/.cache`), then downloads into that cache, then draws digits.
+/// Looks in `directory` alone; or, when that is empty, in `$MEGANEURA_DATA/mnist` alone; or, where neither is named, in
+/// the user's cache (`$XDG_CACHE_HOME/meganeura/mnist`, by default `~/.cache`), then downloads into that cache, then draws
+/// digits if it may. Several programs may start at once: one downloads, the others wait for it.
 /// Files are named as published (`train-images-idx3-ubyte` and so on), with or without `.gz`. Where only the
 /// 10,000-image pair is found, every fifth of its images becomes the test set: 8,000 and 2,000, alike in difficulty,
-/// which its two halves are not. errors: `io` for a folder that cannot be read; `invalid_file` for a file that is
-/// missing in `directory`, or damaged.
+/// which its two halves are not. errors: `io` for a folder that cannot be read, and when there are no files, saying where
+/// they were looked for, why they were not downloaded and how to get them; `invalid_file` for a file that is missing in
+/// a folder named, or damaged; `out_of_memory`.
 [[nodiscard]] mnist_data load_mnist(const mnist_options& options = {});
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
@@ -7294,6 +7334,70 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::spa
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Bodies of data/fetch.hpp.
+// SHA-256 (FIPS 180-4), to check a downloaded file before it is believed.
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// The digest of bytes that come piece by piece.
+class sha256_hash {
+ public:
+  sha256_hash();
+  void update(std::span<const std::byte> bytes);
+  /// Once, at the end: 64 lower-case hexadecimal digits.
+  [[nodiscard]] std::string finish();
+
+ private:
+  std::array<std::uint32_t, 8> hash_;
+  std::array<std::byte, 64> block_{};  // begun and not yet full
+  std::uint64_t bytes_ = 0;
+};
+
+/// The digest as 64 lower-case hexadecimal digits.
+[[nodiscard]] std::string sha256(std::span<const std::uint8_t> bytes);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+MEGANEURA_INLINE void fetch_file(const downloader& from, const std::string& mirror, const std::string& folder,
+                                 const published_file& file) {
+  const std::string url = mirror + file.name;
+  io::file_writer target(folder + "/" + file.name);
+  io::sha256_hash hash;
+  std::uint64_t received = 0;
+  from(url, [&](std::span<const std::byte> bytes) {
+    received += bytes.size();
+    if (received > file.bytes) {
+      fail(error_category::invalid_file, "{}: sends more than the {} bytes that were published", url, file.bytes);
+    }
+    hash.update(bytes);
+    target.write(bytes);
+  });
+  if (received != file.bytes || hash.finish() != file.sha256) {
+    fail(error_category::invalid_file, "{}: its {} bytes are not the {} that were published (checksum {})", url,
+         received, file.bytes, file.sha256);
+  }
+  target.commit();
+}
+
+MEGANEURA_INLINE folder_lock::folder_lock(const std::string& folder, use wanted)
+    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  const int kind = wanted == use::fill ? LOCK_EX : LOCK_SH;
+  while (folder_ >= 0 && ::flock(folder_, kind) != 0 && errno == EINTR) {
+  }
+}
+
+MEGANEURA_INLINE folder_lock::~folder_lock() {
+  if (folder_ >= 0) ::close(folder_);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
 // Bodies of data/mnist.hpp.
 // Handwritten-like digits drawn by a program, for a machine that has neither files nor network.
 
@@ -7365,36 +7469,24 @@ inline constexpr std::uint64_t largest_idx = std::uint64_t{1} << 30;
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
-// SHA-256 (FIPS 180-4), to check a downloaded file before it is believed.
-
-namespace meganeura::inline MEGANEURA_ABI::io {
-
-/// The digest as 64 lower-case hexadecimal digits.
-[[nodiscard]] std::string sha256(std::span<const std::uint8_t> bytes);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::io
-
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-
 #include <filesystem>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 namespace detail {
 
-/// A published file, and the SHA-256 of its .gz.
+/// A file under the name it has unpacked, with the size and the SHA-256 of its .gz.
 struct mnist_file {
   const char *name, *sha256;
+  std::uint64_t bytes;
 };
-inline constexpr mnist_file train_images{"train-images-idx3-ubyte",
-                                         "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"};
-inline constexpr mnist_file train_labels{"train-labels-idx1-ubyte",
-                                         "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"};
-inline constexpr mnist_file test_images{"t10k-images-idx3-ubyte",
-                                        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"};
-inline constexpr mnist_file test_labels{"t10k-labels-idx1-ubyte",
-                                        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"};
+inline constexpr mnist_file train_images{
+    "train-images-idx3-ubyte", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9912422};
+inline constexpr mnist_file train_labels{
+    "train-labels-idx1-ubyte", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28881};
+inline constexpr mnist_file test_images{
+    "t10k-images-idx3-ubyte", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1648877};
+inline constexpr mnist_file test_labels{
+    "t10k-labels-idx1-ubyte", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542};
 
 /// Bytes of pixels of the largest of them; a file that says it unpacks to more is not MNIST.
 inline constexpr std::uint64_t largest_mnist = 60'000 * 784;
@@ -7409,11 +7501,15 @@ inline std::string find_file(const std::filesystem::path& folder, const mnist_fi
   return {};
 }
 
+/// What half a pair is: an error in a folder that somebody named, and as good as nothing in a cache.
+enum class pairs : std::uint8_t { are_whole, may_be_half };
+
 inline std::optional<labelled_images> read_pair(const std::filesystem::path& folder, const mnist_file& images,
-                                                const mnist_file& labels) {
+                                                const mnist_file& labels, pairs expected) {
   const std::string image_path = find_file(folder, images), label_path = find_file(folder, labels);
   if (image_path.empty() && label_path.empty()) return std::nullopt;
   if (image_path.empty() || label_path.empty()) {
+    if (expected == pairs::may_be_half) return std::nullopt;
     const char* missing = image_path.empty() ? images.name : labels.name;
     fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", folder.string(), missing,
          missing, image_path.empty() ? label_path : image_path);
@@ -7426,14 +7522,15 @@ inline std::optional<labelled_images> read_pair(const std::filesystem::path& fol
 }
 
 /// What a folder holds; nothing when it holds no images of the test pair.
-inline std::optional<mnist_data> load_folder(const std::filesystem::path& folder, const std::string& label) {
+inline std::optional<mnist_data> load_folder(const std::filesystem::path& folder, const std::string& label,
+                                             pairs expected) {
   std::error_code problem;
   std::filesystem::directory_iterator(folder, problem);
   if (problem) fail(error_category::io, "{}: the data folder cannot be read: {}", folder.string(), problem.message());
-  auto test = read_pair(folder, test_images, test_labels);
+  auto test = read_pair(folder, test_images, test_labels, expected);
   if (!test) return std::nullopt;
   mnist_data result;
-  if (auto train = read_pair(folder, train_images, train_labels)) {
+  if (auto train = read_pair(folder, train_images, train_labels, expected)) {
     result.train = std::move(*train);
     result.test = std::move(*test);
     result.source = fmt::format("MNIST from {} ({}): {} images to train on, {} to test", folder.string(), label,
@@ -7461,72 +7558,68 @@ inline std::filesystem::path cache_folder() {
   return home.empty() ? std::filesystem::path() : std::filesystem::path(home) / ".cache" / "meganeura" / "mnist";
 }
 
-/// Runs a program found on PATH, its output thrown away; true when it ran and returned 0.
-inline bool run_quietly(const std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));  // posix_spawn does not write
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  const bool started = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), ::environ) == 0;
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 1;
-  return started && ::waitpid(child, &status, 0) == child && status == 0;
+/// Whether a folder has both files of the test pair. Of a cache that is the question: a download may have ended early.
+inline bool has_test_pair(const std::filesystem::path& folder) {
+  return !find_file(folder, test_images).empty() && !find_file(folder, test_labels).empty();
 }
 
-/// Downloads one file beside its place, and moves it there only when its checksum is right.
-inline bool download_file(const std::string& mirror, const std::filesystem::path& folder, const mnist_file& file) {
-  const auto target = (folder / (std::string(file.name) + ".gz")).string(), part = target + ".part";
-  const auto url = mirror + file.name + ".gz";
-  std::error_code ignored;
-  bool good = run_quietly({"curl", "--fail", "--silent", "--location", "--connect-timeout", "3", "--max-time", "60",
-                           "--output", part, url});
-  good = good && io::sha256(io::read_file(part)) == file.sha256;
-  if (good) std::filesystem::rename(part, target, ignored);
-  std::filesystem::remove(part, ignored);
-  return good && !ignored;
+/// What the cache holds, once nobody is filling it any more. Half a pair there is what a download left that ended early.
+inline std::optional<mnist_data> load_cache(const std::filesystem::path& cache, const std::string& label) {
+  const folder_lock lock(cache.string(), folder_lock::use::read);
+  if (!has_test_pair(cache)) return std::nullopt;
+  return load_folder(cache, label, pairs::may_be_half);
 }
 
-/// The 10,000-image pair first: where the network drops out after it, there is still something to train on.
-inline bool download(const std::string& mirror, const std::filesystem::path& folder) {
+/// Brings what the cache lacks, the 10,000-image pair first: where the network drops out after it, there is still
+/// something to train on. Returns why not all of it came, or nothing.
+inline std::string fill_cache(const mnist_options& options, const std::filesystem::path& cache) {
+  if (cache.empty()) return "neither XDG_CACHE_HOME nor HOME names a place for a download";
+  if (!options.download) return "no download was allowed";
   std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (problem || !download_file(mirror, folder, test_labels) || !download_file(mirror, folder, test_images))
-    return false;
-  if (download_file(mirror, folder, train_labels) && !download_file(mirror, folder, train_images)) {
-    std::filesystem::remove(folder / (std::string(train_labels.name) + ".gz"),
-                            problem);  // half a pair is an error later
+  std::filesystem::create_directories(cache, problem);
+  if (problem) return fmt::format("{}: cannot be made: {}", cache.string(), problem.message());
+  const folder_lock lock(cache.string(), folder_lock::use::fill);
+  try {
+    for (const mnist_file& file : {test_labels, test_images, train_labels, train_images}) {
+      if (!find_file(cache, file).empty()) continue;  // another program was faster
+      fetch_file(options.download, options.mirror, cache.string(), {std::string(file.name) + ".gz", file.sha256, file.bytes});
+    }
+  } catch (const error& failure) {
+    return failure.what();
   }
-  return true;
+  return {};
+}
+
+inline mnist_data load_named(const std::filesystem::path& folder, const std::string& label) {
+  if (auto found = load_folder(folder, label, pairs::are_whole)) return std::move(*found);
+  fail(error_category::invalid_file, "{}: expected {} or {}.gz, found neither", folder.string(), test_images.name,
+       test_images.name);
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) {
-  std::error_code ignored;
-  if (!options.directory.empty()) {
-    if (auto found = detail::load_folder(options.directory, "the folder asked for")) return std::move(*found);
-    fail(error_category::invalid_file, "{}: expected {} or {}.gz, found neither", options.directory,
-         detail::test_images.name, detail::test_images.name);
-  }
+MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
+  if (!options.directory.empty()) return detail::load_named(options.directory, "the folder asked for");
   if (const auto data = detail::environment("MEGANEURA_DATA"); !data.empty()) {
-    const auto folder = std::filesystem::path(data) / "mnist";
-    if (auto found = detail::load_folder(folder, "MEGANEURA_DATA")) return std::move(*found);
+    return detail::load_named(std::filesystem::path(data) / "mnist", "MEGANEURA_DATA");
   }
   const auto cache = detail::cache_folder();
-  if (std::filesystem::is_directory(cache, ignored)) {
-    if (auto found = detail::load_folder(cache, "the user's cache")) return std::move(*found);
+  if (auto found = detail::load_cache(cache, "the user's cache")) return std::move(*found);
+  const std::string why = detail::fill_cache(options, cache);
+  if (auto found = detail::load_cache(cache, "downloaded just now")) {
+    if (!why.empty()) found->source += "; the rest did not come: " + why;
+    return std::move(*found);
   }
-  if (options.download && !cache.empty() && detail::download(options.mirror, cache)) {
-    if (auto found = detail::load_folder(cache, "downloaded just now")) return std::move(*found);
+  if (!options.draw) {
+    fail(error_category::io, "no MNIST: {} has no files of it, and {}; get {}.gz and its like from {}, and name their "
+         "folder, or let digits be drawn", cache.empty() ? std::string("the cache") : cache.string(), why,
+         detail::test_images.name, options.mirror);
   }
   return {make_digits(8000, options.seed), make_digits(2000, options.seed + 0x5eed),
-          fmt::format("digits drawn by a program, as no MNIST files were found{}: 8000 to train on, 2000 to test; "
-                      "--data DIR or MEGANEURA_DATA names a folder with real ones",
-                      options.download ? " or could be downloaded" : "")};
+          fmt::format("digits drawn by a program, not MNIST (no files, and {}): 8000 to train on, 2000 to test; --data DIR "
+                      "or MEGANEURA_DATA names a folder with real ones", why)};
+} catch (...) {
+  rethrow_as_error("loading MNIST");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
@@ -7534,10 +7627,8 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) {
 
 #include <dirent.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <charconv>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
@@ -14189,6 +14280,93 @@ MEGANEURA_INLINE node_id view_adjoint(graph& g, node_id gradient, const view_att
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
+// Body of io/sha256.hpp, after FIPS 180-4 section 6.2.
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+namespace detail {
+
+struct sha256_state {
+  std::array<std::uint32_t, 8> hash;       // square roots of the first 8 primes (section 5.3.3)
+  std::array<std::uint32_t, 64> constant;  // cube roots of the first 64 primes (section 4.2.2)
+};
+
+/// Both tables are the first 32 fractional bits of roots of primes; a 64-bit long double holds them exactly enough.
+inline sha256_state sha256_roots() {
+  sha256_state state{};
+  const auto fraction = [](long double root) {
+    return static_cast<std::uint32_t>((root - std::floor(root)) * 4294967296.0L);
+  };
+  std::size_t found = 0;
+  for (int candidate = 2; found < 64; ++candidate) {
+    bool prime = true;
+    for (int divisor = 2; divisor * divisor <= candidate; ++divisor) prime = prime && candidate % divisor != 0;
+    if (!prime) continue;
+    if (found < 8) state.hash[found] = fraction(std::sqrt(static_cast<long double>(candidate)));
+    state.constant[found++] = fraction(std::cbrt(static_cast<long double>(candidate)));
+  }
+  return state;
+}
+
+inline void sha256_block(std::array<std::uint32_t, 8>& hash, const std::byte* block) {
+  static const sha256_state state = sha256_roots();
+  const auto turn = [](std::uint32_t x, int a, int b, int c) {
+    return std::rotr(x, a) ^ std::rotr(x, b) ^ std::rotr(x, c);
+  };
+  std::array<std::uint32_t, 64> word{};
+  for (std::size_t t = 0; t < 64; ++t) {
+    if (t < 16) {
+      for (std::size_t i = 0; i < 4; ++i) word[t] = word[t] << 8 | std::to_integer<std::uint32_t>(block[4 * t + i]);
+      continue;
+    }
+    const std::uint32_t low = std::rotr(word[t - 15], 7) ^ std::rotr(word[t - 15], 18) ^ (word[t - 15] >> 3);
+    const std::uint32_t high = std::rotr(word[t - 2], 17) ^ std::rotr(word[t - 2], 19) ^ (word[t - 2] >> 10);
+    word[t] = word[t - 16] + low + word[t - 7] + high;
+  }
+  auto [a, b, c, d, e, f, g, h] = hash;
+  for (std::size_t t = 0; t < 64; ++t) {
+    const std::uint32_t first = h + turn(e, 6, 11, 25) + ((e & f) ^ (~e & g)) + state.constant[t] + word[t];
+    const std::uint32_t second = turn(a, 2, 13, 22) + ((a & b) ^ (a & c) ^ (b & c));
+    h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
+  }
+  const std::array<std::uint32_t, 8> added{a, b, c, d, e, f, g, h};
+  for (std::size_t i = 0; i < 8; ++i) hash[i] += added[i];
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE sha256_hash::sha256_hash() : hash_(detail::sha256_roots().hash) {}
+
+MEGANEURA_INLINE void sha256_hash::update(std::span<const std::byte> bytes) {
+  std::size_t filled = bytes_ % block_.size();
+  bytes_ += bytes.size();
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), block_.size() - filled);
+    std::copy_n(bytes.begin(), count, block_.begin() + static_cast<std::ptrdiff_t>(filled));
+    bytes = bytes.subspan(count);
+    filled = (filled + count) % block_.size();
+    if (filled == 0) detail::sha256_block(hash_, block_.data());
+  }
+}
+
+MEGANEURA_INLINE std::string sha256_hash::finish() {
+  // A one bit, zeros, and the length in bits as 64 bits (section 5.1.1) fill the last block, or one more.
+  std::array<std::byte, 128> tail{std::byte{0x80}};
+  const std::size_t rest = bytes_ % 64, padding = (rest < 56 ? 64 : 128) - rest;
+  const std::uint64_t bits = bytes_ * 8;
+  for (std::size_t i = 0; i < 8; ++i) tail[padding - 1 - i] = static_cast<std::byte>(bits >> (8 * i));
+  update({tail.data(), padding});
+  std::string text;
+  for (const std::uint32_t part : hash_) text += fmt::format("{:08x}", part);
+  return text;
+}
+
+MEGANEURA_INLINE std::string sha256(std::span<const std::uint8_t> bytes) {
+  sha256_hash hash;
+  hash.update(std::as_bytes(bytes));
+  return hash.finish();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
 // Body of data/digits.hpp: stroke templates, jitter, and a brush.
 
 namespace meganeura::inline MEGANEURA_ABI::data {
@@ -14464,78 +14642,6 @@ MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
-// Body of io/sha256.hpp, after FIPS 180-4 section 6.2.
-
-namespace meganeura::inline MEGANEURA_ABI::io {
-namespace detail {
-
-struct sha256_state {
-  std::array<std::uint32_t, 8> hash;       // square roots of the first 8 primes (section 5.3.3)
-  std::array<std::uint32_t, 64> constant;  // cube roots of the first 64 primes (section 4.2.2)
-};
-
-/// Both tables are the first 32 fractional bits of roots of primes; a 64-bit long double holds them exactly enough.
-inline sha256_state sha256_start() {
-  sha256_state state{};
-  const auto fraction = [](long double root) {
-    return static_cast<std::uint32_t>((root - std::floor(root)) * 4294967296.0L);
-  };
-  std::size_t found = 0;
-  for (int candidate = 2; found < 64; ++candidate) {
-    bool prime = true;
-    for (int divisor = 2; divisor * divisor <= candidate; ++divisor) prime = prime && candidate % divisor != 0;
-    if (!prime) continue;
-    if (found < 8) state.hash[found] = fraction(std::sqrt(static_cast<long double>(candidate)));
-    state.constant[found++] = fraction(std::cbrt(static_cast<long double>(candidate)));
-  }
-  return state;
-}
-
-inline void sha256_block(sha256_state& state, const std::uint8_t* block) {
-  const auto turn = [](std::uint32_t x, int a, int b, int c) {
-    return std::rotr(x, a) ^ std::rotr(x, b) ^ std::rotr(x, c);
-  };
-  std::array<std::uint32_t, 64> word{};
-  for (std::size_t t = 0; t < 64; ++t) {
-    if (t < 16) {
-      for (std::size_t i = 0; i < 4; ++i) word[t] = word[t] << 8 | block[4 * t + i];
-      continue;
-    }
-    const std::uint32_t low = std::rotr(word[t - 15], 7) ^ std::rotr(word[t - 15], 18) ^ (word[t - 15] >> 3);
-    const std::uint32_t high = std::rotr(word[t - 2], 17) ^ std::rotr(word[t - 2], 19) ^ (word[t - 2] >> 10);
-    word[t] = word[t - 16] + low + word[t - 7] + high;
-  }
-  auto [a, b, c, d, e, f, g, h] = state.hash;
-  for (std::size_t t = 0; t < 64; ++t) {
-    const std::uint32_t first = h + turn(e, 6, 11, 25) + ((e & f) ^ (~e & g)) + state.constant[t] + word[t];
-    const std::uint32_t second = turn(a, 2, 13, 22) + ((a & b) ^ (a & c) ^ (b & c));
-    h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
-  }
-  const std::array<std::uint32_t, 8> added{a, b, c, d, e, f, g, h};
-  for (std::size_t i = 0; i < 8; ++i) state.hash[i] += added[i];
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE std::string sha256(std::span<const std::uint8_t> bytes) {
-  detail::sha256_state state = detail::sha256_start();
-  std::size_t at = 0;
-  for (; at + 64 <= bytes.size(); at += 64) detail::sha256_block(state, bytes.data() + at);
-  // The rest, a one bit, zeros, and the length in bits as 64 bits (section 5.1.1): one block or two.
-  std::array<std::uint8_t, 128> tail{};
-  const std::size_t rest = bytes.size() - at;
-  for (std::size_t i = 0; i < rest; ++i) tail[i] = bytes[at + i];
-  tail[rest] = 0x80;
-  const std::size_t end = rest + 9 <= 64 ? 64 : 128;
-  const std::uint64_t bits = static_cast<std::uint64_t>(bytes.size()) * 8;
-  for (std::size_t i = 0; i < 8; ++i) tail[end - 1 - i] = static_cast<std::uint8_t>(bits >> (8 * i));
-  for (std::size_t block = 0; block < end; block += 64) detail::sha256_block(state, tail.data() + block);
-  std::string text;
-  for (const std::uint32_t part : state.hash) text += fmt::format("{:08x}", part);
-  return text;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::io
 // The loader, the instance with its validation messages, and the questions put to a physical device.
 
 #include <dlfcn.h>

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Where MNIST comes from: each place in its order, the split, the download's checksum, and the sentences when it fails.
+#include <meganeura/data/download.hpp>
 #include <meganeura/data/mnist.hpp>
+#include <meganeura/io/file.hpp>
+#include <meganeura/io/sha256.hpp>
 
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <optional>
 
 namespace data = meganeura::data;
@@ -52,7 +59,7 @@ class data_mnist : public testing::Test {
   static data::mnist_options offline(const std::string& directory = {}) {
     data::mnist_options options;
     options.directory = directory;
-    options.download = false;
+    options.draw = true;
     return options;
   }
 
@@ -126,24 +133,111 @@ TEST_F(data_mnist, half_a_pair_is_an_error) {
                 ", found neither");
 }
 
-TEST_F(data_mnist, a_download_with_a_wrong_checksum_is_thrown_away) {
-  write_pair(folder / "mirror", "t10k", 10);
-  for (const char* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
-    fs::rename(folder / ("mirror/" + std::string(name)), folder / ("mirror/" + std::string(name) + ".gz"));
-  }
+TEST_F(data_mnist, what_was_asked_for_by_name_is_not_replaced_by_another) {
+  fs::create_directories(folder / "data/mnist");
+  ::setenv("MEGANEURA_DATA", (folder / "data").c_str(), 1);
+  write_pair(folder / "cache/meganeura/mnist", "t10k", 10);
+  EXPECT_EQ(rejection(""), folder / "data/mnist" +
+                               ": expected t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz, found neither");
+}
+
+TEST_F(data_mnist, without_files_or_leave_to_draw_the_error_says_what_to_do) {
   data::mnist_options options;
-  options.mirror = "file://" + (folder / "mirror/");
-  EXPECT_TRUE(data::load_mnist(options).source.starts_with("digits drawn by a program"));
-  EXPECT_TRUE(fs::is_empty(folder / "cache/meganeura/mnist"));
+  EXPECT_EQ(support::sentence_of([&] { (void)data::load_mnist(options); }),
+            "no MNIST: " + folder / "cache/meganeura/mnist" +
+                " has no files of it, and no download was allowed; get t10k-images-idx3-ubyte.gz and its like from "
+                "https://storage.googleapis.com/cvdf-datasets/mnist/, and name their folder, or let digits be drawn");
+  options.download = [](const std::string&, const data::byte_sink&) {
+    meganeura::fail(meganeura::error_category::io, "the cable is out");
+  };
+  EXPECT_NE(support::sentence_of([&] { (void)data::load_mnist(options); }).find("the cable is out"), std::string::npos);
+  options.draw = true;
+  EXPECT_NE(data::load_mnist(options).source.find("not MNIST (no files, and the cable is out)"), std::string::npos);
+}
+
+TEST_F(data_mnist, a_download_of_other_bytes_is_thrown_away) {
+  data::mnist_options options;
+  const std::string cache = folder / "cache/meganeura/mnist";
+  for (const std::size_t bytes : {std::size_t{4542}, std::size_t{4541}, std::size_t{1} << 20}) {
+    std::size_t sent = 0;
+    options.download = [&](const std::string&, const data::byte_sink& sink) {
+      const std::vector<std::byte> piece(100);
+      for (sent = 0; sent < bytes; sent += piece.size()) {
+        sink(std::span(piece).first(std::min(piece.size(), bytes - sent)));
+      }
+    };
+    const std::string sentence = support::sentence_of([&] { (void)data::load_mnist(options); });
+    EXPECT_NE(sentence.find(bytes > 4542 ? "sends more than the 4542 bytes" : "are not the 4542 that were published"),
+              std::string::npos)
+        << sentence;
+    EXPECT_LE(sent, 4600u);  // what is too long is not waited for
+    EXPECT_TRUE(fs::is_empty(cache));
+  }
+}
+
+TEST_F(data_mnist, libcurl_brings_bytes_and_reasons) {
+  std::string content(300000, 'x');
+  content[200000] = 'y';
+  support::write(folder / "file", content);
+  const data::published_file good{"file", meganeura::io::sha256({reinterpret_cast<const std::uint8_t*>(content.data()),
+                                                                  content.size()}), content.size()};
+  fs::create_directories(folder / "into");
+  data::fetch_file(data::download, "file://" + folder / "", folder / "into", good);
+  EXPECT_EQ(meganeura::io::read_file(folder / "into/file").size(), content.size());
+  const auto problem = [&](const data::published_file& file) {
+    return support::sentence_of([&] { data::fetch_file(data::download, "file://" + folder / "", folder / "into", file); });
+  };
+  EXPECT_NE(problem({"none", "", 1}).find("cannot be downloaded: "), std::string::npos) << problem({"none", "", 1});
+  EXPECT_NE(problem({"file", good.sha256, 5}).find("sends more than the 5 bytes"), std::string::npos);
+  EXPECT_EQ(support::sentence_of([] { data::download("ftp://127.0.0.1/x", [](auto) {}); }).find("no error"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(folder / "into/none"));
+}
+
+/// Four programs start at once on an empty cache. The first download of each file is slow, so that the others look while
+/// the cache is half full.
+TEST_F(data_mnist, programs_that_start_together_all_get_the_real_files) {
+  const std::string real = data_before() + "/mnist/";
+  if (!fs::exists(real + "train-images-idx3-ubyte.gz") && !fs::exists(real + "t10k-images-idx3-ubyte.gz")) {
+    GTEST_SKIP() << "needs MEGANEURA_DATA with the published .gz files";
+  }
+  std::vector<pid_t> programs;
+  for (int i = 0; i < 4; ++i) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child != 0) {
+      programs.push_back(child);
+      continue;
+    }
+    data::mnist_options options;
+    options.mirror = real;
+    options.download = [](const std::string& path, const data::byte_sink& sink) {
+      const auto bytes = meganeura::io::read_file(path);
+      const auto all = std::as_bytes(std::span(bytes));
+      ::usleep(20000);
+      sink(all.first(all.size() / 2));
+      ::usleep(20000);
+      sink(all.subspan(all.size() / 2));
+    };
+    try {
+      ::_exit(data::load_mnist(options).source.starts_with("MNIST") ? 0 : 1);
+    } catch (...) {
+      ::_exit(2);
+    }
+  }
+  for (const pid_t program : programs) {
+    int status = -1;
+    ::waitpid(program, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST_F(data_mnist, a_download_of_the_real_files_is_cached) {
   const std::string real = data_before() + "/mnist/";
-  if (!fs::exists(real + "t10k-images-idx3-ubyte.gz") || std::system("curl --version >/dev/null 2>&1") != 0) {
-    GTEST_SKIP() << "needs curl, and MEGANEURA_DATA with the published .gz files";
-  }
+  if (!fs::exists(real + "t10k-images-idx3-ubyte.gz")) GTEST_SKIP() << "needs MEGANEURA_DATA with the published .gz files";
   data::mnist_options options;
   options.mirror = "file://" + real;
+  options.download = data::download;
   EXPECT_NE(data::load_mnist(options).source.find("(downloaded just now)"), std::string::npos);
   EXPECT_NE(data::load_mnist(offline()).source.find("(the user's cache)"), std::string::npos);
 }
