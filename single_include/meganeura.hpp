@@ -18780,6 +18780,7 @@ class scatter_kernel {
                                                std::initializer_list<std::uint32_t> specialization, const target& on) {
   const std::uint32_t size = std::min(256u, on.max_invocations);
   kernel_dispatch made;
+  made.module.loop_iterations = 1000;  // far fewer: rounds of a generator, elements of one invocation
   made.module.name = fmt::format("{} {}", name, count);
   made.module.words.assign(words.begin(), words.end());
   made.module.bindings.assign(bindings, spirv::binding_kind::storage_buffer);

@@ -168,6 +168,18 @@ TEST(runtime_graphs, softmax_and_cross_entropy_of_logits_that_are_not_finite) {
   }
 }
 
+// Every sum over the batch is longer than lavapipe lets a loop be: rows, columns, products, embedding gradients.
+TEST(runtime_graphs, a_batch_of_a_hundred_thousand_forward_and_backward) {
+  graph g;
+  const node_id tokens = g.input("tokens", dtype::i32, {100'000});
+  const node_id rows = g.gather(g.parameter("table", dtype::f32, {3, 2}), tokens, 0);
+  const node_id y = samples::linear(g, rows, "fc", 2);
+  const node_id loss = samples::mean(g, g.multiply(y, y), 3);
+  g.add_output("loss", loss);
+  samples::add_gradients(g, loss);
+  expect_device_agrees(g, 100'000);
+}
+
 TEST(runtime_graphs, a_transformer_forward_and_backward) {
   graph g;
   const node_id y = samples::transformer(g, g.input("x", dtype::f32, {2, 7, 12}), 2, 3, 20);
