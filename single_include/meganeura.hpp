@@ -93,8 +93,10 @@ enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -201,8 +203,11 @@ class scalar_builder {
 
  private:
   scalar_ref add(const scalar_node& node);
+  [[nodiscard]] std::optional<scalar_ref> find(const scalar_node& node);
   [[nodiscard]] bool is_constant(scalar_ref ref, double value) const;
   std::vector<scalar_node> nodes_;
+  std::unordered_multimap<std::uint64_t, scalar_ref> index_;  // of the first `indexed_` nodes, once there are many
+  std::size_t indexed_ = 0;
 };
 
 /// The program of one operation on arguments of the given types, e.g. {multiply, f32, f32}.
@@ -484,9 +489,7 @@ inline constexpr op_info op_table[op_count] = {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <functional>
-#include <optional>
 #include <string_view>
-#include <unordered_map>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5687,26 +5690,51 @@ MEGANEURA_INLINE bool scalar_program::is_single(scalar_op kind) const {
   return true;
 }
 
+namespace detail {
+
+inline std::uint64_t hash_node(std::uint64_t seed, const scalar_node& node) {
+  const std::uint64_t head = static_cast<std::uint64_t>(node.op) | static_cast<std::uint64_t>(node.type) << 8 |
+                             static_cast<std::uint64_t>(node.operands[0]) << 16 |
+                             static_cast<std::uint64_t>(node.operands[1]) << 32 |
+                             static_cast<std::uint64_t>(node.operands[2]) << 48;
+  return hash_combine(hash_combine(seed, head), std::bit_cast<std::uint64_t>(node.value));
+}
+
+// Numbers are compared by their bits: 0 and -0 differ, a NaN is itself.
+inline bool same_node(const scalar_node& a, const scalar_node& b) {
+  return a.op == b.op && a.type == b.type && std::ranges::equal(a.operands, b.operands) &&
+         std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value);
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE std::uint64_t scalar_program::hash() const {
   std::uint64_t hash = nodes.size();
-  for (const scalar_node& node : nodes) {
-    hash = hash_combine(hash, static_cast<std::uint64_t>(node.op) | static_cast<std::uint64_t>(node.type) << 8 |
-                                  static_cast<std::uint64_t>(node.operands[0]) << 16 |
-                                  static_cast<std::uint64_t>(node.operands[1]) << 32 |
-                                  static_cast<std::uint64_t>(node.operands[2]) << 48);
-    hash = hash_combine(hash, std::bit_cast<std::uint64_t>(node.value));
-  }
+  for (const scalar_node& node : nodes) hash = detail::hash_node(hash, node);
   return hash;
 }
 
+// Most programs are short, and looking through them costs less than an index; long ones have one.
+MEGANEURA_INLINE std::optional<scalar_ref> scalar_builder::find(const scalar_node& node) {
+  constexpr std::size_t short_program = 64;
+  if (nodes_.size() <= short_program) {
+    const auto found =
+        std::ranges::find_if(nodes_, [&](const scalar_node& known) { return detail::same_node(known, node); });
+    if (found == nodes_.end()) return {};
+    return static_cast<scalar_ref>(found - nodes_.begin());
+  }
+  for (; indexed_ < nodes_.size(); ++indexed_)
+    index_.emplace(detail::hash_node(0, nodes_[indexed_]), static_cast<scalar_ref>(indexed_));
+  const auto [begin, end] = index_.equal_range(detail::hash_node(0, node));
+  const auto found =
+      std::find_if(begin, end, [&](const auto& each) { return detail::same_node(nodes_[each.second], node); });
+  if (found == end) return {};
+  return found->second;
+}
+
 MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
-  // Numbers are compared by their bits: 0 and -0 differ, a NaN is itself.
-  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const scalar_node& known) {
-    return known.op == node.op && known.type == node.type && std::ranges::equal(known.operands, node.operands) &&
-           std::bit_cast<std::uint64_t>(known.value) == std::bit_cast<std::uint64_t>(node.value);
-  });
-  if (found != nodes_.end()) return static_cast<scalar_ref>(found - nodes_.begin());
-  if (nodes_.size() > std::numeric_limits<scalar_ref>::max()) {
+  if (const std::optional<scalar_ref> known = find(node)) return *known;
+  if (nodes_.size() >= std::numeric_limits<scalar_ref>::max()) {
     fail(error_category::unsupported, "a scalar program of more than {} operations was asked for; split the map",
          nodes_.size());
   }
@@ -5840,26 +5868,41 @@ MEGANEURA_INLINE scalar_ref scalar_builder::inlined(const scalar_program& progra
 
 namespace detail {
 
-// Post-order from the result: equal DAGs get equal programs, whatever order their nodes were built in.
-inline scalar_ref copy_post_order(const std::vector<scalar_node>& nodes, scalar_ref from, std::vector<int>& copies,
-                                  scalar_program& program) {
-  if (copies[from] >= 0) return static_cast<scalar_ref>(copies[from]);
-  scalar_node node = nodes[from];
-  for (int k = 0; k < info(node.op).arity; ++k) {
-    node.operands[k] = copy_post_order(nodes, node.operands[k], copies, program);
+// Post-order from the result: equal DAGs get equal programs, whatever order their nodes were built in. Programs grow by
+// fusion to thousands of operations in a row: no recursion.
+inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_ref result) {
+  scalar_program program;
+  std::vector<int> copies(nodes.size(), -1);
+  struct visit {
+    scalar_ref ref;
+    int next_operand;
+  };
+  std::vector<visit> open{{result, 0}};
+  while (!open.empty()) {
+    visit& top = open.back();
+    const scalar_node& from = nodes[top.ref];
+    if (copies[top.ref] < 0 && top.next_operand < info(from.op).arity) {
+      const scalar_ref operand = from.operands[top.next_operand++];
+      if (copies[operand] < 0) open.push_back({operand, 0});
+      continue;
+    }
+    if (copies[top.ref] < 0) {
+      scalar_node node = from;
+      for (int k = 0; k < info(node.op).arity; ++k) {
+        node.operands[k] = static_cast<scalar_ref>(copies[node.operands[k]]);
+      }
+      copies[top.ref] = static_cast<int>(program.nodes.size());
+      program.nodes.push_back(node);
+    }
+    open.pop_back();
   }
-  program.nodes.push_back(node);
-  copies[from] = static_cast<int>(program.nodes.size()) - 1;
-  return static_cast<scalar_ref>(copies[from]);
+  return program;
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE scalar_program scalar_builder::finish(scalar_ref result) const {
-  scalar_program program;
-  std::vector<int> copies(nodes_.size(), -1);
-  detail::copy_post_order(nodes_, result, copies, program);
-  return program;
+  return detail::post_order(nodes_, result);
 }
 
 MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments, dtype convert_to) {
@@ -5970,8 +6013,14 @@ class program_printer {
       expanded.push_back(size);
     }
     if (nodes_.empty() || expanded.back() <= longest) return;
+    std::vector<int> depth(nodes_.size(), 0);  // of the calls written inside of each other
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (uses[i] < 2 || info(nodes_[i].op).arity == 0) continue;
+      const int arity = info(nodes_[i].op).arity;
+      for (int k = 0; k < arity; ++k) {
+        const scalar_ref operand = nodes_[i].operands[k];
+        depth[i] = std::max(depth[i], names_[operand] >= 0 ? 1 : depth[operand] + 1);
+      }
+      if ((uses[i] < 2 && depth[i] < deepest) || arity == 0) continue;
       text_ += fmt::format("t{} = ", shared_);
       write(i);
       text_ += "; ";
@@ -6003,6 +6052,7 @@ class program_printer {
   }
 
   static constexpr double longest = 24;  // nodes that are still read at a glance
+  static constexpr int deepest = 100;    // calls inside of calls
   const std::vector<scalar_node>& nodes_;
   std::vector<int> names_;  // of the nodes already written; -1: none
   int shared_ = 0;

@@ -4,8 +4,10 @@
 #include <meganeura/core/dtype.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -112,8 +114,11 @@ class scalar_builder {
 
  private:
   scalar_ref add(const scalar_node& node);
+  [[nodiscard]] std::optional<scalar_ref> find(const scalar_node& node);
   [[nodiscard]] bool is_constant(scalar_ref ref, double value) const;
   std::vector<scalar_node> nodes_;
+  std::unordered_multimap<std::uint64_t, scalar_ref> index_;  // of the first `indexed_` nodes, once there are many
+  std::size_t indexed_ = 0;
 };
 
 /// The program of one operation on arguments of the given types, e.g. {multiply, f32, f32}.
