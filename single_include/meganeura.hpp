@@ -4584,7 +4584,7 @@ using vulkan::enumerate_devices;
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-/// Memory areas. Each is one buffer; ranges of different areas never overlap.
+/// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see plan_options::page_bytes.
 enum class area : std::uint8_t { input, parameter, gradient, moment1, moment2, state, arena, step_values };
 inline constexpr int area_count = 8;
 [[nodiscard]] const char* to_string(area where);
@@ -4619,6 +4619,12 @@ struct layout {
   [[nodiscard]] const slot* find(std::string_view name) const;
 };
 
+inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
+
+/// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a tensor
+/// that is longer.
+[[nodiscard]] layout paged(layout slots, std::uint64_t page_bytes);
+
 /// The leaves of one kind in order of creation.
 [[nodiscard]] layout make_layout(const graph& g, op leaf_kind);
 
@@ -4652,6 +4658,7 @@ struct execution_plan {
   layout inputs, parameters, states;
   std::vector<named_range> outputs;
   std::array<std::uint64_t, area_count> area_bytes{};
+  std::uint64_t page_bytes = unlimited_page;
   std::uint64_t unaliased_arena_bytes = 0;  // what the arena would be without sharing
   /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.
   [[nodiscard]] std::uint64_t peak_bytes() const;
@@ -4661,13 +4668,14 @@ struct plan_options {
   bool share_memory = true;     // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;  // run a node as late as its readers allow when that shortens lifetimes
   std::uint64_t max_binding_bytes = 0xffffffff;  // of one tensor; a longer run of parameters is updated in pieces
+  std::uint64_t page_bytes = unlimited_page;     // of one buffer, see paged: no range crosses a multiple of it
   bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
 };
 
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them: kernels,
 /// other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is copied first.
 /// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
-/// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing
+/// parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds a primitive that nothing
 /// implements; invalid_argument for a parameter that is missing or has another shape, or a leaf written by two effects.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
@@ -4680,6 +4688,47 @@ void verify(const execution_plan& p);
 [[nodiscard]] std::string to_text(const execution_plan& p);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
+
+// The memory of one area of a plan: as many buffers as the device asks for, seen as one range of bytes.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What plan_options::page_bytes has to be on this device: the largest buffer, in whole tensors' alignments.
+[[nodiscard]] inline std::uint64_t page_bytes_of(const device_facts& facts) {
+  return std::max(facts.max_buffer_bytes / plan::tensor_alignment, std::uint64_t{1}) * plan::tensor_alignment;
+}
+
+/// Page i holds the bytes from i * page_bytes on; the last one ends where the area does. Copies are the same memory.
+class area_memory {
+ public:
+  area_memory() = default;
+  /// Contents are undefined. errors: out_of_memory.
+  area_memory(const device& on, std::uint64_t bytes, vulkan::memory_kind kind = vulkan::memory_kind::device_local)
+      : page_bytes_(page_bytes_of(on.facts())) {
+    for (std::uint64_t begin = 0; begin < bytes; begin += page_bytes_)
+      pages_.push_back(on.allocate(std::min(page_bytes_, bytes - begin), kind));
+  }
+
+  /// The range must not cross a page; a plan made with this page size has no such range.
+  [[nodiscard]] vulkan::buffer_range at(std::uint64_t offset, std::uint64_t bytes) const {
+    return {pages_.at(static_cast<std::size_t>(offset / page_bytes_)), offset % page_bytes_, bytes};
+  }
+  /// Where the host sees these bytes; for mapped memory only.
+  [[nodiscard]] std::span<std::byte> mapped(std::uint64_t offset, std::uint64_t bytes) const {
+    const vulkan::buffer_range range = at(offset, bytes);
+    return range.target.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
+  }
+  [[nodiscard]] std::span<const vulkan::buffer> pages() const { return pages_; }
+  void fill_with_zeros(vulkan::recorder& commands) const {
+    for (const vulkan::buffer& page : pages_) commands.fill({page, 0, page.bytes()}, 0);
+  }
+
+ private:
+  std::uint64_t page_bytes_ = 1;
+  std::vector<vulkan::buffer> pages_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <atomic>
 
@@ -4700,7 +4749,8 @@ class parameters {
  public:
   parameters() = default;
   /// Without values: reading, saving or running with a tensor that was never initialised, loaded or set is an error.
-  /// errors: out_of_memory.
+  /// Zeros in the order of `slots`, paged for the device. errors: out_of_memory; unsupported for a tensor longer than a
+  /// buffer of the device.
   parameters(const device& on, plan::layout slots);
 
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
@@ -4727,7 +4777,7 @@ class parameters {
   [[nodiscard]] std::size_t count() const;  // of scalars
   /// errors: invalid_argument, naming the first few of `names` that have no values yet.
   void check_values(std::string_view asker, std::span<const std::string> names) const;
-  [[nodiscard]] const vulkan::buffer& buffer() const { return state_->memory; }
+  [[nodiscard]] const area_memory& memory() const { return state_->memory; }
   [[nodiscard]] const device& on() const { return state_->on; }
   explicit operator bool() const { return state_ != nullptr; }
 
@@ -4735,7 +4785,7 @@ class parameters {
   struct shared_state {
     device on;
     plan::layout slots;
-    vulkan::buffer memory;
+    area_memory memory;
     mutable std::vector<std::atomic<bool>> has_values;  // by slot; several threads may share the weights
   };
   [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;
@@ -5359,8 +5409,11 @@ class program {
   void reset_state() const;
 
  private:
-  struct slot {                      // one step in flight
-    vulkan::buffer inputs, results;  // mapped
+  static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
+  struct slot {  // one step in flight
+    // Both mapped. Results begin with the step's values, in step_values_bytes, then come small outputs.
+    area_memory inputs;
+    vulkan::buffer results;
     vulkan::recording commands;
     std::uint64_t timeline = 0, step = 0;
   };
@@ -5396,7 +5449,7 @@ class program {
   plan::execution_plan plan_;
   egraph::optimize_report report_;
   build_times times_;
-  std::array<vulkan::buffer, plan::area_count> areas_;
+  std::array<area_memory, plan::area_count> areas_;
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
   parameters weights_;
@@ -10366,6 +10419,32 @@ inline std::uint64_t tensor_bytes(const node& n) {
 
 }  // namespace detail
 
+namespace detail {
+
+[[nodiscard]] inline bool in_one_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
+  return bytes == 0 || offset / page_bytes == (offset + bytes - 1) / page_bytes;
+}
+
+// The first offset from this one on at which `bytes` lie in one page.
+[[nodiscard]] inline std::uint64_t fit_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
+  return in_one_page(offset, bytes, page_bytes) ? offset : (offset / page_bytes + 1) * page_bytes;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE layout paged(layout slots, std::uint64_t page_bytes) {
+  slots.bytes = 0;
+  for (layout::slot& s : slots.slots) {
+    if (s.bytes > page_bytes) {
+      fail(error_category::unsupported, "plan: \"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
+           s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
+    }
+    s.offset = detail::fit_page(slots.bytes, aligned(s.bytes), page_bytes);
+    slots.bytes = s.offset + aligned(s.bytes);
+  }
+  return slots;
+}
+
 MEGANEURA_INLINE layout make_layout(const graph& g, op leaf_kind) {
   layout result;
   for (node_id id : g.leaves(leaf_kind)) {
@@ -10412,7 +10491,8 @@ class interval_set {
 /// sets and not at every block.
 class occupied_bytes {
  public:
-  explicit occupied_bytes(std::uint32_t levels) : leaves_(std::bit_ceil(levels)), whole_(2 * leaves_), any_(2 * leaves_) {}
+  occupied_bytes(std::uint32_t levels, std::uint64_t page_bytes)
+      : page_bytes_(page_bytes), leaves_(std::bit_ceil(levels)), whole_(2 * leaves_), any_(2 * leaves_) {}
 
   void insert(std::uint32_t first, std::uint32_t last, std::uint64_t begin, std::uint64_t end) {
     for_parts(first, last, [&](std::size_t part) {
@@ -10420,7 +10500,7 @@ class occupied_bytes {
       for (; part > 0 && !any_[part].covers(begin, end); part /= 2) any_[part].insert(begin, end);
     });
   }
-  /// The lowest offset at which `bytes` are free during all these levels.
+  /// The lowest offset at which `bytes` of one page are free during all these levels.
   [[nodiscard]] std::uint64_t lowest_free(std::uint32_t first, std::uint32_t last, std::uint64_t bytes) const {
     std::vector<const interval_set*> taken;
     for_parts(first, last, [&](std::size_t part) { taken.push_back(&any_[part]); });
@@ -10429,6 +10509,7 @@ class occupied_bytes {
     }
     std::uint64_t offset = 0;
     for (bool moved = true; moved;) {
+      offset = fit_page(offset, bytes, page_bytes_);
       moved = false;
       for (const interval_set* each : taken) {
         const std::uint64_t end = each->conflict(offset, offset + bytes);
@@ -10450,6 +10531,7 @@ class occupied_bytes {
       if (end & 1) visit(--end);
     }
   }
+  std::uint64_t page_bytes_;
   std::size_t leaves_;
   std::vector<interval_set> whole_, any_;  // taken at all levels of the node, and at any of them
 };
@@ -10468,8 +10550,9 @@ class planner {
   planner(graph g, const layout& parameters, const plan_options& options) : options_(options) {
     result_.implementation = std::move(g);
     result_.parameters = parameters;
-    result_.inputs = make_layout(result_.implementation, op::input);
-    result_.states = make_layout(result_.implementation, op::state);
+    result_.inputs = paged(make_layout(result_.implementation, op::input), options.page_bytes);
+    result_.states = paged(make_layout(result_.implementation, op::state), options.page_bytes);
+    result_.page_bytes = options.page_bytes;
     places_.resize(result_.implementation.size());
     writer_.resize(result_.implementation.size(), no_node);
     is_output_.resize(result_.implementation.size(), false);
@@ -10523,10 +10606,11 @@ class planner {
 
   void levels() {
     for (node_id id = 0; id < g().size(); ++id) {
-      if (tensor_bytes(g()[id]) > options_.max_binding_bytes) {
+      const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
+      if (tensor_bytes(g()[id]) > most) {
         fail(error_category::unsupported,
              "plan: %{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
-             to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), options_.max_binding_bytes);
+             to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
       }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
@@ -10812,11 +10896,12 @@ class planner {
     std::stable_sort(all.begin(), all.end(), [](const block& a, const block& b) { return a.bytes > b.bytes; });
     std::uint32_t levels = 1;
     for (const placement& p : places_) levels = std::max(levels, p.level + 1);
-    occupied_bytes taken(levels);
+    occupied_bytes taken(levels, options_.page_bytes);
     std::uint64_t total = 0;
     for (const block& b : all) {
       const std::uint32_t last = std::min(b.last, levels - 1);
-      const std::uint64_t offset = options_.share_memory ? taken.lowest_free(b.first, last, b.bytes) : total;
+      const std::uint64_t offset = options_.share_memory ? taken.lowest_free(b.first, last, b.bytes)
+                                                         : fit_page(total, b.bytes, options_.page_bytes);
       if (options_.share_memory) taken.insert(b.first, last, offset, offset + b.bytes);
       total = std::max(total, offset + b.bytes);
       for (node_id id : b.nodes) places_[id].where = {area::arena, offset, tensor_bytes(g()[id])};
@@ -10879,7 +10964,8 @@ class planner {
     std::sort(ranges.begin(), ranges.end(), [](const range& a, const range& b) { return a.offset < b.offset; });
     std::vector<range> runs;
     for (const range& r : ranges) {
-      if (!runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset)
+      const bool follows = !runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset;
+      if (follows && in_one_page(runs.back().offset, r.offset + r.bytes - runs.back().offset, options_.page_bytes))
         runs.back().bytes = r.offset + r.bytes - runs.back().offset;
       else
         runs.push_back(r);
@@ -11058,6 +11144,7 @@ class replay {
     for (const binding& b : s.bindings) {
       check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
             "a range leaves its area");
+      check(in_one_page(b.where.offset, b.where.bytes, plan_.page_bytes), "a range crosses a page");
       for (std::size_t j = first_of_group_; j < at_; ++j) {
         for (const binding& other : plan_.steps[j].bindings) {
           if ((b.how == usage::read && other.how == usage::read) || !other.where.overlaps(b.where)) continue;
@@ -11296,12 +11383,13 @@ inline std::string describe_missing(std::string_view name, std::span<const io::s
 }  // namespace detail
 
 MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
+  slots = plan::paged(std::move(slots), page_bytes_of(on.facts()));
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
   std::vector<std::atomic<bool>> unset(slots.slots.size());
   auto state =
-      std::make_shared<shared_state>(shared_state{on, std::move(slots), on.allocate(bytes), std::move(unset)});
+      std::make_shared<shared_state>(shared_state{on, std::move(slots), area_memory(on, bytes), std::move(unset)});
   vulkan::recorder zero(on);
-  zero.fill({state->memory, 0, bytes}, 0);
+  state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
   state_ = std::move(state);
 } catch (...) {
@@ -11341,7 +11429,8 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
   }
-  on().upload(buffer(), target.offset, values);
+  const vulkan::buffer_range where = memory().at(target.offset, target.bytes);
+  on().upload(where.target, where.offset, values);
   has_values(target) = true;
 } catch (...) {
   rethrow_as_error("setting a parameter");
@@ -11352,7 +11441,8 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
   if (!has_values(source)) {
     fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
   }
-  const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
+  const vulkan::buffer_range where = memory().at(source.offset, source.bytes);
+  const auto ticket = on().read_back(where.target, where.offset, where.size);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
 } catch (...) {
@@ -13640,6 +13730,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
+  planning.page_bytes = std::min(planning.page_bytes, page_bytes_of(on.facts()));
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
@@ -13665,22 +13756,22 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
 MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   using plan::area;
   constexpr std::uint64_t small_output_bytes = 4096;  // copied back by the step itself
-  std::uint64_t result_bytes = plan::tensor_alignment;
+  std::uint64_t result_bytes = step_values_bytes;
   for (const auto& output : plan_.outputs) {
     if (output.where.bytes > small_output_bytes) continue;
     results_.push_back({output.name, output.where, result_bytes});
     result_bytes += plan::aligned(output.where.bytes);
   }
-  plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = plan::tensor_alignment;
+  plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = step_values_bytes;
   for (int i = 0; i < plan::area_count; ++i) {
     const auto index = static_cast<std::size_t>(i);
     if (static_cast<area>(i) == area::parameter)
-      areas_[index] = weights.buffer();
-    else if (plan_.area_bytes[index])
-      areas_[index] = device_.allocate(plan_.area_bytes[index]);
+      areas_[index] = weights.memory();
+    else
+      areas_[index] = area_memory(device_, plan_.area_bytes[index]);
   }
   for (slot& s : slots_) {
-    s.inputs = device_.allocate(plan_.inputs.bytes + plan::tensor_alignment, vulkan::memory_kind::mapped);
+    s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
     s.results = device_.allocate(result_bytes, vulkan::memory_kind::mapped);
   }
   reset_state();
@@ -13689,8 +13780,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
 MEGANEURA_INLINE void program::reset_state() const try {
   vulkan::recorder zero(device_);
   for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
-    const auto& buffer = areas_[static_cast<std::size_t>(where)];
-    if (buffer) zero.fill({buffer, 0, buffer.bytes()}, 0);
+    areas_[static_cast<std::size_t>(where)].fill_with_zeros(zero);
   }
   device_.submit(zero.finish());
 } catch (...) {
@@ -13698,7 +13788,7 @@ MEGANEURA_INLINE void program::reset_state() const try {
 }
 
 MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
-  return {areas_[static_cast<std::size_t>(r.where)], r.offset, r.bytes};
+  return areas_[static_cast<std::size_t>(r.where)].at(r.offset, r.bytes);
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
@@ -13759,11 +13849,11 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
   vulkan::recorder commands(device_, {.timestamps = profile});
-  const auto area_buffer = [&](plan::area where) { return areas_[static_cast<std::size_t>(where)]; };
-  if (plan_.inputs.bytes)
-    commands.copy({s.inputs, 0, plan_.inputs.bytes}, {area_buffer(plan::area::input), 0, plan_.inputs.bytes});
-  commands.copy({s.inputs, plan_.inputs.bytes, sizeof(kernels::step_values)},
-                {area_buffer(plan::area::step_values), 0, sizeof(kernels::step_values)});
+  const area_memory& inputs = areas_[static_cast<std::size_t>(plan::area::input)];
+  for (std::size_t page = 0; page < inputs.pages().size(); ++page)
+    commands.copy({s.inputs.pages()[page], 0, 0}, {inputs.pages()[page], 0, 0});
+  constexpr std::uint64_t values = sizeof(kernels::step_values);
+  commands.copy({s.results, 0, values}, at({plan::area::step_values, 0, values}));
   commands.barrier();
   std::uint32_t group = 0;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -13825,7 +13915,7 @@ MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs)
 MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<const std::byte> values) {
   slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
-  std::memcpy(s.inputs.mapped().data() + input.offset, values.data(), values.size());
+  std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
 }
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
@@ -13847,7 +13937,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   }
   slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);
-  std::memcpy(s.inputs.mapped().data() + plan_.inputs.bytes, &values, sizeof(values));
+  std::memcpy(s.results.mapped().data(), &values, sizeof(values));
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
@@ -13896,7 +13986,8 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
-  const auto ticket = device_.read_back(areas_[static_cast<std::size_t>(from.where)], from.offset, from.bytes);
+  const vulkan::buffer_range where = at(from);
+  const auto ticket = device_.read_back(where.target, where.offset, where.size);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
 } catch (...) {
@@ -15264,7 +15355,8 @@ MEGANEURA_INLINE void device_state::create_transfer_objects(std::uint64_t stagin
   check(call.CreateCommandPool(handle, &pool, nullptr, &transfer_pool_), "vkCreateCommandPool");
   // A quarter of the ring is one chunk, so that the host fills one while the device drains another.
   constexpr std::uint64_t smallest = 4096;
-  staging_ = create_buffer(std::max(staging_bytes, smallest), VK_BUFFER_USAGE_TRANSFER_SRC_BIT, memory_use::staging);
+  const std::uint64_t ring = std::min(std::max(staging_bytes, smallest), facts.max_buffer_bytes / 64 * 64);
+  staging_ = create_buffer(ring, VK_BUFFER_USAGE_TRANSFER_SRC_BIT, memory_use::staging);
 }
 
 MEGANEURA_INLINE device_state::~device_state() {
@@ -15597,7 +15689,8 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::ui
   constexpr std::uint64_t smallest = 4096;
   free_slots_.reserve(slots_made_ + 1);  // so that giving one back cannot fail
   slot->buffer =
-      create_buffer(std::bit_ceil(std::max(bytes, smallest)), VK_BUFFER_USAGE_TRANSFER_DST_BIT, memory_use::read_back);
+      create_buffer(std::max(bytes, std::min(std::bit_ceil(std::max(bytes, smallest)), facts.max_buffer_bytes)),
+                    VK_BUFFER_USAGE_TRANSFER_DST_BIT, memory_use::read_back);
   ++slots_made_;
   return slot;
 }

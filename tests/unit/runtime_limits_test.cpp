@@ -153,6 +153,31 @@ TEST(runtime_limits, the_tiny_language_model_trains_on_the_least_device) {
   trains_like_an_ordinary_device<language, std::int32_t>(12, 1, 128);
 }
 
+// Buffers of 4,352 bytes, so that every area is several of them, and each a tensor that just fits.
+TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
+  vulkan::device_options options;
+  options.disk_cache = false;
+  const support::checked_device ordinary(options);
+  options.at_most = ordinary.facts();
+  options.at_most->max_buffer_bytes = 17 * 256 + 100;
+  const support::checked_device small(options);
+  const auto expected = trained<mlp, float>(ordinary, 7, 64, 5, [](const program&) {});
+  const auto found = trained<mlp, float>(small, 7, 64, 5, [](const program& made) {
+    EXPECT_EQ(made.plan().page_bytes, 17u * 256);
+    EXPECT_GT(made.plan().area_bytes[static_cast<int>(plan::area::gradient)], made.plan().page_bytes);
+    plan::verify(made.plan());
+  });
+  EXPECT_EQ(found, expected) << "the same kernels on the same numbers";
+  std::string text;
+  try {
+    using wide = model<convolutional, input<"x", dtype::f32, dims<batch, 64>>>;
+    const trainer<wide> refused(small, cross_entropy{"label"}, adam{}, {{"batch", 32}});
+  } catch (const error& problem) {
+    text = problem.category() == error_category::unsupported ? problem.what() : "another category";
+  }
+  EXPECT_NE(text.find("split it"), std::string::npos) << "the input alone has 8,192 bytes; said: " << text;
+}
+
 // More tensors than a kernel binds: a map of ten and a concat of nine.
 TEST(runtime_limits, wide_maps_and_concats_are_split) {
   graph g;

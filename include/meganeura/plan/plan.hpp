@@ -11,7 +11,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-/// Memory areas. Each is one buffer; ranges of different areas never overlap.
+/// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see plan_options::page_bytes.
 enum class area : std::uint8_t { input, parameter, gradient, moment1, moment2, state, arena, step_values };
 inline constexpr int area_count = 8;
 [[nodiscard]] const char* to_string(area where);
@@ -46,6 +46,12 @@ struct layout {
   [[nodiscard]] const slot* find(std::string_view name) const;
 };
 
+inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
+
+/// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a tensor
+/// that is longer.
+[[nodiscard]] layout paged(layout slots, std::uint64_t page_bytes);
+
 /// The leaves of one kind in order of creation.
 [[nodiscard]] layout make_layout(const graph& g, op leaf_kind);
 
@@ -79,6 +85,7 @@ struct execution_plan {
   layout inputs, parameters, states;
   std::vector<named_range> outputs;
   std::array<std::uint64_t, area_count> area_bytes{};
+  std::uint64_t page_bytes = unlimited_page;
   std::uint64_t unaliased_arena_bytes = 0;  // what the arena would be without sharing
   /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.
   [[nodiscard]] std::uint64_t peak_bytes() const;
@@ -88,13 +95,14 @@ struct plan_options {
   bool share_memory = true;     // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;  // run a node as late as its readers allow when that shortens lifetimes
   std::uint64_t max_binding_bytes = 0xffffffff;  // of one tensor; a longer run of parameters is updated in pieces
+  std::uint64_t page_bytes = unlimited_page;     // of one buffer, see paged: no range crosses a multiple of it
   bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
 };
 
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them: kernels,
 /// other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is copied first.
 /// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
-/// parameter of `g` must be in it). Errors: internal, naming the node, when `g` holds a primitive that nothing
+/// parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds a primitive that nothing
 /// implements; invalid_argument for a parameter that is missing or has another shape, or a leaf written by two effects.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 

@@ -40,6 +40,32 @@ inline std::uint64_t tensor_bytes(const node& n) {
 
 }  // namespace detail
 
+namespace detail {
+
+[[nodiscard]] inline bool in_one_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
+  return bytes == 0 || offset / page_bytes == (offset + bytes - 1) / page_bytes;
+}
+
+// The first offset from this one on at which `bytes` lie in one page.
+[[nodiscard]] inline std::uint64_t fit_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
+  return in_one_page(offset, bytes, page_bytes) ? offset : (offset / page_bytes + 1) * page_bytes;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE layout paged(layout slots, std::uint64_t page_bytes) {
+  slots.bytes = 0;
+  for (layout::slot& s : slots.slots) {
+    if (s.bytes > page_bytes) {
+      fail(error_category::unsupported, "plan: \"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
+           s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
+    }
+    s.offset = detail::fit_page(slots.bytes, aligned(s.bytes), page_bytes);
+    slots.bytes = s.offset + aligned(s.bytes);
+  }
+  return slots;
+}
+
 MEGANEURA_INLINE layout make_layout(const graph& g, op leaf_kind) {
   layout result;
   for (node_id id : g.leaves(leaf_kind)) {
@@ -86,7 +112,8 @@ class interval_set {
 /// sets and not at every block.
 class occupied_bytes {
  public:
-  explicit occupied_bytes(std::uint32_t levels) : leaves_(std::bit_ceil(levels)), whole_(2 * leaves_), any_(2 * leaves_) {}
+  occupied_bytes(std::uint32_t levels, std::uint64_t page_bytes)
+      : page_bytes_(page_bytes), leaves_(std::bit_ceil(levels)), whole_(2 * leaves_), any_(2 * leaves_) {}
 
   void insert(std::uint32_t first, std::uint32_t last, std::uint64_t begin, std::uint64_t end) {
     for_parts(first, last, [&](std::size_t part) {
@@ -94,7 +121,7 @@ class occupied_bytes {
       for (; part > 0 && !any_[part].covers(begin, end); part /= 2) any_[part].insert(begin, end);
     });
   }
-  /// The lowest offset at which `bytes` are free during all these levels.
+  /// The lowest offset at which `bytes` of one page are free during all these levels.
   [[nodiscard]] std::uint64_t lowest_free(std::uint32_t first, std::uint32_t last, std::uint64_t bytes) const {
     std::vector<const interval_set*> taken;
     for_parts(first, last, [&](std::size_t part) { taken.push_back(&any_[part]); });
@@ -103,6 +130,7 @@ class occupied_bytes {
     }
     std::uint64_t offset = 0;
     for (bool moved = true; moved;) {
+      offset = fit_page(offset, bytes, page_bytes_);
       moved = false;
       for (const interval_set* each : taken) {
         const std::uint64_t end = each->conflict(offset, offset + bytes);
@@ -124,6 +152,7 @@ class occupied_bytes {
       if (end & 1) visit(--end);
     }
   }
+  std::uint64_t page_bytes_;
   std::size_t leaves_;
   std::vector<interval_set> whole_, any_;  // taken at all levels of the node, and at any of them
 };
@@ -142,8 +171,9 @@ class planner {
   planner(graph g, const layout& parameters, const plan_options& options) : options_(options) {
     result_.implementation = std::move(g);
     result_.parameters = parameters;
-    result_.inputs = make_layout(result_.implementation, op::input);
-    result_.states = make_layout(result_.implementation, op::state);
+    result_.inputs = paged(make_layout(result_.implementation, op::input), options.page_bytes);
+    result_.states = paged(make_layout(result_.implementation, op::state), options.page_bytes);
+    result_.page_bytes = options.page_bytes;
     places_.resize(result_.implementation.size());
     writer_.resize(result_.implementation.size(), no_node);
     is_output_.resize(result_.implementation.size(), false);
@@ -197,10 +227,11 @@ class planner {
 
   void levels() {
     for (node_id id = 0; id < g().size(); ++id) {
-      if (tensor_bytes(g()[id]) > options_.max_binding_bytes) {
+      const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
+      if (tensor_bytes(g()[id]) > most) {
         fail(error_category::unsupported,
              "plan: %{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
-             to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), options_.max_binding_bytes);
+             to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
       }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
@@ -486,11 +517,12 @@ class planner {
     std::stable_sort(all.begin(), all.end(), [](const block& a, const block& b) { return a.bytes > b.bytes; });
     std::uint32_t levels = 1;
     for (const placement& p : places_) levels = std::max(levels, p.level + 1);
-    occupied_bytes taken(levels);
+    occupied_bytes taken(levels, options_.page_bytes);
     std::uint64_t total = 0;
     for (const block& b : all) {
       const std::uint32_t last = std::min(b.last, levels - 1);
-      const std::uint64_t offset = options_.share_memory ? taken.lowest_free(b.first, last, b.bytes) : total;
+      const std::uint64_t offset = options_.share_memory ? taken.lowest_free(b.first, last, b.bytes)
+                                                         : fit_page(total, b.bytes, options_.page_bytes);
       if (options_.share_memory) taken.insert(b.first, last, offset, offset + b.bytes);
       total = std::max(total, offset + b.bytes);
       for (node_id id : b.nodes) places_[id].where = {area::arena, offset, tensor_bytes(g()[id])};
@@ -553,7 +585,8 @@ class planner {
     std::sort(ranges.begin(), ranges.end(), [](const range& a, const range& b) { return a.offset < b.offset; });
     std::vector<range> runs;
     for (const range& r : ranges) {
-      if (!runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset)
+      const bool follows = !runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset;
+      if (follows && in_one_page(runs.back().offset, r.offset + r.bytes - runs.back().offset, options_.page_bytes))
         runs.back().bytes = r.offset + r.bytes - runs.back().offset;
       else
         runs.push_back(r);
@@ -732,6 +765,7 @@ class replay {
     for (const binding& b : s.bindings) {
       check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
             "a range leaves its area");
+      check(in_one_page(b.where.offset, b.where.bytes, plan_.page_bytes), "a range crosses a page");
       for (std::size_t j = first_of_group_; j < at_; ++j) {
         for (const binding& other : plan_.steps[j].bindings) {
           if ((b.how == usage::read && other.how == usage::read) || !other.where.overlaps(b.where)) continue;

@@ -2,6 +2,7 @@
 // The weights of a model on one device: one object, shared by every session and trainer of that model.
 #pragma once
 #include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/area_memory.hpp>
 #include <meganeura/runtime/device.hpp>
 
 #include <atomic>
@@ -31,7 +32,8 @@ class parameters {
  public:
   parameters() = default;
   /// Without values: reading, saving or running with a tensor that was never initialised, loaded or set is an error.
-  /// errors: out_of_memory.
+  /// Zeros in the order of `slots`, paged for the device. errors: out_of_memory; unsupported for a tensor longer than a
+  /// buffer of the device.
   parameters(const device& on, plan::layout slots);
 
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
@@ -58,7 +60,7 @@ class parameters {
   [[nodiscard]] std::size_t count() const;  // of scalars
   /// errors: invalid_argument, naming the first few of `names` that have no values yet.
   void check_values(std::string_view asker, std::span<const std::string> names) const;
-  [[nodiscard]] const vulkan::buffer& buffer() const { return state_->memory; }
+  [[nodiscard]] const area_memory& memory() const { return state_->memory; }
   [[nodiscard]] const device& on() const { return state_->on; }
   explicit operator bool() const { return state_ != nullptr; }
 
@@ -66,7 +68,7 @@ class parameters {
   struct shared_state {
     device on;
     plan::layout slots;
-    vulkan::buffer memory;
+    area_memory memory;
     mutable std::vector<std::atomic<bool>> has_values;  // by slot; several threads may share the weights
   };
   [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;

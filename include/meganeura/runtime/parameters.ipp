@@ -88,12 +88,13 @@ inline std::string describe_missing(std::string_view name, std::span<const io::s
 }  // namespace detail
 
 MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
+  slots = plan::paged(std::move(slots), page_bytes_of(on.facts()));
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
   std::vector<std::atomic<bool>> unset(slots.slots.size());
   auto state =
-      std::make_shared<shared_state>(shared_state{on, std::move(slots), on.allocate(bytes), std::move(unset)});
+      std::make_shared<shared_state>(shared_state{on, std::move(slots), area_memory(on, bytes), std::move(unset)});
   vulkan::recorder zero(on);
-  zero.fill({state->memory, 0, bytes}, 0);
+  state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
   state_ = std::move(state);
 } catch (...) {
@@ -133,7 +134,8 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
   }
-  on().upload(buffer(), target.offset, values);
+  const vulkan::buffer_range where = memory().at(target.offset, target.bytes);
+  on().upload(where.target, where.offset, values);
   has_values(target) = true;
 } catch (...) {
   rethrow_as_error("setting a parameter");
@@ -144,7 +146,8 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
   if (!has_values(source)) {
     fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
   }
-  const auto ticket = on().read_back(buffer(), source.offset, source.bytes);
+  const vulkan::buffer_range where = memory().at(source.offset, source.bytes);
+  const auto ticket = on().read_back(where.target, where.offset, where.size);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
 } catch (...) {

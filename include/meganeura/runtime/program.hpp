@@ -84,8 +84,11 @@ class program {
   void reset_state() const;
 
  private:
-  struct slot {                      // one step in flight
-    vulkan::buffer inputs, results;  // mapped
+  static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
+  struct slot {  // one step in flight
+    // Both mapped. Results begin with the step's values, in step_values_bytes, then come small outputs.
+    area_memory inputs;
+    vulkan::buffer results;
     vulkan::recording commands;
     std::uint64_t timeline = 0, step = 0;
   };
@@ -121,7 +124,7 @@ class program {
   plan::execution_plan plan_;
   egraph::optimize_report report_;
   build_times times_;
-  std::array<vulkan::buffer, plan::area_count> areas_;
+  std::array<area_memory, plan::area_count> areas_;
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
   parameters weights_;

@@ -56,6 +56,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
+  planning.page_bytes = std::min(planning.page_bytes, page_bytes_of(on.facts()));
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
@@ -81,22 +82,22 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
 MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   using plan::area;
   constexpr std::uint64_t small_output_bytes = 4096;  // copied back by the step itself
-  std::uint64_t result_bytes = plan::tensor_alignment;
+  std::uint64_t result_bytes = step_values_bytes;
   for (const auto& output : plan_.outputs) {
     if (output.where.bytes > small_output_bytes) continue;
     results_.push_back({output.name, output.where, result_bytes});
     result_bytes += plan::aligned(output.where.bytes);
   }
-  plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = plan::tensor_alignment;
+  plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = step_values_bytes;
   for (int i = 0; i < plan::area_count; ++i) {
     const auto index = static_cast<std::size_t>(i);
     if (static_cast<area>(i) == area::parameter)
-      areas_[index] = weights.buffer();
-    else if (plan_.area_bytes[index])
-      areas_[index] = device_.allocate(plan_.area_bytes[index]);
+      areas_[index] = weights.memory();
+    else
+      areas_[index] = area_memory(device_, plan_.area_bytes[index]);
   }
   for (slot& s : slots_) {
-    s.inputs = device_.allocate(plan_.inputs.bytes + plan::tensor_alignment, vulkan::memory_kind::mapped);
+    s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
     s.results = device_.allocate(result_bytes, vulkan::memory_kind::mapped);
   }
   reset_state();
@@ -105,8 +106,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
 MEGANEURA_INLINE void program::reset_state() const try {
   vulkan::recorder zero(device_);
   for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
-    const auto& buffer = areas_[static_cast<std::size_t>(where)];
-    if (buffer) zero.fill({buffer, 0, buffer.bytes()}, 0);
+    areas_[static_cast<std::size_t>(where)].fill_with_zeros(zero);
   }
   device_.submit(zero.finish());
 } catch (...) {
@@ -114,7 +114,7 @@ MEGANEURA_INLINE void program::reset_state() const try {
 }
 
 MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
-  return {areas_[static_cast<std::size_t>(r.where)], r.offset, r.bytes};
+  return areas_[static_cast<std::size_t>(r.where)].at(r.offset, r.bytes);
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
@@ -175,11 +175,11 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
   vulkan::recorder commands(device_, {.timestamps = profile});
-  const auto area_buffer = [&](plan::area where) { return areas_[static_cast<std::size_t>(where)]; };
-  if (plan_.inputs.bytes)
-    commands.copy({s.inputs, 0, plan_.inputs.bytes}, {area_buffer(plan::area::input), 0, plan_.inputs.bytes});
-  commands.copy({s.inputs, plan_.inputs.bytes, sizeof(kernels::step_values)},
-                {area_buffer(plan::area::step_values), 0, sizeof(kernels::step_values)});
+  const area_memory& inputs = areas_[static_cast<std::size_t>(plan::area::input)];
+  for (std::size_t page = 0; page < inputs.pages().size(); ++page)
+    commands.copy({s.inputs.pages()[page], 0, 0}, {inputs.pages()[page], 0, 0});
+  constexpr std::uint64_t values = sizeof(kernels::step_values);
+  commands.copy({s.results, 0, values}, at({plan::area::step_values, 0, values}));
   commands.barrier();
   std::uint32_t group = 0;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -241,7 +241,7 @@ MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs)
 MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<const std::byte> values) {
   slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
-  std::memcpy(s.inputs.mapped().data() + input.offset, values.data(), values.size());
+  std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
 }
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
@@ -263,7 +263,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   }
   slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);
-  std::memcpy(s.inputs.mapped().data() + plan_.inputs.bytes, &values, sizeof(values));
+  std::memcpy(s.results.mapped().data(), &values, sizeof(values));
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
@@ -312,7 +312,8 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
-  const auto ticket = device_.read_back(areas_[static_cast<std::size_t>(from.where)], from.offset, from.bytes);
+  const vulkan::buffer_range where = at(from);
+  const auto ticket = device_.read_back(where.target, where.offset, where.size);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
 } catch (...) {

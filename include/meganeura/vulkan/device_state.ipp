@@ -123,7 +123,8 @@ MEGANEURA_INLINE void device_state::create_transfer_objects(std::uint64_t stagin
   check(call.CreateCommandPool(handle, &pool, nullptr, &transfer_pool_), "vkCreateCommandPool");
   // A quarter of the ring is one chunk, so that the host fills one while the device drains another.
   constexpr std::uint64_t smallest = 4096;
-  staging_ = create_buffer(std::max(staging_bytes, smallest), VK_BUFFER_USAGE_TRANSFER_SRC_BIT, memory_use::staging);
+  const std::uint64_t ring = std::min(std::max(staging_bytes, smallest), facts.max_buffer_bytes / 64 * 64);
+  staging_ = create_buffer(ring, VK_BUFFER_USAGE_TRANSFER_SRC_BIT, memory_use::staging);
 }
 
 MEGANEURA_INLINE device_state::~device_state() {
@@ -456,7 +457,8 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::ui
   constexpr std::uint64_t smallest = 4096;
   free_slots_.reserve(slots_made_ + 1);  // so that giving one back cannot fail
   slot->buffer =
-      create_buffer(std::bit_ceil(std::max(bytes, smallest)), VK_BUFFER_USAGE_TRANSFER_DST_BIT, memory_use::read_back);
+      create_buffer(std::max(bytes, std::min(std::bit_ceil(std::max(bytes, smallest)), facts.max_buffer_bytes)),
+                    VK_BUFFER_USAGE_TRANSFER_DST_BIT, memory_use::read_back);
   ++slots_made_;
   return slot;
 }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The memory of one area of a plan: as many buffers as the device asks for, seen as one range of bytes.
+#pragma once
+#include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/device.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What plan_options::page_bytes has to be on this device: the largest buffer, in whole tensors' alignments.
+[[nodiscard]] inline std::uint64_t page_bytes_of(const device_facts& facts) {
+  return std::max(facts.max_buffer_bytes / plan::tensor_alignment, std::uint64_t{1}) * plan::tensor_alignment;
+}
+
+/// Page i holds the bytes from i * page_bytes on; the last one ends where the area does. Copies are the same memory.
+class area_memory {
+ public:
+  area_memory() = default;
+  /// Contents are undefined. errors: out_of_memory.
+  area_memory(const device& on, std::uint64_t bytes, vulkan::memory_kind kind = vulkan::memory_kind::device_local)
+      : page_bytes_(page_bytes_of(on.facts())) {
+    for (std::uint64_t begin = 0; begin < bytes; begin += page_bytes_)
+      pages_.push_back(on.allocate(std::min(page_bytes_, bytes - begin), kind));
+  }
+
+  /// The range must not cross a page; a plan made with this page size has no such range.
+  [[nodiscard]] vulkan::buffer_range at(std::uint64_t offset, std::uint64_t bytes) const {
+    return {pages_.at(static_cast<std::size_t>(offset / page_bytes_)), offset % page_bytes_, bytes};
+  }
+  /// Where the host sees these bytes; for mapped memory only.
+  [[nodiscard]] std::span<std::byte> mapped(std::uint64_t offset, std::uint64_t bytes) const {
+    const vulkan::buffer_range range = at(offset, bytes);
+    return range.target.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
+  }
+  [[nodiscard]] std::span<const vulkan::buffer> pages() const { return pages_; }
+  void fill_with_zeros(vulkan::recorder& commands) const {
+    for (const vulkan::buffer& page : pages_) commands.fill({page, 0, page.bytes()}, 0);
+  }
+
+ private:
+  std::uint64_t page_bytes_ = 1;
+  std::vector<vulkan::buffer> pages_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
