@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     const data::idx_array found = data::read_idx(path, rank, most);
     std::size_t count = 1;
     for (const std::size_t extent : found.shape) count *= extent;
-    fuzz::require(found.shape.size() == rank && count == found.values.size() && count <= most, "shape and values agree");
+    fuzz::require(found.shape.size() == rank && count == found.values.size() && count <= most,
+                  "shape and values agree");
   });
   return 0;
 }

@@ -12,6 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const auto input = std::as_bytes(std::span(bytes, size));
   fuzz::accepts([&] {
     const auto data = detail::unpack_cache(input, facts);
+    static const fuzz::memory_file memory;
+    fuzz::require(detail::read_cache(memory.holding({bytes, size}), facts) == data, "a file is as believable as bytes");
     if (!data.empty()) fuzz::require(std::ranges::equal(detail::pack_cache(data, facts), input), "it was packed so");
     auto packed = detail::pack_cache(input, facts);
     fuzz::require(std::ranges::equal(detail::unpack_cache(packed, facts), input), "packing and unpacking are inverse");

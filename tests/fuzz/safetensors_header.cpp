@@ -15,7 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     io::detail::safetensors_header header(path, text, 8 + text.size() + data_bytes);
     header.parse();
     std::size_t covered = 0;
-    for (const auto& tensor : header.tensors) covered += tensor.size;
+    for (const auto& tensor : header.tensors) {
+      fuzz::require(meganeura::is_utf8(tensor.name), "names are UTF-8");
+      covered += tensor.size;
+    }
     fuzz::require(covered == data_bytes, "the tensors cover the data");
     fuzz::require(header.by_name.size() == header.tensors.size(), "each tensor has a place in the order of names");
   });
