@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT
-// How faults get in: this program's own pthread_create, operator new and dlsym stand before the system's.
+// How faults get in: this program's own pthread_create, operator new, dlsym and file calls stand before the system's.
 #include "inject.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdarg>
 #include <map>
 #include <mutex>
 #include <new>
@@ -46,6 +53,34 @@ void* allocate_or_throw(std::size_t bytes, std::size_t alignment = 0) {
   void* memory = allocate(bytes, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
+}
+
+// --- files ----------------------------------------------------------------------------------------------------------
+
+struct planned_file_fault {
+  file_fault::kind what{};
+  std::uint64_t fail_at = 0, calls = 0;
+  int code = 0;
+  bool active = false;
+};
+thread_local planned_file_fault file_plan;
+
+/// Makes a counted call: `whole` does it, `half` does what a fault in its midst leaves behind.
+template <class Whole, class Half>
+auto file_call(Whole whole, Half half) -> decltype(whole()) {
+  if (!file_plan.active || file_plan.calls++ != file_plan.fail_at) return whole();
+  if (file_plan.what == file_fault::kind::killed) ::raise(SIGKILL);
+  half();
+  if (file_plan.what == file_fault::kind::killed_within) ::raise(SIGKILL);
+  errno = file_plan.code;
+  return -1;
+}
+/// A call that happens or not, with nothing between.
+template <class Whole>
+auto file_call(Whole whole) -> decltype(whole()) {
+  return file_call(whole, [&] {
+    if (file_plan.what == file_fault::kind::killed_within) (void)whole();
+  });
 }
 
 // --- Vulkan ---------------------------------------------------------------------------------------------------------
@@ -173,6 +208,10 @@ allocation_fault::allocation_fault(std::uint64_t fail_at, bool lasting) {
 allocation_fault::~allocation_fault() { counting = false; }
 std::uint64_t allocation_fault::count() const { return allocations; }
 
+file_fault::file_fault(kind what, std::uint64_t fail_at, int code) { file_plan = {what, fail_at, 0, code, true}; }
+file_fault::~file_fault() { file_plan.active = false; }
+bool file_fault::happened() const { return file_plan.calls > file_plan.fail_at; }
+
 vulkan_fault::vulkan_fault(std::string name, VkResult result, std::uint64_t fail_at, bool lasting) {
   const std::lock_guard lock(mutex);
   plan = {std::move(name), result, fail_at, 0, lasting, true};
@@ -209,6 +248,41 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
   }
   return left == 0 ? EAGAIN : real(thread, attributes, start, data);
 }
+
+extern "C" {
+
+ssize_t write(int file, const void* bytes, std::size_t size) {
+  const auto put = [&](std::size_t count) { return static_cast<ssize_t>(::syscall(SYS_write, file, bytes, count)); };
+  return faults::file_call([&] { return put(size); }, [&] { (void)put(size / 2); });
+}
+int openat(int folder, const char* name, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return faults::file_call([&] { return static_cast<int>(::syscall(SYS_openat, folder, name, flags, mode)); });
+}
+int fsync(int file) {
+  return faults::file_call([&] { return static_cast<int>(::syscall(SYS_fsync, file)); });
+}
+int renameat(int from, const char* old_name, int to, const char* new_name) noexcept {
+  return faults::file_call(
+      [&] { return static_cast<int>(::syscall(SYS_renameat2, from, old_name, to, new_name, 0)); });
+}
+int unlinkat(int folder, const char* name, int flags) noexcept {
+  return faults::file_call([&] { return static_cast<int>(::syscall(SYS_unlinkat, folder, name, flags)); });
+}
+int flock(int file, int how) noexcept {
+  return faults::file_call([&] { return static_cast<int>(::syscall(SYS_flock, file, how)); });
+}
+int fchmod(int file, mode_t mode) noexcept {
+  return faults::file_call([&] { return static_cast<int>(::syscall(SYS_fchmod, file, mode)); });
+}
+int fchown(int file, uid_t owner, gid_t group) noexcept {
+  return faults::file_call([&] { return static_cast<int>(::syscall(SYS_fchown, file, owner, group)); });
+}
+
+}  // extern "C"
 
 extern "C" void* dlsym(void* library, const char* name) noexcept {
   using function = void* (*)(void*, const char*);

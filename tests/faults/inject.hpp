@@ -55,6 +55,22 @@ class vulkan_fault {
   [[nodiscard]] std::uint64_t count() const;  // calls so far
 };
 
+/// What a call to the system that changes files does at number `fail_at`: openat, write, fsync, renameat, unlinkat,
+/// flock, fchmod and fchown are counted together.
+class file_fault {
+ public:
+  enum class kind : std::uint8_t {
+    refused,       // returns -1 with `code`; a write has written half of its bytes before
+    killed,        // the process ends by SIGKILL before the call
+    killed_within  // ... after half of the bytes of a write, or after the call
+  };
+  file_fault(kind what, std::uint64_t fail_at, int code = 0);
+  ~file_fault();
+  file_fault(const file_fault&) = delete;
+  file_fault& operator=(const file_fault&) = delete;
+  [[nodiscard]] bool happened() const;
+};
+
 /// Vulkan objects made and not destroyed, by the name of what made them; empty when nothing leaks.
 [[nodiscard]] std::string living_objects();
 
