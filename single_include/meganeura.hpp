@@ -4,8 +4,7 @@
 // Everything: models, training, inference, data. `frontend.hpp` is the part that only types models.
 // Reverse-mode differentiation: appends the gradients of some nodes to the graph that holds them.
 // The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
-// What a node carries besides its operands: one plain struct a kind, interned in the graph.
-// Run-time shapes: up to max_rank extents, row-major, no symbols left.
+// Dense indices with a kind: an id of one table is not an id of another.
 // The one build switch (header-only or compiled) and the ABI namespace that keeps the two modes apart.
 // The only place the version lives; CMakeLists.txt reads these three numbers.
 #define MEGANEURA_VERSION_MAJOR 0
@@ -27,49 +26,84 @@
 #define MEGANEURA_INLINE
 #endif
 
+#include <fmt/core.h>
+
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <functional>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// The largest number of axes of a tensor and of a kernel's iteration space.
-inline constexpr int max_rank = 8;
+/// A position in the table that `Kind` names. It is made from an integer only explicitly and serves as an index by itself;
+/// ids of two kinds neither convert into each other nor compare.
+template <class Kind, std::unsigned_integral Integer = std::uint32_t>
+class strong_id {
+ public:
+  constexpr strong_id() = default;
+  template <std::integral From>
+  constexpr explicit strong_id(From index) : index_(static_cast<Integer>(index)) {}
 
-/// Extents of a dense row-major tensor; rank 0 is a scalar with one element. A plain value, usable in constant
-/// expressions. Callers keep rank <= max_rank; graph building checks it and reports a sentence.
-struct shape {
-  std::int64_t extents[max_rank]{};
-  int rank = 0;
+  // NOLINTNEXTLINE(google-explicit-constructor): an id is an index
+  [[nodiscard]] constexpr operator Integer() const { return index_; }
 
-  constexpr shape() = default;
-  constexpr shape(std::initializer_list<std::int64_t> list) {
-    for (std::int64_t extent : list) push_back(extent);
+  constexpr strong_id& operator++() {
+    ++index_;
+    return *this;
+  }
+  constexpr strong_id operator++(int) {
+    const strong_id before = *this;
+    ++index_;
+    return before;
+  }
+  constexpr strong_id& operator--() {
+    --index_;
+    return *this;
+  }
+  constexpr strong_id operator--(int) {
+    const strong_id before = *this;
+    --index_;
+    return before;
   }
 
-  [[nodiscard]] constexpr std::int64_t operator[](int axis) const { return extents[axis]; }
-  [[nodiscard]] constexpr std::int64_t& operator[](int axis) { return extents[axis]; }
-  [[nodiscard]] constexpr const std::int64_t* begin() const { return extents; }
-  [[nodiscard]] constexpr const std::int64_t* end() const { return extents + rank; }
-  constexpr void push_back(std::int64_t extent) { extents[rank++] = extent; }
+  friend constexpr bool operator==(strong_id a, strong_id b) { return a.index_ == b.index_; }
+  friend constexpr bool operator<(strong_id a, strong_id b) { return a.index_ < b.index_; }
+  template <class Other, class OtherInteger>
+    requires(!std::same_as<Other, Kind>)
+  friend bool operator==(strong_id, strong_id<Other, OtherInteger>) = delete;
+  template <class Other, class OtherInteger>
+    requires(!std::same_as<Other, Kind>)
+  friend bool operator<(strong_id, strong_id<Other, OtherInteger>) = delete;
 
-  [[nodiscard]] constexpr std::int64_t elements() const {
-    std::int64_t product = 1;
-    for (std::int64_t extent : *this) product *= extent;
-    return product;
-  }
-
-  /// Elements to skip in flat memory when the index along `axis` grows by one.
-  [[nodiscard]] constexpr std::int64_t stride(int axis) const {
-    std::int64_t product = 1;
-    for (int i = axis + 1; i < rank; ++i) product *= extents[i];
-    return product;
-  }
-
-  friend constexpr bool operator==(const shape&, const shape&) = default;
+ private:
+  Integer index_ = 0;
 };
 
+/// No entry of any table: converts into, and compares with, ids of every kind.
+struct no_id_t {
+  template <class Kind, std::unsigned_integral Integer>
+  constexpr operator strong_id<Kind, Integer>() const {  // NOLINT(google-explicit-constructor)
+    return strong_id<Kind, Integer>(static_cast<Integer>(~Integer{0}));
+  }
+};
+inline constexpr no_id_t no_id;
+
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
+
+template <class Kind, class Integer>
+struct std::hash<meganeura::strong_id<Kind, Integer>> {
+  std::size_t operator()(meganeura::strong_id<Kind, Integer> value) const { return std::hash<Integer>()(value); }
+};
+
+template <class Kind, class Integer>
+struct fmt::formatter<meganeura::strong_id<Kind, Integer>> : fmt::formatter<Integer> {
+  template <class Context>
+  auto format(meganeura::strong_id<Kind, Integer> value, Context& context) const {
+    return fmt::formatter<Integer>::format(value, context);
+  }
+};
+// What a node carries besides its operands: one plain struct a kind, interned in the graph.
+// Run-time shapes: up to max_rank extents, row-major, no symbols left; every shape that exists can be counted.
 // Element types of tensors and of the values inside scalar programs.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -92,10 +126,97 @@ enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// How many axes a tensor may have: the one limit that types and run-time shapes share.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// The largest number of axes of a tensor and of a kernel's iteration space.
+inline constexpr int max_rank = 8;
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Extents of a dense row-major tensor or of an iteration space; rank 0 is a scalar with one element. A value that keeps
+/// its promises: at most max_rank axes, every extent at least 1, at most max_elements elements, so that counts, strides
+/// and byte counts fit into 64 bits. Whatever would break one is refused: errors: invalid_argument; internal for an axis
+/// that does not exist.
+class shape {
+ public:
+  /// 16 bytes an element still fit into a signed 64-bit count.
+  static constexpr std::int64_t max_elements = std::int64_t{1} << 58;
+
+  constexpr shape() = default;
+  constexpr shape(std::initializer_list<std::int64_t> list) {
+    for (std::int64_t extent : list) push_back(extent);
+  }
+
+  [[nodiscard]] constexpr int rank() const { return rank_; }
+  [[nodiscard]] constexpr std::int64_t operator[](int axis) const { return extents_[checked(axis)]; }
+  [[nodiscard]] constexpr const std::int64_t* begin() const { return extents_; }
+  [[nodiscard]] constexpr const std::int64_t* end() const { return extents_ + rank_; }
+  /// Counted from the end: last() is the last extent, last(1) the one before.
+  [[nodiscard]] constexpr std::int64_t last(int from_end = 0) const { return (*this)[rank_ - 1 - from_end]; }
+
+  constexpr void push_back(std::int64_t extent) {
+    if (rank_ == max_rank) refuse_rank(extent);
+    if (extent < 1 || extent > max_elements / elements()) refuse_extent(rank_, extent);
+    extents_[rank_++] = extent;
+  }
+  constexpr void pop_back(int axes = 1) {
+    if (axes < 0 || axes > rank_) refuse_axis(axes);
+    for (; axes > 0; --axes) extents_[--rank_] = 0;
+  }
+  constexpr void set(int axis, std::int64_t extent) {
+    if (extent < 1 || extent > max_elements / (elements() / extents_[checked(axis)])) refuse_extent(axis, extent);
+    extents_[axis] = extent;
+  }
+
+  [[nodiscard]] constexpr std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (std::int64_t extent : *this) product *= extent;
+    return product;
+  }
+  /// Of a dense tensor of that dtype.
+  [[nodiscard]] constexpr std::int64_t bytes(dtype type) const { return elements() * size_of(type); }
+
+  /// Elements to skip in flat memory when the index along `axis` grows by one.
+  [[nodiscard]] constexpr std::int64_t stride(int axis) const {
+    std::int64_t product = 1;
+    for (int i = checked(axis) + 1; i < rank_; ++i) product *= extents_[i];
+    return product;
+  }
+
+  friend constexpr bool operator==(const shape& a, const shape& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  [[nodiscard]] constexpr int checked(int axis) const {
+    if (axis < 0 || axis >= rank_) refuse_axis(axis);
+    return axis;
+  }
+  [[noreturn]] void refuse_rank(std::int64_t extent) const;
+  [[noreturn]] void refuse_extent(int axis, std::int64_t extent) const;
+  [[noreturn]] void refuse_axis(int axis) const;
+
+  std::int64_t extents_[max_rank]{};
+  int rank_ = 0;
+};
+
+/// "[32, 784]".
+[[nodiscard]] std::string to_string(const shape& extents);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
 
 #include <optional>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -152,7 +273,7 @@ inline constexpr scalar_op_info scalar_op_table[scalar_op_count] = {
 }
 
 /// Index of a node inside its program.
-using scalar_ref = std::uint16_t;
+using scalar_ref = strong_id<struct scalar_kind, std::uint16_t>;
 
 struct scalar_node {
   scalar_op op{};
@@ -488,20 +609,19 @@ inline constexpr op_info op_table[op_count] = {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-#include <functional>
 #include <string_view>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-using node_id = std::uint32_t;
-using attribute_id = std::uint32_t;
-inline constexpr node_id no_node = ~node_id{0};
+using node_id = strong_id<struct node_kind>;
+using attribute_id = strong_id<struct attribute_kind>;
+inline constexpr node_id no_node = no_id;
 
 struct node {
   op kind{};
   dtype type = dtype::f32;
   shape extents;  // of the result
-  attribute_id attribute = 0;
+  attribute_id attribute;
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
 };
@@ -648,9 +768,6 @@ class graph {
   std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
 };
 
-/// "[32, 784]".
-[[nodiscard]] std::string to_string(const shape& extents);
-
 /// One node a line: "%7 = map f32[32, 128] (%5, %6) add(a0, a1)".
 [[nodiscard]] std::string to_text(const graph& g);
 /// For Graphviz.
@@ -767,7 +884,6 @@ void write_log(const log_sink& sink, log_level level, fmt::format_string<Argumen
 // Shuffled mini-batches of labelled images, as the numbers a model takes.
 // Vectors whose size comes from a file or a caller: too large a one is an error of ours.
 
-#include <cstddef>
 #include <new>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -828,7 +944,6 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
-#include <algorithm>
 #include <numeric>
 #include <random>
 
@@ -3780,10 +3895,10 @@ struct smollm2 {
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-using class_id = std::uint32_t;
-using enode_id = std::uint32_t;
+using class_id = strong_id<struct class_kind>;
+using enode_id = strong_id<struct enode_kind>;
+inline constexpr no_id_t none = no_id;
 using rule_mask = std::uint64_t;  // bit i: rule i had a part in making the node
-inline constexpr std::uint32_t none = ~std::uint32_t{0};
 
 /// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
 inline constexpr int symbol_count = op_count + scalar_op_count;
@@ -3797,7 +3912,7 @@ struct enode {
   std::uint8_t symbol = 0;
   bool dead = false;  // found equal to another node while repairing congruence
   std::uint32_t extents = 0;  // a shape, interned: it is part of a node's identity, as a view's attribute does not hold it
-  attribute_id attribute = 0;
+  attribute_id attribute{0};
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
   class_id owner = none;
@@ -5565,8 +5680,6 @@ struct mean_squared_error {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-#include <concepts>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are
@@ -5695,6 +5808,31 @@ class trainer {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #if MEGANEURA_HEADER_ONLY
+// Printing shapes, and the sentences of those that cannot be.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE std::string to_string(const shape& extents) { return fmt::format("[{}]", fmt::join(extents, ", ")); }
+
+MEGANEURA_INLINE void shape::refuse_rank(std::int64_t extent) const {
+  fail(error_category::invalid_argument, "shape {}: cannot have another axis of {}; a tensor has at most {} axes",
+       to_string(*this), extent, max_rank);
+}
+
+MEGANEURA_INLINE void shape::refuse_extent(int axis, std::int64_t extent) const {
+  if (extent < 1) {
+    fail(error_category::invalid_argument, "shape {}: axis {} cannot be {}; an extent is at least 1", to_string(*this),
+         axis, extent);
+  }
+  fail(error_category::invalid_argument, "shape {}: {} along axis {} makes more than 2^58 elements; choose smaller extents",
+       to_string(*this), extent, axis);
+}
+
+MEGANEURA_INLINE void shape::refuse_axis(int axis) const {
+  fail(error_category::internal, "shape {}: there is no axis {}", to_string(*this), axis);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for graph/scalar.hpp.
 // Mixing of 64-bit words, for the hash-consing tables; stable within one process and across runs.
 
@@ -5716,8 +5854,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-
-#include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5787,7 +5923,7 @@ MEGANEURA_INLINE std::optional<scalar_ref> scalar_builder::find(const scalar_nod
 
 MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
   if (const std::optional<scalar_ref> known = find(node)) return *known;
-  if (nodes_.size() >= std::numeric_limits<scalar_ref>::max()) {
+  if (nodes_.size() >= scalar_ref(no_id)) {
     fail(error_category::unsupported, "a scalar program of more than {} operations was asked for; split the map",
          nodes_.size());
   }
@@ -6179,7 +6315,7 @@ class attribute_hasher {
   void text(const std::string& value) { hash_ = hash_string(value, hash_); }
   void space(const shape& value) {
     for (std::int64_t extent : value) word(extent);
-    word(value.rank);
+    word(value.rank());
   }
   void accesses(const std::vector<index_map>& values) {
     for (const index_map& value : values) (*this)(value);
@@ -6239,11 +6375,11 @@ struct attribute_printer {
     return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
   }
   std::string operator()(const region_attribute& a) const {
-    return fmt::format("space=[{}] rows={}{} {}", list(a.space.extents, a.space.rank), a.row_axes,
+    return fmt::format("space=[{}] rows={}{} {}", list(a.space.begin(), a.space.rank()), a.row_axes,
                        a.per_row ? " per_row" : "", to_string(a.program));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}", list(a.space.extents, a.space.rank), a.batch_axes, a.m_axes,
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}", list(a.space.begin(), a.space.rank()), a.batch_axes, a.m_axes,
                        a.n_axes, a.k_axes, to_string(a.finish.program));
   }
   std::string operator()(const convolve_attribute& a) const {
@@ -6267,14 +6403,60 @@ MEGANEURA_INLINE std::string to_string(const attribute& value) { return std::vis
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Building, checking and printing of graphs.
+// 64-bit arithmetic on extents, strides, offsets and bytes that refuses to wrap.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// An integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
+/// errors: invalid_argument naming both operands when a result leaves 64 bits.
+class checked_int {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): starts a checked computation
+  constexpr checked_int(std::int64_t value) : value_(value) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): ends one
+  [[nodiscard]] constexpr operator std::int64_t() const { return value_; }
+
+  friend constexpr checked_int operator+(checked_int a, checked_int b) {
+    std::int64_t sum = 0;
+    if (__builtin_add_overflow(a.value_, b.value_, &sum)) refuse('+', a.value_, b.value_);
+    return sum;
+  }
+  friend constexpr checked_int operator-(checked_int a, checked_int b) {
+    std::int64_t difference = 0;
+    if (__builtin_sub_overflow(a.value_, b.value_, &difference)) refuse('-', a.value_, b.value_);
+    return difference;
+  }
+  friend constexpr checked_int operator*(checked_int a, checked_int b) {
+    std::int64_t product = 0;
+    if (__builtin_mul_overflow(a.value_, b.value_, &product)) refuse('*', a.value_, b.value_);
+    return product;
+  }
+  constexpr checked_int& operator+=(checked_int other) { return *this = *this + other; }
+
+  // Exact matches, or checked + plain would be plain + plain after one conversion.
+  template <std::integral Plain>
+  friend constexpr checked_int operator+(checked_int a, Plain b) { return a + checked_int(b); }
+  template <std::integral Plain>
+  friend constexpr checked_int operator-(checked_int a, Plain b) { return a - checked_int(b); }
+  template <std::integral Plain>
+  friend constexpr checked_int operator*(checked_int a, Plain b) { return a * checked_int(b); }
+  template <std::integral Plain>
+  friend constexpr checked_int operator+(Plain a, checked_int b) { return checked_int(a) + b; }
+  template <std::integral Plain>
+  friend constexpr checked_int operator-(Plain a, checked_int b) { return checked_int(a) - b; }
+  template <std::integral Plain>
+  friend constexpr checked_int operator*(Plain a, checked_int b) { return checked_int(a) * b; }
+
+ private:
+  [[noreturn]] static void refuse(char operation, std::int64_t a, std::int64_t b);
+  std::int64_t value_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <cstdlib>
 
 namespace meganeura::inline MEGANEURA_ABI {
-
-MEGANEURA_INLINE std::string to_string(const shape& extents) {
-  return fmt::format("[{}]", fmt::join(extents.begin(), extents.end(), ", "));
-}
 
 // ---- attribute pool --------------------------------------------------------------------------------------------------
 
@@ -6340,7 +6522,7 @@ MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
 
 MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
   std::vector<node_id> found;
-  for (node_id id = 0; id < size(); ++id) {
+  for (node_id id{0}; id < size(); ++id) {
     if (nodes_[id].kind == kind) found.push_back(id);
   }
   return found;
@@ -6390,6 +6572,9 @@ MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
   return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
 }
 MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
+  if (count > std::int64_t{1} << 31) {
+    fail(error_category::invalid_argument, "iota of {}: i32 counts to 2^31 only", count);
+  }
   return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
 }
 MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute::distribution_kind distribution,
@@ -6437,13 +6622,13 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
 
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
   const node& operand = nodes_[a];
-  if (axes >> operand.extents.rank) {
+  if (axes >> operand.extents.rank()) {
     fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
          to_string(operand.extents));
   }
   if (axes == 0) return is_arg(kind) ? full(shape(operand.extents), 0, dtype::i32) : a;
   shape result;
-  for (int i = 0; i < operand.extents.rank; ++i) {
+  for (int i = 0; i < operand.extents.rank(); ++i) {
     if (!(axes >> i & 1)) result.push_back(operand.extents[i]);
   }
   const node_id operands[] = {a};
@@ -6461,7 +6646,7 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view 
   const auto number = [&](std::string_view text, std::uint8_t* out, node_id operand) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       const std::size_t at = order.find(text[i]);
-      if (at == std::string::npos || static_cast<int>(text.size()) != nodes_[operand].extents.rank) {
+      if (at == std::string::npos || static_cast<int>(text.size()) != nodes_[operand].extents.rank()) {
         fail(error_category::invalid_argument,
              "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
              labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
@@ -6484,7 +6669,7 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
   };
   for (int side = 0; side < 2; ++side) {
     const shape& operand = nodes_[operands[side]].extents;
-    for (int i = 0; i < operand.rank; ++i) {
+    for (int i = 0; i < operand.rank(); ++i) {
       std::int64_t& extent = extents[side][(side == 0 ? labels.a : labels.b)[i] % max_labels];
       if (extent != 0) refuse("a label may stand only once in a term; take a diagonal first");
       extent = operand[i];
@@ -6509,7 +6694,7 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
 MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
   view_attribute map;
   std::int64_t stride = 1;
-  for (int i = extents.rank; i-- > 0;) {
+  for (int i = extents.rank(); i-- > 0;) {
     map.strides[i] = extents[i] == 1 ? 0 : stride;
     stride *= extents[i];
   }
@@ -6522,7 +6707,7 @@ namespace detail {
 inline bool decompose(std::int64_t stride, const shape& middle, std::int64_t (&steps)[max_rank]) {
   const std::int64_t sign = stride < 0 ? -1 : 1;
   stride *= sign;
-  for (int i = 0; i < middle.rank; ++i) {
+  for (int i = 0; i < middle.rank(); ++i) {
     const std::int64_t unit = middle.stride(i);
     steps[i] = middle[i] == 1 ? 0 : sign * (stride / unit);
     if (middle[i] != 1) stride %= unit;
@@ -6538,20 +6723,20 @@ MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_ex
   std::int64_t start[max_rank]{}, low[max_rank]{}, high[max_rank]{};
   if (!detail::decompose(outer.offset, middle, start)) return false;
   result = {.offset = inner.offset};
-  for (int axis = 0; axis < middle.rank; ++axis) {
+  for (int axis = 0; axis < middle.rank(); ++axis) {
     result.offset += start[axis] * inner.strides[axis];
     low[axis] = high[axis] = start[axis];
   }
-  for (int k = 0; k < outer_extents.rank; ++k) {
+  for (int k = 0; k < outer_extents.rank(); ++k) {
     std::int64_t steps[max_rank]{};
     if (!detail::decompose(outer.strides[k], middle, steps)) return false;
-    for (int axis = 0; axis < middle.rank; ++axis) {
+    for (int axis = 0; axis < middle.rank(); ++axis) {
       const std::int64_t reach = steps[axis] * (outer_extents[k] - 1);
       (reach < 0 ? low : high)[axis] += reach;
       result.strides[k] += steps[axis] * inner.strides[axis];
     }
   }
-  for (int axis = 0; axis < middle.rank; ++axis) {
+  for (int axis = 0; axis < middle.rank(); ++axis) {
     if (low[axis] < 0 || high[axis] >= middle[axis]) return false;
   }
   return true;
@@ -6559,15 +6744,16 @@ MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_ex
 
 MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view_attribute& map) {
   view_attribute canonical{.offset = map.offset};
-  std::int64_t low = map.offset, high = map.offset;
-  for (int i = 0; i < extents.rank; ++i) {
+  checked_int low = map.offset, high = map.offset;
+  for (int i = 0; i < extents.rank(); ++i) {
     if (extents[i] == 1) continue;
     canonical.strides[i] = map.strides[i];
-    (map.strides[i] < 0 ? low : high) += map.strides[i] * (extents[i] - 1);
+    (map.strides[i] < 0 ? low : high) += checked_int(map.strides[i]) * (extents[i] - 1);
   }
-  if (extents.rank > max_rank || low < 0 || high >= nodes_[a].extents.elements()) {
+  if (low < 0 || high >= nodes_[a].extents.elements()) {
     fail(error_category::invalid_argument, "view {} of {} as {}: reads elements {} to {} of {}; choose a smaller view",
-         to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), low, high,
+         to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), std::int64_t{low},
+         std::int64_t{high},
          nodes_[a].extents.elements());
   }
   if (extents == nodes_[a].extents && canonical == dense_view(extents)) return a;
@@ -6596,12 +6782,12 @@ MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
   view_attribute map;
   std::uint32_t seen = 0;
   for (int axis : axes) {
-    if (axis < 0 || axis >= from.rank || (seen >> axis & 1)) break;
+    if (axis < 0 || axis >= from.rank() || (seen >> axis & 1)) break;
     seen |= 1u << axis;
-    map.strides[extents.rank] = dense.strides[axis];
+    map.strides[extents.rank()] = dense.strides[axis];
     extents.push_back(from[axis]);
   }
-  if (extents.rank != from.rank || static_cast<int>(axes.size()) != from.rank) {
+  if (extents.rank() != from.rank() || static_cast<int>(axes.size()) != from.rank()) {
     fail(error_category::invalid_argument, "permute {} by ({}): each axis must be named exactly once", to_string(from),
          fmt::join(axes, ", "));
   }
@@ -6610,21 +6796,21 @@ MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
 
 MEGANEURA_INLINE node_id graph::slice(node_id a, int axis, std::int64_t start, std::int64_t count, std::int64_t step) {
   shape extents = nodes_[a].extents;
-  if (axis < 0 || axis >= extents.rank || start < 0 || count < 1 || step < 1 ||
-      start + (count - 1) * step >= extents[axis]) {
+  if (axis < 0 || axis >= extents.rank() || start < 0 || count < 1 || step < 1 ||
+      start + checked_int(count - 1) * step >= extents[axis]) {
     fail(error_category::invalid_argument, "slice {} along axis {}: {} elements from {} by {} do not fit",
          to_string(extents), axis, count, start, step);
   }
   view_attribute map = dense_view(extents);
   map.offset = start * extents.stride(axis);
   map.strides[axis] *= step;
-  extents[axis] = count;
+  extents.set(axis, count);
   return view(a, extents, map);
 }
 
 MEGANEURA_INLINE node_id graph::flip(node_id a, int axis) {
   const shape& extents = nodes_[a].extents;
-  if (axis < 0 || axis >= extents.rank) {
+  if (axis < 0 || axis >= extents.rank()) {
     fail(error_category::invalid_argument, "flip {} along axis {}: there is no such axis", to_string(extents), axis);
   }
   view_attribute map = dense_view(extents);
@@ -6637,9 +6823,9 @@ MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
   const shape from = nodes_[a].extents;
   const view_attribute dense = dense_view(from);
   view_attribute map;
-  const int added = extents.rank - from.rank;
+  const int added = extents.rank() - from.rank();
   bool fits = added >= 0;
-  for (int i = 0; fits && i < from.rank; ++i) {
+  for (int i = 0; fits && i < from.rank(); ++i) {
     fits = from[i] == 1 || from[i] == extents[i + added];
     map.strides[i + added] = dense.strides[i];
   }
@@ -6656,13 +6842,13 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
   view_attribute map;
   int used = 0;
   bool fits = true;
-  for (int i = 0; i < extents.rank; ++i) {
+  for (int i = 0; i < extents.rank(); ++i) {
     if (new_axes >> i & 1) continue;
-    fits = fits && used < from.rank && from[used] == extents[i];
+    fits = fits && used < from.rank() && from[used] == extents[i];
     map.strides[i] = fits ? dense.strides[used] : 0;
     ++used;
   }
-  if (!fits || used != from.rank) {
+  if (!fits || used != from.rank()) {
     fail(error_category::invalid_argument, "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's",
          to_string(from), to_string(extents), new_axes);
   }
@@ -6673,13 +6859,13 @@ MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low
                                     double value) {
   shape extents = nodes_[a].extents;
   pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
-  bool fits = static_cast<int>(low.size()) == extents.rank && static_cast<int>(high.size()) == extents.rank, any = false;
-  for (int i = 0; fits && i < extents.rank; ++i) {
+  bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(), any = false;
+  for (int i = 0; fits && i < extents.rank(); ++i) {
     border.low[i] = low[static_cast<std::size_t>(i)];
     border.high[i] = high[static_cast<std::size_t>(i)];
     fits = border.low[i] >= 0 && border.high[i] >= 0;
     any = any || border.low[i] || border.high[i];
-    extents[i] += border.low[i] + border.high[i];
+    if (fits) extents.set(i, checked_int(extents[i]) + border.low[i] + border.high[i]);
   }
   if (!fits) {
     fail(error_category::invalid_argument, "pad {}: needs a non-negative border for each axis; use slice to cut",
@@ -6694,13 +6880,15 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
   shape extents = nodes_[operands[0]].extents;
   for (std::size_t i = 1; i < operands.size(); ++i) {
     shape other = nodes_[operands[i]].extents;
-    const std::int64_t added = axis >= 0 && axis < other.rank ? other[axis] : 0;
-    if (added) other[axis] = extents[axis];
-    if (!added || other != extents || nodes_[operands[i]].type != nodes_[operands[0]].type) {
+    const std::int64_t added = axis >= 0 && axis < std::min(other.rank(), extents.rank()) ? other[axis] : 0;
+    if (added) other.set(axis, 1);
+    shape rest = extents;
+    if (added) rest.set(axis, 1);
+    if (!added || other != rest || nodes_[operands[i]].type != nodes_[operands[0]].type) {
       fail(error_category::invalid_argument, "concat along axis {}: {} and {} must agree in dtype and all other extents",
            axis, to_string(extents), to_string(nodes_[operands[i]].extents));
     }
-    extents[axis] += added;
+    extents.set(axis, extents[axis] + added);
   }
   return operands.size() == 1 ? operands[0]
                               : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
@@ -6714,7 +6902,7 @@ inline shape gathered_shape(const shape& data, const shape& indices, int axis) {
   shape result;
   for (int i = 0; i < axis; ++i) result.push_back(data[i]);
   for (std::int64_t extent : indices) result.push_back(extent);
-  for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
+  for (int i = axis + 1; i < data.rank(); ++i) result.push_back(data[i]);
   return result;
 }
 
@@ -6722,7 +6910,7 @@ inline shape gathered_shape(const shape& data, const shape& indices, int axis) {
 
 MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
   const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
-  if (axis < 0 || axis >= from.rank || nodes_[indices].type != dtype::i32 || from.rank + at.rank - 1 > max_rank) {
+  if (axis < 0 || axis >= from.rank() || nodes_[indices].type != dtype::i32 || from.rank() + at.rank() - 1 > max_rank) {
     fail(error_category::invalid_argument, "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices",
          to_string(from), axis, to_string(nodes_[indices].type), to_string(at));
   }
@@ -6736,8 +6924,8 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
   const shape& at = nodes_[indices].extents;
-  if (axis < 0 || axis >= extents.rank || nodes_[indices].type != dtype::i32 ||
-      extents.rank + at.rank - 1 > max_rank || detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
+  if (axis < 0 || axis >= extents.rank() || nodes_[indices].type != dtype::i32 ||
+      extents.rank() + at.rank() - 1 > max_rank || detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
     fail(error_category::invalid_argument,
          "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
          to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
@@ -6752,27 +6940,35 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
 
 namespace detail {
 
-inline std::int64_t window_count(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t pads) {
-  return in + pads < window ? 0 : (in + pads - window) / stride + 1;
+// 0: the window does not fit or the geometry is none.
+inline std::int64_t window_count(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t low,
+                                 std::int64_t high) {
+  if (window < 1 || stride < 1 || low < 0 || high < 0) return 0;
+  const std::int64_t padded = checked_int(in) + low + high;
+  return padded < window ? 0 : (padded - window) / stride + 1;
 }
 
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
   const int rank = c.spatial + 2;
-  if (c.spatial < 1 || c.spatial > max_spatial || x.rank != rank || w.rank != rank || y.rank != rank) return false;
+  if (c.spatial < 1 || c.spatial > max_spatial || x.rank() != rank || w.rank() != rank || y.rank() != rank) return false;
   if (c.groups < 1 || x[0] != y[0] || x[1] != w[1] * c.groups || y[1] != w[0] || w[0] % c.groups != 0) return false;
   for (int i = 0; i < c.spatial; ++i) {
-    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
-    const std::int64_t window = (w[i + 2] - 1) * c.dilation[i] + 1;
-    if (y[i + 2] < 1 || y[i + 2] != window_count(x[i + 2], window, c.stride[i], c.pad_low[i] + c.pad_high[i])) return false;
+    if (c.dilation[i] < 1) return false;
+    const std::int64_t window = checked_int(w[i + 2] - 1) * c.dilation[i] + 1;
+    if (y[i + 2] != window_count(x[i + 2], window, c.stride[i], c.pad_low[i], c.pad_high[i])) return false;
   }
   return true;
 }
 
-inline shape window_shape(const window_attribute& w, const shape& x) {
+// Nothing where a window does not fit into the padded operand.
+inline std::optional<shape> window_shape(const window_attribute& w, const shape& x) {
+  if (w.spatial < 1 || w.spatial > max_spatial || w.spatial > x.rank()) return std::nullopt;
   shape y = x;
   for (int i = 0; i < w.spatial; ++i) {
-    const int axis = x.rank - w.spatial + i;
-    y[axis] = w.stride[i] < 1 ? 0 : window_count(x[axis], w.window[i], w.stride[i], w.pad_low[i] + w.pad_high[i]);
+    const int axis = x.rank() - w.spatial + i;
+    const std::int64_t count = window_count(x[axis], w.window[i], w.stride[i], w.pad_low[i], w.pad_high[i]);
+    if (count < 1) return std::nullopt;
+    y.set(axis, count);
   }
   return y;
 }
@@ -6796,14 +6992,13 @@ MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolut
 MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
   const shape& x = nodes_[a].extents;
   const bool known = w.kind == reduce_kind::max || w.kind == reduce_kind::sum;
-  const bool fits = known && w.spatial >= 1 && w.spatial <= max_spatial && w.spatial <= x.rank;
-  const shape y = fits ? detail::window_shape(w, x) : shape{};
-  if (!fits || y.elements() == 0) {
+  const std::optional<shape> y = detail::window_shape(w, x);
+  if (!known || !y) {
     fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
          to_string(attribute(w)), to_string(x));
   }
   const node_id operands[] = {a};
-  return add_node(op::window_reduce, nodes_[a].type, y, w, operands);
+  return add_node(op::window_reduce, nodes_[a].type, *y, w, operands);
 }
 
 MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
@@ -6885,12 +7080,12 @@ MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
 
 MEGANEURA_INLINE node_id graph::coordinates(const shape& extents, int axis) {
   const shape copy = extents;  // as in full
-  return expand_axes(iota(copy[axis]), copy, ((1u << copy.rank) - 1) & ~(1u << axis));
+  return expand_axes(iota(copy[axis]), copy, ((1u << copy.rank()) - 1) & ~(1u << axis));
 }
 
 MEGANEURA_INLINE double graph::flops() const {
   double total = 0;
-  for (node_id id = 0; id < size(); ++id) {
+  for (node_id id{0}; id < size(); ++id) {
     const node& n = nodes_[id];
     const auto elements = static_cast<double>(n.extents.elements());
     if (n.kind == op::contract) {
@@ -6898,7 +7093,7 @@ MEGANEURA_INLINE double graph::flops() const {
       const auto& labels = get<contract_attribute>(id);
       double summed = 1;
       const shape& a = nodes_[operand(id, 0)].extents;
-      for (int i = 0; i < a.rank; ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
+      for (int i = 0; i < a.rank(); ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
       total += 2 * elements * summed;
     } else if (n.kind == op::convolution) {
       // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
@@ -6922,7 +7117,7 @@ MEGANEURA_INLINE double graph::flops() const {
 
 MEGANEURA_INLINE std::string to_text(const graph& g) {
   std::string text;
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     std::string operands;
     for (node_id operand : g.operands(id)) operands += fmt::format("{}%{}", operands.empty() ? "" : ", ", operand);
     text += fmt::format("%{} = {} {}{} ({}) {}\n", id, to_string(g[id].kind), to_string(g[id].type),
@@ -6942,7 +7137,7 @@ MEGANEURA_INLINE std::string to_dot(const graph& g) {
     return result;
   };
   std::string text = "digraph meganeura {\n  node [shape=box, fontname=monospace];\n";
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     text += fmt::format("  n{} [label=\"{} {}{}\\n{}\"];\n", id, to_string(g[id].kind), to_string(g[id].type),
                         to_string(g[id].extents), quoted(to_string(g.attribute_of(id))));
     for (node_id operand : g.operands(id)) text += fmt::format("  n{} -> n{};\n", operand, id);
@@ -6964,7 +7159,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
   }
   graph result;
   std::vector<node_id> copies(g.size(), no_node);
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     if (!needed[id]) continue;
     std::vector<node_id> operands;
     for (node_id operand : g.operands(id)) operands.push_back(copies[operand]);
@@ -6980,7 +7175,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-inline constexpr scalar_ref no_scalar = 0xffff;
+inline constexpr scalar_ref no_scalar = no_id;
 
 /// For each node of the program: does its value change smoothly with an argument whose flag is set?
 [[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
@@ -7100,7 +7295,7 @@ class gradient_sweep {
   gradient_sweep(graph& g, std::span<const node_id> outputs, std::span<const node_id> wrt)
       : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_node) {
     for (node_id target : wrt) active_[target] = true;
-    for (node_id id = 0; id < active_.size(); ++id) {
+    for (node_id id{0}; id < active_.size(); ++id) {
       for (std::size_t i = 0; !active_[id] && i < g.operands(id).size(); ++i) {
         active_[id] = active_[g.operand(id, i)] && passes_gradient(g, id, i);
       }
@@ -7238,10 +7433,10 @@ class gradient_sweep {
   [[nodiscard]] node_id routed(node_id index, node_id g, node_id x, std::uint32_t axes) {
     const shape full = extents(x);
     shape row;
-    for (int i = 0; i < full.rank; ++i) {
+    for (int i = 0; i < full.rank(); ++i) {
       if (axes >> i & 1) row.push_back(full[i]);
     }
-    const std::uint32_t kept = ((1u << full.rank) - 1) & ~axes;
+    const std::uint32_t kept = ((1u << full.rank()) - 1) & ~axes;
     const node_id places = graph_.expand_axes(graph_.reshape(graph_.iota(row.elements()), row), full, kept);
     map_writer writer(graph_);
     scalar_builder& b = writer.builder();
@@ -7285,8 +7480,8 @@ class gradient_sweep {
     std::uint8_t result_labels[max_rank]{};
     for (int i = 0; i < max_rank; ++i) result_labels[i] = static_cast<std::uint8_t>(i);
     const bool wants_a = wants(id, 0), wants_b = wants(id, 1);
-    if (wants_a) add(a, contract_into(labels.a, extents(a).rank, g, result_labels, b, labels.b));
-    if (wants_b) add(b, contract_into(labels.b, extents(b).rank, a, labels.a, g, result_labels));
+    if (wants_a) add(a, contract_into(labels.a, extents(a).rank(), g, result_labels, b, labels.b));
+    if (wants_b) add(b, contract_into(labels.b, extents(b).rank(), a, labels.a, g, result_labels));
   }
 
   [[nodiscard]] node_id contract_into(const std::uint8_t* target, int rank, node_id first,
@@ -7302,8 +7497,8 @@ class gradient_sweep {
         to[i] = static_cast<std::uint8_t>(renumbered[from[i]]);
       }
     };
-    number(first_labels, extents(first).rank, labels.a);
-    number(second_labels, extents(second).rank, labels.b);
+    number(first_labels, extents(first).rank(), labels.a);
+    number(second_labels, extents(second).rank(), labels.b);
     return graph_.contract(first, second, labels);
   }
 
@@ -7312,7 +7507,7 @@ class gradient_sweep {
     const node_id x = graph_.operand(id, 0);
     const shape padded = extents(g);
     view_attribute inside = dense_view(padded);
-    for (int i = 0; i < padded.rank; ++i) inside.offset += border.low[i] * padded.stride(i);
+    for (int i = 0; i < padded.rank(); ++i) inside.offset += border.low[i] * padded.stride(i);
     add(x, graph_.view(g, extents(x), inside));
   }
 
@@ -8571,7 +8766,7 @@ MEGANEURA_INLINE class_id engine::find(class_id id) const {
 }
 
 MEGANEURA_INLINE std::uint32_t engine::intern(const shape& extents) {
-  std::uint64_t key = static_cast<std::uint64_t>(extents.rank);
+  std::uint64_t key = static_cast<std::uint64_t>(extents.rank());
   for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
   const auto [begin, end] = shape_ids_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
@@ -8614,7 +8809,7 @@ MEGANEURA_INLINE void engine::insert_slot(enode_id id, std::uint64_t hash) {
   if (++used_slots_ * 2 > table_.size()) {
     table_.assign(table_.size() * 2, {});
     used_slots_ = 1;
-    for (enode_id known = 0; known < nodes_.size(); ++known) {
+    for (enode_id known{0}; known < nodes_.size(); ++known) {
       if (known == id || nodes_[known].dead) continue;
       place(known, detail::hash_node(nodes_[known], operands(known)));
       ++used_slots_;
@@ -8824,6 +9019,8 @@ MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/cost.hpp.
 
+#include <limits>
+
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE double program_cost(const scalar_program& program, const cost_model& model) {
@@ -8847,7 +9044,7 @@ inline double overlapped(double transfer, double arithmetic) {
 // Elements an access touches over `space`, at most what its tensor holds.
 inline double touched(const index_map& read, const shape& space) {
   double elements = 1;
-  for (int k = 0; k < space.rank; ++k) {
+  for (int k = 0; k < space.rank(); ++k) {
     if (read.strides[k] == 0) continue;
     elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
   }
@@ -8856,7 +9053,7 @@ inline double touched(const index_map& read, const shape& space) {
 
 inline bool has_unit_stride(const index_map& read, const shape& space) {
   bool any = false;
-  for (int k = 0; k < space.rank; ++k) {
+  for (int k = 0; k < space.rank(); ++k) {
     if (std::abs(read.strides[k]) == 1) return true;
     any = any || read.strides[k] != 0;
   }
@@ -8865,18 +9062,18 @@ inline bool has_unit_stride(const index_map& read, const shape& space) {
 
 // Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
 inline bool is_coalesced(const index_map& read, const shape& space) {
-  return space.rank == 0 || std::abs(read.strides[space.rank - 1]) <= 1;
+  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
 }
 
 inline double bytes_of(const engine& g, class_id id) {
-  return static_cast<double>(g.extents(id).elements() * size_of(g[id].type));
+  return static_cast<double>(g.extents(id).bytes(g[id].type));
 }
 
 inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
                             const cost_model& model, double& bytes) {
   const shape result = [&] {
     shape kept = space;
-    kept.rank -= k_axes;
+    kept.pop_back(k_axes);
     return kept;
   }();
   for (const index_map& read : finish.accesses) {
@@ -8935,7 +9132,7 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   double parallel = elements;
   if (region.row_axes > 0) {
     double length = 1;
-    for (int k = region.space.rank - region.row_axes; k < region.space.rank; ++k) {
+    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
       length *= static_cast<double>(region.space[k]);
     }
     parallel = elements / length * std::min(length, 1024.0);
@@ -8985,7 +9182,7 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
-  return static_cast<int>(std::count(group, group + space.rank, wanted));
+  return static_cast<int>(std::count(group, group + space.rank(), wanted));
 }
 
 namespace detail {
@@ -9031,7 +9228,7 @@ inline bool mergeable(const nest& loops, int axis) {
 }  // namespace detail
 
 MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
-  if (loops.space.rank == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
+  if (loops.space.rank() == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
   for (const index_map& a : loops.accesses) {
     if (a.bounded >> axis & 1) return false;
   }
@@ -9043,22 +9240,25 @@ MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
     detail::insert_at(a.high, axis, std::int64_t{0});
   }
   detail::insert_at(loops.group, axis, loops.group[axis]);
-  detail::insert_at(loops.space.extents, axis, loops.space[axis] / inner);
-  loops.space[axis + 1] = inner;
-  ++loops.space.rank;
+  shape split;
+  for (int i = 0; i < loops.space.rank(); ++i) {
+    split.push_back(i == axis ? loops.space[i] / inner : loops.space[i]);
+    if (i == axis) split.push_back(inner);
+  }
+  loops.space = split;
   return true;
 }
 
 MEGANEURA_INLINE bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group) {
-  if (loops.space.rank == max_rank) return false;
-  loops.group[loops.space.rank] = group;
+  if (loops.space.rank() == max_rank) return false;
+  loops.group[loops.space.rank()] = group;
   loops.space.push_back(extent);
   return true;
 }
 
 MEGANEURA_INLINE void normalise(nest& loops) {
   int order[max_rank]{}, count = 0;
-  for (int i = 0; i < loops.space.rank; ++i) {
+  for (int i = 0; i < loops.space.rank(); ++i) {
     if (loops.space[i] != 1) order[count++] = i;
   }
   std::stable_sort(order, order + count, [&](int x, int y) {
@@ -9070,12 +9270,14 @@ MEGANEURA_INLINE void normalise(nest& loops) {
     return false;
   });
   detail::reorder(loops, order, count);
-  for (int axis = loops.space.rank - 2; axis >= 0; --axis) {
+  for (int axis = loops.space.rank() - 2; axis >= 0; --axis) {
     if (!detail::mergeable(loops, axis)) continue;
     for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
-    loops.space[axis + 1] *= loops.space[axis];
+    const std::int64_t merged = loops.space[axis] * loops.space[axis + 1];
+    loops.space.set(axis, 1);
+    loops.space.set(axis + 1, merged);
     count = 0;
-    for (int i = 0; i < loops.space.rank; ++i) {
+    for (int i = 0; i < loops.space.rank(); ++i) {
       if (i != axis) order[count++] = i;
     }
     detail::reorder(loops, order, count);
@@ -9117,7 +9319,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
     const index_map& from = reader.accesses[which];
     result = {};
     std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
-    for (int k = 0; k < reader.space.rank; ++k) {
+    for (int k = 0; k < reader.space.rank(); ++k) {
       const bool bounded = from.bounded >> k & 1;
       corner[k] = bounded ? from.low[k] : 0;
       extent[k] = bounded ? from.high[k] - from.low[k] : reader.space[k];
@@ -9127,7 +9329,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
     std::int64_t low[max_rank], high[max_rank];
     std::copy(result.start, result.start + max_rank, low);
     std::copy(result.start, result.start + max_rank, high);
-    for (int k = 0; k < reader.space.rank; ++k) {
+    for (int k = 0; k < reader.space.rank(); ++k) {
       if (extent[k] <= 1 || from.strides[k] == 0) continue;
       std::int64_t steps[max_rank]{};
       if (!digits.digits(from.strides[k], steps)) return false;
@@ -9141,7 +9343,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
     for (int j = 0; j < axes && split < 0; ++j) {
       if (low[j] >= 0 && high[j] < target[j]) continue;
       // A reader axis that runs over the end of target axis j continues on the next one: split it there.
-      for (int k = 0; k < reader.space.rank && split < 0; ++k) {
+      for (int k = 0; k < reader.space.rank() && split < 0; ++k) {
         const std::int64_t step = std::abs(result.step[j][k]);
         if (step == 0 || target[j] % step != 0) continue;
         inner = target[j] / step;
@@ -9151,7 +9353,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
     }
     if (split < 0) {
       for (int j = 0; j < axes; ++j) {
-        for (int k = 0; k < reader.space.rank; ++k) result.start[j] -= result.step[j][k] * corner[k];
+        for (int k = 0; k < reader.space.rank(); ++k) result.start[j] -= result.step[j][k] * corner[k];
       }
       return true;
     }
@@ -9196,7 +9398,7 @@ MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, co
     result.offset += map.start[j] * inner.strides[j];
     int dependent = -1, dependents = 0;
     std::int64_t low = map.start[j], high = map.start[j];
-    for (int k = 0; k < reader.rank; ++k) {
+    for (int k = 0; k < reader.rank(); ++k) {
       const std::int64_t step = map.step[j][k];
       if (step == 0) continue;
       result.strides[k] += step * inner.strides[j];
@@ -9214,7 +9416,7 @@ MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, co
       return false;
     }
   }
-  for (int k = 0; k < reader.rank; ++k) {
+  for (int k = 0; k < reader.rank(); ++k) {
     if (reader[k] == 1) result.strides[k] = 0;
   }
   return true;
@@ -9227,7 +9429,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
   nest loops{.space = region.space};
-  for (int i = region.space.rank - region.row_axes; i < region.space.rank; ++i) loops.group[i] = region_draft::row;
+  for (int i = region.space.rank() - region.row_axes; i < region.space.rank(); ++i) loops.group[i] = region_draft::row;
   loops.accesses.push_back(region.output);
   loops.accesses.insert(loops.accesses.end(), region.accesses.begin(), region.accesses.end());
   return loops;
@@ -9266,10 +9468,10 @@ namespace detail {
 // Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
 inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
                                  const index_map& from, int (&axes)[max_rank]) {
-  const int first = form.space.rank - form.row_axes;
-  for (int j = first; j < form.space.rank; ++j) {
+  const int first = form.space.rank() - form.row_axes;
+  for (int j = first; j < form.space.rank(); ++j) {
     int match = -1;
-    for (int k = 0; k < reader.space.rank; ++k) {
+    for (int k = 0; k < reader.space.rank(); ++k) {
       if (map.step[j][k] == 0) continue;
       if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
         return "rows are not read whole";
@@ -9277,7 +9479,7 @@ inline const char* matching_axes(const region_attribute& form, const axis_map& m
       match = k;
     }
     if (match < 0) return "one element of a row is read";
-    for (int other = 0; other < form.space.rank; ++other) {
+    for (int other = 0; other < form.space.rank(); ++other) {
       if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
     }
     axes[j - first] = match;
@@ -9304,13 +9506,13 @@ MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count
 MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& form, std::size_t which,
                                                           int (&axes)[max_rank]) {
   const region_attribute& inner = form.loops;
-  const int count = inner.row_axes, first = inner.space.rank - count;
+  const int count = inner.row_axes, first = inner.space.rank() - count;
   std::int64_t length = 1;
-  for (int j = first; j < inner.space.rank; ++j) length *= inner.space[j];
+  for (int j = first; j < inner.space.rank(); ++j) length *= inner.space[j];
   const bool have_rows = loops.count(row) > 0;
   std::vector<int> free;  // axes the read does not depend on
   std::int64_t free_elements = 1;
-  for (int k = 0; k < loops.space.rank; ++k) {
+  for (int k = 0; k < loops.space.rank(); ++k) {
     const index_map& from = loops.accesses[which];
     if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
     if (have_rows && loops.group[k] != row) continue;
@@ -9320,7 +9522,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   if (!have_rows && free.empty()) {
     per_row = true;
     for (int j = 0; j < count; ++j) {
-      axes[j] = loops.space.rank;
+      axes[j] = loops.space.rank();
       if (!append_axis(loops, inner.space[first + j], row)) return "too many axes";
     }
     return nullptr;
@@ -9333,7 +9535,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
     while (begin > 0 && product < length) product *= loops.space[free[--begin]];
     if (product != length) continue;
     int at = static_cast<int>(end);
-    for (int j = inner.space.rank - 1; j >= first; --j) {
+    for (int j = inner.space.rank() - 1; j >= first; --j) {
       if (at < static_cast<int>(begin)) return "row extents differ";
       const int axis = free[static_cast<std::size_t>(at)];
       if (loops.space[axis] == inner.space[j]) {
@@ -9341,7 +9543,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
         --at;
       } else {
         if (!split_axis(loops, axis, inner.space[j])) return "row extents differ";
-        for (int i = j + 1; i < inner.space.rank; ++i) {
+        for (int i = j + 1; i < inner.space.rank(); ++i) {
           if (axes[i - first] > axis) ++axes[i - first];
         }
         for (int& other : free) other += other > axis;
@@ -9356,11 +9558,11 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
 MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
   const region_attribute& inner = form.loops;
   if (loops.accesses[which].bounded) return "rows under a padded read";
-  const int outer_axes = inner.space.rank - inner.row_axes;
+  const int outer_axes = inner.space.rank() - inner.row_axes;
   const char* problem = nullptr;
   int axes[max_rank]{};
   const char* not_affine = "the read is not affine in the producer's loops";
-  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank, inner.output, true, map)) {
+  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true, map)) {
     problem = not_affine;
   } else if (!inner.per_row) {
     problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
@@ -9399,7 +9601,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   axis_map map;
   if (inner.row_axes > 0) {
     if (const char* problem = place_rows(form, which, map)) return refused(problem);
-  } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
+  } else if (!solve_index(loops, which, inner.space, inner.space.rank(), inner.output, true, map)) {
     return "the read is not affine in the producer's loops";
   }
   const index_map from = loops.accesses[which];  // after splitting
@@ -9411,7 +9613,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     if (copy && from.bounded && read.bounded && from.fill != read.fill) {
       return refused("two borders with different values");
     }
-    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) {
+    if (!compose_access(read, inner.space.rank(), map, from, loops.space, composed)) {
       return refused("its border is not a box here");
     }
     reads.push_back(composed);
@@ -9428,7 +9630,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
       types_[filled.reads[static_cast<std::size_t>(node.value)] - 1] = node.type;
     }
   }
-  for (int k = 0; from.bounded && !copy && k < loops.space.rank; ++k) {
+  for (int k = 0; from.bounded && !copy && k < loops.space.rank(); ++k) {
     if (!(from.bounded >> k & 1)) continue;
     index_map coordinate{.source = index_map::index_source};
     coordinate.strides[k] = 1;
@@ -9499,7 +9701,7 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() cons
       const class_id source = sources_[position - 1];
       index_map read = loops.accesses[position];
       read.source = source == none ? index_map::index_source : 0;
-      for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
+      for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
       while (same < result.sources.size() &&
              !(result.sources[same] == source && result.loops.accesses[same + 1] == read)) {
@@ -10584,7 +10786,7 @@ class planner {
   void find_readers() {
     readers_.resize(g().size());
     read_by_effect_.resize(g().size(), false);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       for (node_id operand : g().operands(id)) {
         if (is_effect(id)) read_by_effect_[operand] = true;
         if (!is_effect(id) && (readers_[operand].empty() || readers_[operand].back() != id)) readers_[operand].push_back(id);
@@ -10605,7 +10807,7 @@ class planner {
   }
 
   void levels() {
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
       if (tensor_bytes(g()[id]) > most) {
         fail(error_category::unsupported,
@@ -10671,7 +10873,7 @@ class planner {
   void place_leaves() {
     const slot_map inputs = by_name(result_.inputs), parameters = by_name(result_.parameters),
                    states = by_name(result_.states);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind == op::input) place_leaf(id, area::input, inputs);
       if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, parameters);
       if (g()[id].kind == op::state) place_leaf(id, area::state, states);
@@ -10750,7 +10952,7 @@ class planner {
   // the old value of one state is saved first.
   void order_effects() {
     std::unordered_map<node_id, std::size_t> waits;  // copies that have to come before an effect
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (!copied_by_[id].empty()) waits[writer_[id]] += copied_by_[id].size();
     }
     std::vector<node_id> ready;
@@ -10806,13 +11008,13 @@ class planner {
 
   // The host reads an output after the step: the old value of a leaf that is overwritten has to be kept for it.
   void save_outputs() {
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (is_output_[id] && is_written(id)) saved_outputs_[id] = save(id, places_[writer_[id]].level, never);
     }
   }
 
   void lifetimes() {
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       placement& p = places_[id];
       if (is_leaf(id) || is_effect(id)) continue;
       p.in_arena = !p.placed;
@@ -10820,7 +11022,7 @@ class planner {
       for (node_id reader : readers_[id]) p.last_use = std::max(p.last_use, places_[reader].level);
     }
     for (const copy& each : copies_) places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (places_[id].in_arena) result_.unaliased_arena_bytes += aligned(tensor_bytes(g()[id]));
     }
     for (const scratch& each : scratch_) result_.unaliased_arena_bytes += aligned(each.bytes);
@@ -10829,7 +11031,7 @@ class planner {
   // An operand that dies here and is read element by element where the result is written can give its memory away.
   void share_in_place() {
     same_memory_.assign(g().size(), no_node);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind != op::region || !places_[id].in_arena) continue;
       const auto& region = g().get<region_attribute>(id);
       if (region.row_axes != 0) continue;
@@ -10868,7 +11070,7 @@ class planner {
   [[nodiscard]] std::vector<block> blocks() const {
     std::vector<block> result;
     std::vector<std::size_t> block_of(g().size(), 0);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (!places_[id].in_arena) continue;
       const node_id shared = same_memory_.empty() ? no_node : same_memory_[id];
       if (shared == no_node) result.emplace_back();
@@ -10919,7 +11121,7 @@ class planner {
     };
     std::vector<event> events;
     for (const copy& each : copies_) events.push_back({each.level, each.order, each.from, &each});
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (is_leaf(id) || g()[id].kind == op::assign) continue;
       events.push_back({places_[id].level, is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
     }
@@ -11323,7 +11525,7 @@ inline double unit(std::mt19937_64& random) { return (static_cast<double>(random
 inline std::vector<float> initial_values(const plan::layout::slot& slot, std::uint64_t seed) {
   std::mt19937_64 random(hash_string(slot.name, seed));
   std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
-  if (slot.extents.rank < 2) {
+  if (slot.extents.rank() < 2) {
     std::ranges::fill(values, slot.name.ends_with("weight") ? 1.0f : 0.0f);
   } else if (slot.name.find("embed") != std::string::npos) {
     for (float& value : values) {
@@ -11542,7 +11744,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
   shape result;
   for (int i = 0; i < symbols.rank; ++i) {
-    std::int64_t extent = symbols[i].coefficient;
+    checked_int extent = symbols[i].coefficient;
     if (const symbol* name = symbols[i].name) {
       const binding* found = nullptr;
       for (const binding& each : bindings) {
@@ -11556,7 +11758,7 @@ MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const bind
         fail(error_category::invalid_argument, "lower: symbol \"{}\" is bound to {}; an extent is at least 1",
              name->text, found->extent);
       }
-      extent *= found->extent;
+      extent = extent * found->extent;
     }
     result.push_back(extent);
   }
@@ -11708,7 +11910,7 @@ class body_lowering {
   node_id reciprocal_count(const typed_node& n) {
     const shape whole = bound(*body_.nodes[n.operand(0)].shape, bindings_);
     double count = 1;
-    for (int i = 0; i < whole.rank; ++i) count *= n.count >> i & 1 ? static_cast<double>(whole[i]) : 1.0;
+    for (int i = 0; i < whole.rank(); ++i) count *= n.count >> i & 1 ? static_cast<double>(whole[i]) : 1.0;
     return graph_.constant(1.0 / count, n.type);
   }
 
@@ -11854,7 +12056,7 @@ inline bool is_short_product(const engine& g, enode_id id) {
   if (g.node(id).kind != op::matmul) return false;
   const auto& product = g.get<matmul_attribute>(id);
   std::int64_t terms = 1;
-  for (int k = product.space.rank - product.k_axes; k < product.space.rank; ++k) terms *= product.space[k];
+  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
   return terms <= 16;
 }
 
@@ -11880,7 +12082,7 @@ class epilogue_draft {
     if (const char* problem = find_read(which)) return problem;
     const index_map& read = region_.accesses[static_cast<std::size_t>(which)];
     axis_map map;
-    if (!solve_index(loops, 0, region_.space, region_.space.rank, read, may_split, map)) {
+    if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
       return "the product's order is not affine in the region's loops";
     }
     finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
@@ -11896,7 +12098,7 @@ class epilogue_draft {
     if (others.size() > most_) return "too many operands";
     const class_id owner = g_.find(g_.node(region_id_).owner);
     if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
-    if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) {
+    if (!compose_access(region_.output, region_.space.rank(), map, loops.accesses[0], loops.space, output)) {
       return "the result's border is not a box in the product's loops";
     }
     if (!is_forward(output)) return "the result would be stored backwards";
@@ -11932,7 +12134,7 @@ class epilogue_draft {
   const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder,
                        dtype type, scalar_ref& argument) {
     index_map composed;
-    if (!compose_access(read, region_.space.rank, map, loops.accesses[0], loops.space, composed)) {
+    if (!compose_access(read, region_.space.rank(), map, loops.accesses[0], loops.space, composed)) {
       return "a border is not a box in the product's loops";
     }
     if (composed.bounded) return "an operand has a border";
@@ -12119,7 +12321,7 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
 MEGANEURA_INLINE void lowering::rewrite_masks() {
   if (!enabled(structural::relu_mask)) return;
   const auto count = static_cast<enode_id>(g_.node_count());
-  for (enode_id id = 0; id < count; ++id) {
+  for (enode_id id{0}; id < count; ++id) {
     if (g_.node(id).kind == op::map && !g_.node(id).dead) detail::relu_mask::apply(*this, id);
   }
   g_.rebuild();
@@ -12187,9 +12389,9 @@ MEGANEURA_INLINE void lowering::emit_matmul(class_id owner, nest loops, class_id
                                             rule_mask reasons) {
   // Threads of a product run along n: the group with the result's unit stride takes that place.
   bool unit_in_m = false;
-  for (int k = 0; k < loops.space.rank; ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
+  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
   if (unit_in_m) {
-    for (int k = 0; k < loops.space.rank; ++k) {
+    for (int k = 0; k < loops.space.rank(); ++k) {
       if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
     }
     std::swap(loops.accesses[1], loops.accesses[2]);
@@ -12501,7 +12703,7 @@ struct contract_loops {
     for (std::size_t side = 0; side < 2; ++side) {
       const shape& operand = g.extents(g.operand(id, side));
       reads[side] = dense_access(operand);
-      for (int i = 0; i < operand.rank; ++i) {
+      for (int i = 0; i < operand.rank(); ++i) {
         const int label = (side == 0 ? labels.a : labels.b)[i];
         extents[label] = operand[i];
         strides[side][label] = reads[side].strides[i];
@@ -12514,12 +12716,12 @@ struct contract_loops {
         if (!in[0][label] && !in[1][label]) continue;
         const int own = label >= labels.result_rank ? 3 : in[0][label] && in[1][label] ? 0 : in[0][label] ? 1 : 2;
         if (own != group || extents[label] == 1) continue;
-        if (loops.space.rank == max_rank) normalise(loops);  // merges what it can
-        if (loops.space.rank == max_rank) {
+        if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
+        if (loops.space.rank() == max_rank) {
           fits = false;
           return;
         }
-        const int axis = loops.space.rank;
+        const int axis = loops.space.rank();
         loops.group[axis] = group;
         loops.accesses[0].strides[axis] = group == 3 ? 0 : result.strides[label];
         loops.accesses[1].strides[axis] = strides[0][label];
@@ -12561,8 +12763,8 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
   const nest before = loops;
   axis_map map;
   index_map composed;
-  if (!solve_index(loops, which, region.space, region.space.rank, region.output, true, map) ||
-      !compose_access(read, region.space.rank, map, loops.accesses[which], loops.space, composed)) {
+  if (!solve_index(loops, which, region.space, region.space.rank(), region.output, true, map) ||
+      !compose_access(read, region.space.rank(), map, loops.accesses[which], loops.space, composed)) {
     loops = before;
     return "the operand's view is not affine in the product's loops";
   }
@@ -12672,7 +12874,7 @@ inline scalar_program arg_program(reduce_kind kind, dtype type) {
 inline index_map row_position(const nest& loops) {
   index_map position;
   std::int64_t stride = 1;
-  for (int i = loops.space.rank; i-- > 0;) {
+  for (int i = loops.space.rank(); i-- > 0;) {
     if (loops.group[i] != region_draft::row || loops.space[i] == 1) continue;
     position.strides[i] = stride;
     stride *= loops.space[i];
@@ -12689,7 +12891,7 @@ MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
   draft.per_row = true;
   const index_map result = dense_access(g.extents(owner));
   index_map output;
-  for (int i = 0, kept = 0; i < draft.loops.space.rank; ++i) {
+  for (int i = 0, kept = 0; i < draft.loops.space.rank(); ++i) {
     if (reduce.axes >> i & 1) {
       draft.loops.group[i] = region_draft::row;
     } else {
@@ -12713,7 +12915,7 @@ MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
   draft.loops.accesses = {dense_access(draft.loops.space)};
   index_map how = dense_access(g.extents(operand));
   how.fill = pad.value;
-  for (int i = 0; i < draft.loops.space.rank; ++i) {
+  for (int i = 0; i < draft.loops.space.rank(); ++i) {
     if (pad.low[i] == 0 && pad.high[i] == 0) continue;
     how.offset -= pad.low[i] * how.strides[i];
     how.bounded |= 1u << i;
@@ -12741,7 +12943,7 @@ MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
   draft.add_index(coordinate);
   const scalar_ref at = builder.argument(0, dtype::i32);
   std::int64_t start = space[axis];
-  scalar_ref value = 0;
+  scalar_ref value{0};
   for (std::size_t i = pieces.size(); i-- > 0;) {
     const class_id piece = g.find(pieces[i]);
     const shape& extents = g.extents(piece);
@@ -13050,7 +13252,7 @@ struct built {
 /// `value` in every element of a shape.
 [[nodiscard]] inline class_id filled(engine& g, double value, const shape& extents, dtype type, rule_mask reasons) {
   const class_id scalar = g.add(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {}, reasons);
-  if (extents.rank == 0) return scalar;
+  if (extents.rank() == 0) return scalar;
   const class_id operands[] = {scalar};
   return g.add(op::view, type, extents, view_attribute{}, operands, reasons);
 }
@@ -13382,7 +13584,7 @@ namespace detail {
 
 inline void import_graph(const graph& g, const region_limits& limits, saturated_graph& result) {
   engine& e = result.graph;
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     const node& n = g[id];
     if (n.extents.elements() < 1) {
       fail(error_category::unsupported, "optimize: {} {}{} has no elements; give every axis at least one",
@@ -13412,7 +13614,7 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
   graph result;
   std::vector<node_id> made(e.class_slots(), no_node);
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     const class_id own = e.find(from.classes[id]);
     const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
     if (leaf && plan.chosen[own] != none) made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
@@ -13564,9 +13766,9 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 
 // "label[3, 17]"; a scalar is just "label".
 inline std::string place_of(std::string_view name, const shape& extents, std::size_t element) {
-  if (extents.rank == 0) return std::string(name);
+  if (extents.rank() == 0) return std::string(name);
   std::vector<std::int64_t> index;
-  for (int i = 0; i < extents.rank; ++i) {
+  for (int i = 0; i < extents.rank(); ++i) {
     index.push_back(static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
   }
   return fmt::format("{}[{}]", name, fmt::join(index, ", "));
@@ -13579,7 +13781,7 @@ inline std::vector<bool> seen_through(const view_attribute& view, const shape& e
   for (std::size_t element = 0; element < marked.size(); ++element) {
     if (!marked[element]) continue;
     std::int64_t at = view.offset;
-    for (int i = 0; i < extents.rank; ++i) {
+    for (int i = 0; i < extents.rank(); ++i) {
       at += view.strides[i] * (static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
     }
     seen[static_cast<std::size_t>(at)] = true;
@@ -14024,7 +14226,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 inline node_id sum_of_all(graph& g, node_id a) {
-  return g.reduce(reduce_kind::sum, a, (1u << g[a].extents.rank) - 1);
+  return g.reduce(reduce_kind::sum, a, (1u << g[a].extents.rank()) - 1);
 }
 
 inline node_id mean_of_all(graph& g, node_id a) {
@@ -14044,7 +14246,7 @@ inline node_id wanted_input(graph& g, std::string_view name, dtype type, const s
 // select(index == label, z, 0), one map over the logits; node for node what ops/loss.hpp lowers to.
 inline node_id picked(graph& g, node_id z, node_id label) {
   const shape whole = g[z].extents;
-  const int last = whole.rank - 1;
+  const int last = whole.rank() - 1;
   const node_id operands[] = {g.coordinates(whole, last), g.expand_axes(label, whole, 1u << last), z,
                               g.full_like(z, 0)};
   const dtype type = g[z].type;
@@ -14059,7 +14261,7 @@ inline node_id picked(graph& g, node_id z, node_id label) {
 inline node_id with_one_more(graph& g, node_id labels) {
   shape column = g[labels].extents;
   column.push_back(1);
-  const std::vector<std::int64_t> low(static_cast<std::size_t>(column.rank), 0);
+  const std::vector<std::int64_t> low(static_cast<std::size_t>(column.rank()), 0);
   std::vector<std::int64_t> high = low;
   high.back() = 1;
   return g.pad(g.reshape(labels, column), low, high, -1);
@@ -14089,15 +14291,14 @@ inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std:
 
 MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const {
   const shape whole = g[logits].extents;
-  if (whole.rank < 1 || !is_float(g[logits].type)) {
+  if (whole.rank() < 1 || !is_float(g[logits].type)) {
     fail(error_category::invalid_argument, "cross_entropy: logits must be floats [.., classes]; found {} {}",
          to_string(g[logits].type), to_string(whole));
   }
-  const std::uint32_t last = 1u << (whole.rank - 1);
+  const std::uint32_t last = 1u << (whole.rank() - 1);
   shape rows = whole;
-  --rows.rank;
-  rows[rows.rank] = 0;  // shapes compare unused extents too
-  const std::int64_t classes = whole[whole.rank - 1];
+  rows.pop_back();
+  const std::int64_t classes = whole[whole.rank() - 1];
   const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
   g.expect_indices({labels, classes, ignore_index, fmt::format("cross_entropy has {} classes", classes)});
   // The shift cancels in the difference, so its gradient is zero and is not built.
@@ -14118,6 +14319,16 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
   const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
   const node_id difference = g.subtract(prediction, wanted);
   return detail::mean_of_all(g, g.multiply(difference, difference));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// The sentence of an overflow.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE void checked_int::refuse(char operation, std::int64_t a, std::int64_t b) {
+  fail(error_category::invalid_argument, "a size of {} {} {} does not fit into 64 bits; choose smaller extents", a,
+       operation, b);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -14292,7 +14503,7 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
   std::uint32_t broadcast = 0;
   shape kept;
   std::vector<std::int64_t> strides;
-  for (int i = 0; i < extents.rank; ++i) {
+  for (int i = 0; i < extents.rank(); ++i) {
     if (extents[i] != 1 && map.strides[i] == 0) {
       broadcast |= 1u << i;
     } else {
@@ -14302,7 +14513,7 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
   }
   const node_id summed = g.reduce(reduce_kind::sum, gradient, broadcast);
   std::vector<int> order;
-  for (int i = 0; i < kept.rank; ++i) {
+  for (int i = 0; i < kept.rank(); ++i) {
     if (kept[i] != 1) order.push_back(i);
   }
   const auto magnitude = [&](int axis) { return std::abs(strides[static_cast<std::size_t>(axis)]); };
@@ -14315,7 +14526,7 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
   for (int axis : order) {
     const std::int64_t stride = strides[static_cast<std::size_t>(axis)], dense = kept.stride(axis);
     const std::int64_t last = kept[axis] - 1;
-    sorting.strides[sorted.rank] = stride < 0 ? -dense : dense;
+    sorting.strides[sorted.rank()] = stride < 0 ? -dense : dense;
     if (stride < 0) {
       sorting.offset += dense * last;
       result.offset += stride * last;
@@ -14337,7 +14548,7 @@ struct axis_range {
 inline bool match_axes(const sorted_gradient& gradient, const shape& source, std::vector<axis_range>& ranges) {
   std::int64_t offset = gradient.offset;
   std::size_t next = 0;
-  for (int axis = 0; axis < source.rank; ++axis) {
+  for (int axis = 0; axis < source.rank(); ++axis) {
     const std::int64_t unit = source.stride(axis);
     axis_range range{.start = offset / unit};
     offset %= unit;
@@ -14365,7 +14576,7 @@ inline node_id spread(graph& g, node_id a, int axis, std::int64_t step) {
   const std::int64_t low[] = {0, 0, 0}, high[] = {0, step - 1, 0};
   const node_id padded = g.pad(g.reshape(a, {outer * count, 1, inner}), low, high);
   shape wide = extents;
-  wide[axis] = count * step;
+  wide.set(axis, checked_int(count) * step);
   return g.slice(g.reshape(padded, wide), axis, 0, (count - 1) * step + 1);
 }
 
@@ -14374,13 +14585,13 @@ inline node_id place_ranges(graph& g, node_id a, const std::vector<axis_range>& 
   for (const axis_range& range : ranges) extents.push_back(range.extent);
   node_id result = g.reshape(a, extents);
   std::int64_t low[max_rank]{}, high[max_rank]{};
-  for (int axis = 0; axis < source.rank; ++axis) {
+  for (int axis = 0; axis < source.rank(); ++axis) {
     const axis_range& range = ranges[static_cast<std::size_t>(axis)];
     if (range.extent > 1 && range.step > 1) result = spread(g, result, axis, range.step);
     low[axis] = range.start;
     high[axis] = source[axis] - range.start - ((range.extent - 1) * range.step + 1);
   }
-  const auto rank = static_cast<std::size_t>(source.rank);
+  const auto rank = static_cast<std::size_t>(source.rank());
   return g.pad(result, {low, rank}, {high, rank});
 }
 
@@ -16522,7 +16733,7 @@ class extractor {
       listed[g.find(id)] = true;
     }
     for (class_id id : roots) roots_.push_back(g.find(id));
-    for (enode_id node = 0; node < g.node_count(); ++node) {
+    for (enode_id node{0}; node < g.node_count(); ++node) {
       first_operand_.push_back(operands_.size());
       for (class_id operand : g.operands(node)) {
         operand = g.find(operand);
@@ -16561,8 +16772,9 @@ class extractor {
   }
 
  private:
+  static constexpr std::uint32_t unranked = ~std::uint32_t{0};
   struct class_choice {
-    std::uint32_t rank = none;          // operands of usable nodes rank lower: no plan can be cyclic
+    std::uint32_t rank = unranked;          // operands of usable nodes rank lower: no plan can be cyclic
     std::vector<enode_id> candidates;
     std::vector<class_id> readers;      // classes with a candidate reading this one
   };
@@ -16591,7 +16803,7 @@ class extractor {
       });
     }
     for (class_id root : roots_) {
-      if (classes_[root].rank != none) continue;
+      if (classes_[root].rank != unranked) continue;
       const enode& node = g_.node(g_[root].nodes.front());
       fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
            to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
@@ -16621,7 +16833,7 @@ class extractor {
   void choose_first() {
     std::vector<class_id> by_rank;
     for (class_id id : order_) {
-      if (classes_[id].rank != none) by_rank.push_back(id);
+      if (classes_[id].rank != unranked) by_rank.push_back(id);
     }
     std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
     std::vector<double> share(g_.class_slots());
@@ -16698,7 +16910,7 @@ class extractor {
   // all readers of a shared value are moved together, and kept only if the sum falls.
   void improve_shared(class_id id) {
     const class_choice& shared = classes_[id];
-    if (shared.readers.size() < 2 || shared.rank == none) return;
+    if (shared.readers.size() < 2 || shared.rank == unranked) return;
     const bool was_live = live_[id].uses > 0;
     std::vector<std::pair<class_id, enode_id>> undo;
     double delta = was_live ? 0 : acquire(id);  // held while the readers decide
@@ -16760,7 +16972,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces,
                                      std::size_t most) {
   shape extents = e.extents(e.find(pieces[0]));
-  for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
+  for (std::size_t i = 1; i < pieces.size(); ++i) extents.set(axis, extents[axis] + e.extents(e.find(pieces[i]))[axis]);
   std::vector<class_id> parts(pieces.begin(), pieces.end());
   if (parts.size() == 1) return parts[0];
   if (parts.size() > most) {
@@ -16782,7 +16994,7 @@ class map_splitter {
       : e_(e), type_(type), extents_(extents), program_(program), operands_(operands), stored_(program.nodes.size()) {}
 
   class_id split(std::size_t most) {
-    for (scalar_ref ref = 0; ref < program_.nodes.size(); ++ref) {
+    for (scalar_ref ref{0}; ref < program_.nodes.size(); ++ref) {
       reads_.push_back(own_reads(ref));
       while (reads_.back().size() > most && store_widest(program_.nodes[ref])) reads_.back() = own_reads(ref);
     }
@@ -16839,7 +17051,7 @@ class map_splitter {
                                  std::vector<std::optional<scalar_ref>>& written) const {
     if (written[ref]) return *written[ref];
     const scalar_node& node = program_.nodes[ref];
-    scalar_ref result = 0;
+    scalar_ref result{0};
     if (stored_[ref]) {
       result = read(builder, *stored_[ref], node.type, operands);
     } else if (node.op == scalar_op::argument) {
@@ -18771,7 +18983,7 @@ struct axis_split {
 [[nodiscard]] inline axis_split split_at(const shape& extents, int axis) {
   std::int64_t outer = 1, inner = 1;
   for (int i = 0; i < axis; ++i) outer *= extents[i];
-  for (int i = axis + 1; i < extents.rank; ++i) inner *= extents[i];
+  for (int i = axis + 1; i < extents.rank(); ++i) inner *= extents[i];
   const int width = inner % 4 == 0 ? 4 : 1;
   return {static_cast<std::uint32_t>(outer), static_cast<std::uint32_t>(extents[axis]),
           static_cast<std::uint32_t>(inner / width), width};
@@ -20798,10 +21010,10 @@ inline index_map permuted(const index_map& from, std::span<const int> axes) {
 
 MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
                                           const index_map& output, int guide) {
-  const int outer = space.rank - row_axes;
+  const int outer = space.rank() - row_axes;
   const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
   std::vector<int> axes;
-  for (int axis = 0; axis < space.rank; ++axis) {
+  for (int axis = 0; axis < space.rank(); ++axis) {
     const bool kept = std::any_of(accesses.begin(), accesses.end(),
                                   [&](const index_map& a) { return detail::always_outside(a, axis); });
     if (space[axis] != 1 || kept) axes.push_back(axis);
@@ -21111,7 +21323,7 @@ class convolution_memory {
   convolution_memory(spirv::kernel& owner, const convolution_product& p, const convolve_attribute& node,
                      std::span<const dtype> types, const shape& result_extents, dtype result)
       : owner_(owner), p_(p), node_(node) {
-    nest_.rank = result_extents.rank;
+    nest_.rank = result_extents.rank();
     for (int i = 0; i < nest_.rank; ++i) nest_.extents[i] = result_extents[i];
     nest_.output = node.output;
     operands_.reserve(types.size());
@@ -22597,7 +22809,7 @@ struct row_mapping {
     const index_map& each = region.accesses[k];
     if (each.source == index_map::index_source) continue;
     std::int64_t elements = 1;
-    for (int axis = 0; axis < region.space.rank; ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
+    for (int axis = 0; axis < region.space.rank(); ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
     if (elements > most) most = elements, guide = static_cast<int>(k);
   }
   return guide;
@@ -22829,7 +23041,7 @@ class row_emitter {
   }
 
   struct accumulator {
-    scalar_ref ref = 0;
+    scalar_ref ref{0};
     spirv::detail::place_reference place{};
     scalar_value start{};
     std::optional<scalar_value> value{};  // while no loop is open
@@ -23105,7 +23317,7 @@ class window_kernel {
         owner_(fmt::format("{} {}", name, count_), {plan.size, 1, 1}),
         type_(type),
         scatters_(scatters) {
-    const int first = x.rank - window.spatial;
+    const int first = x.rank() - window.spatial;
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const int axis = first + static_cast<int>(i);
       if (static_cast<int>(i) >= window.spatial) {

@@ -24,7 +24,7 @@ inline constexpr double difference_step = 1e-5;
   leaves[name] = random_tensor(extents, seed, 0.5, 1.5);
   const node_id known = g.find_leaf(name), weights = known != no_node ? known : g.input(name, dtype::f32, extents);
   const node_id product = g.multiply(g.cast(output, dtype::f32), weights);
-  return g.reduce(reduce_kind::sum, product, (1u << extents.rank) - 1);
+  return g.reduce(reduce_kind::sum, product, (1u << extents.rank()) - 1);
 }
 
 /// The gradient of a scalar by the leaf `wrt`, one pair of evaluations an element.

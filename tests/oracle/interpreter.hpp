@@ -32,7 +32,7 @@ void for_each_index(const shape& space, Visit&& visit) {
   index_vector index{};
   for (;;) {
     visit(std::as_const(index));
-    int axis = space.rank - 1;
+    int axis = space.rank() - 1;
     while (axis >= 0 && ++index[static_cast<std::size_t>(axis)] == space[axis])
       index[static_cast<std::size_t>(axis--)] = 0;
     if (axis < 0) return;
@@ -129,7 +129,7 @@ class interpreter {
       if (!needed[id]) continue;
       for (node_id operand : graph_.operands(static_cast<node_id>(id))) needed[operand] = !known_[operand];
     }
-    for (node_id id = 0; id < graph_.size(); ++id) {
+    for (node_id id{0}; id < graph_.size(); ++id) {
       if (!needed[id]) continue;
       values_[id] = compute(id);
       values_[id].type = graph_[id].type;
@@ -256,7 +256,7 @@ class interpreter {
     const tensor<Real>& from = operand(id, 0);
     tensor<Real> result = empty(id);
     std::int64_t strides[max_rank]{};
-    for (int i = 0, kept = 0; i < from.extents.rank; ++i) {
+    for (int i = 0, kept = 0; i < from.extents.rank(); ++i) {
       if (!(attribute.axes >> i & 1)) strides[i] = result.extents.stride(kept++);
     }
     std::vector<bool> seen(result.values.size(), false);
@@ -265,7 +265,7 @@ class interpreter {
     const scalar_op step_op = steps[static_cast<int>(attribute.kind)];
     std::int64_t flat = 0;
     for_each_index(from.extents, [&](const index_vector& index) {
-      const std::int64_t at = flat_index(0, strides, index, from.extents.rank);
+      const std::int64_t at = flat_index(0, strides, index, from.extents.rank());
       const Real value = from[flat++];
       const auto slot = static_cast<std::size_t>(at);
       result[at] = seen[slot] ? scalar_apply(step_op, from.type, from.type, result[at], value, value) : value;
@@ -284,7 +284,7 @@ class interpreter {
       std::vector<std::int64_t> seen(result.values.size(), 0);  // elements of the row so far
       std::int64_t flat = 0;
       for_each_index(from.extents, [&](const index_vector& index) {
-        const std::int64_t at = flat_index(0, strides, index, from.extents.rank);
+        const std::int64_t at = flat_index(0, strides, index, from.extents.rank());
         const auto slot = static_cast<std::size_t>(at);
         const Real value = from[flat++], was = best[slot];
         const bool beats = attribute.kind == reduce_kind::arg_max ? value > was : value < was;
@@ -304,7 +304,7 @@ class interpreter {
     std::vector<Real> result;
     result.reserve(static_cast<std::size_t>(space.elements()));
     for_each_index(space, [&](const index_vector& index) {
-      result.push_back(from.values.at(static_cast<std::size_t>(flat_index(offset, strides, index, space.rank))));
+      result.push_back(from.values.at(static_cast<std::size_t>(flat_index(offset, strides, index, space.rank()))));
     });
     return result;
   }
@@ -370,10 +370,10 @@ class interpreter {
     for (int label = 0; label < 2 * max_rank; ++label) {
       std::array<std::int64_t, 4> axis{};
       bool in_a = false, in_b = false;
-      for (int i = 0; i < a.extents.rank; ++i) {
+      for (int i = 0; i < a.extents.rank(); ++i) {
         if (labels.a[i] == label) in_a = true, axis[0] = a.extents[i], axis[1] = a.extents.stride(i);
       }
-      for (int i = 0; i < b.extents.rank; ++i) {
+      for (int i = 0; i < b.extents.rank(); ++i) {
         if (labels.b[i] == label) in_b = true, axis[0] = b.extents[i], axis[2] = b.extents.stride(i);
       }
       if (!in_a && !in_b) continue;
@@ -399,7 +399,7 @@ class interpreter {
     std::int64_t flat = 0;
     for_each_index(from.extents, [&](const index_vector& index) {
       std::int64_t at = 0;
-      for (int i = 0; i < from.extents.rank; ++i) {
+      for (int i = 0; i < from.extents.rank(); ++i) {
         at += (index[static_cast<std::size_t>(i)] + attribute.low[i]) * result.extents.stride(i);
       }
       result[at] = from[flat++];
@@ -416,7 +416,7 @@ class interpreter {
       std::int64_t flat = 0;
       for_each_index(part.extents, [&](const index_vector& index) {
         std::int64_t at = start * result.extents.stride(axis);
-        for (int i = 0; i < part.extents.rank; ++i) at += index[static_cast<std::size_t>(i)] * result.extents.stride(i);
+        for (int i = 0; i < part.extents.rank(); ++i) at += index[static_cast<std::size_t>(i)] * result.extents.stride(i);
         result[at] = part[flat++];
       });
       start += part.extents[axis];
@@ -549,11 +549,11 @@ class interpreter {
   template <class Visit>
   static void for_each_window(const window_attribute& w, const shape& x, const shape& y, Visit&& visit) {
     shape outer, positions, window;
-    const int first = x.rank - w.spatial;
+    const int first = x.rank() - w.spatial;
     for (int i = 0; i < first; ++i) outer.push_back(x[i]);
     for (int i = 0; i < w.spatial; ++i) positions.push_back(y[first + i]), window.push_back(w.window[i]);
     std::int64_t plane = 1, y_at = 0;
-    for (int i = first; i < x.rank; ++i) plane *= x[i];
+    for (int i = first; i < x.rank(); ++i) plane *= x[i];
     for (std::int64_t image = 0; image < outer.elements(); ++image) {
       for_each_index(positions, [&](const index_vector& out) {
         std::vector<std::int64_t> reads;
@@ -662,7 +662,7 @@ class interpreter {
 
   tensor<Real> region(node_id id) const {
     const auto& attribute = graph_.get<region_attribute>(id);
-    const int rank = attribute.space.rank, rows = rank - attribute.row_axes;
+    const int rank = attribute.space.rank(), rows = rank - attribute.row_axes;
     shape outer, row;
     for (int i = 0; i < rank; ++i) (i < rows ? outer : row).push_back(attribute.space[i]);
     tensor<Real> result = unwritten(id);
@@ -702,7 +702,7 @@ class interpreter {
     std::array<axis_group, 4> groups;
     for (int group = 0, axis = 0; group < 4; ++group) {
       for (int i = 0; i < counts[group]; ++i, ++axis) {
-        if (group == 3) space[axis] = 1;
+        if (group == 3) space.set(axis, 1);
       }
     }
     for (int group = 0, axis = 0; group < 4; ++group) {
@@ -718,8 +718,8 @@ class interpreter {
     scalar_machine<Real> machine(attribute.finish.program, 1);
     std::int64_t flat = 0;
     for_each_index(space, [&](const index_vector& index) {
-      const Real value = finished(id, attribute.finish, machine, sums[flat++], index, space.rank);
-      write(id, result, attribute.output, index, space.rank, value);
+      const Real value = finished(id, attribute.finish, machine, sums[flat++], index, space.rank());
+      write(id, result, attribute.output, index, space.rank(), value);
     });
     return result;
   }
@@ -731,8 +731,8 @@ class interpreter {
     scalar_machine<Real> machine(attribute.finish.program, 1);
     std::int64_t flat = 0;
     for_each_index(attribute.space, [&](const index_vector& index) {
-      const Real value = finished(id, attribute.finish, machine, sums[flat++], index, attribute.space.rank);
-      write(id, result, attribute.output, index, attribute.space.rank, value);
+      const Real value = finished(id, attribute.finish, machine, sums[flat++], index, attribute.space.rank());
+      write(id, result, attribute.output, index, attribute.space.rank(), value);
     });
     return result;
   }

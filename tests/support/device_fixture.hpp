@@ -113,7 +113,7 @@ class device_graph {
     const vulkan::device& device = shared_device();
     oracle::interpreter<double> truth(graph_, leaves);
     vulkan::recorder recorder(device);
-    for (node_id id = 0; id < graph_.size(); ++id) {
+    for (node_id id{0}; id < graph_.size(); ++id) {
       const node& n = graph_[id];
       const std::size_t bytes = static_cast<std::size_t>(n.extents.elements() * size_of(n.type));
       buffers_[id] = device.allocate(std::max<std::size_t>(bytes, 4));

@@ -22,7 +22,7 @@ inline node_id relu(graph& g, node_id x) {
   return g.map(b.finish(b.select(b.binary(scalar_op::less_equal, a, zero), zero, a)), operands, dtype::f32);
 }
 inline node_id exp(graph& g, node_id x) { return g.map(scalar_op::exp, {x}); }
-inline std::uint32_t last_axis(const graph& g, node_id x) { return 1u << (g[x].extents.rank - 1); }
+inline std::uint32_t last_axis(const graph& g, node_id x) { return 1u << (g[x].extents.rank() - 1); }
 
 inline node_id row_value(graph& g, reduce_kind kind, node_id x) {
   const shape extents = g[x].extents;
@@ -59,17 +59,17 @@ inline node_id cross_entropy(graph& g, node_id logits, node_id labels) {
   return g.map(scalar_op::negate, {mean_loss});
 }
 inline node_id linear(graph& g, node_id x, const std::string& name, std::int64_t out) {
-  const std::int64_t in = g[x].extents[g[x].extents.rank - 1];
+  const std::int64_t in = g[x].extents[g[x].extents.rank() - 1];
   const node_id w = g.parameter(name + ".weight", dtype::f32, {out, in});
   const node_id b = g.parameter(name + ".bias", dtype::f32, {out});
-  const bool flat = g[x].extents.rank == 2;
+  const bool flat = g[x].extents.rank() == 2;
   const node_id y = flat ? g.contract(x, w, "bi", "oi", "bo") : g.contract(x, w, "bti", "oi", "bto");
   return g.add(y, g.expand(b, shape(g[y].extents)));
 }
 inline node_id layer_norm(graph& g, node_id x, const std::string& name) {
   const shape extents = g[x].extents;
-  const node_id w = g.parameter(name + ".weight", dtype::f32, {extents[extents.rank - 1]});
-  const node_id b = g.parameter(name + ".bias", dtype::f32, {extents[extents.rank - 1]});
+  const node_id w = g.parameter(name + ".weight", dtype::f32, {extents[extents.rank() - 1]});
+  const node_id b = g.parameter(name + ".bias", dtype::f32, {extents[extents.rank() - 1]});
   const node_id centered = g.subtract(x, row_mean(g, x));
   const node_id variance = mean(g, g.multiply(centered, centered), last_axis(g, x));
   const node_id root = g.map(scalar_op::sqrt, {g.add(variance, g.full_like(variance, 1e-5))});
@@ -79,7 +79,7 @@ inline node_id layer_norm(graph& g, node_id x, const std::string& name) {
 }
 inline node_id rms_norm(graph& g, node_id x, const std::string& name) {
   const shape extents = g[x].extents;
-  const node_id w = g.parameter(name + ".weight", dtype::f32, {extents[extents.rank - 1]});
+  const node_id w = g.parameter(name + ".weight", dtype::f32, {extents[extents.rank() - 1]});
   const node_id square = mean(g, g.multiply(x, x), last_axis(g, x));
   const node_id scale = g.map(scalar_op::rsqrt, {g.add(square, g.full_like(square, 1e-5))});
   return g.multiply(g.multiply(x, g.expand_axes(scale, extents, last_axis(g, x))), g.expand(w, extents));
@@ -129,7 +129,7 @@ inline void add_gradients(graph& g, node_id loss) {
 }
 inline node_id total(graph& g, node_id x) {
   const node_id weights = g.input("weights", dtype::f32, shape(g[x].extents));
-  return g.reduce(reduce_kind::sum, g.multiply(x, weights), (1u << g[x].extents.rank) - 1);
+  return g.reduce(reduce_kind::sum, g.multiply(x, weights), (1u << g[x].extents.rank()) - 1);
 }
 
 inline graph mlp_training(std::int64_t batch, std::int64_t in, std::int64_t hidden, std::int64_t classes) {
@@ -161,7 +161,7 @@ inline oracle::tensors<double> random_leaves(const graph& g, double low = -1, do
 inline int count(const graph& g, op kind) { return static_cast<int>(g.leaves(kind).size()); }
 inline int kernel_count(const graph& g) {
   int total = 0;
-  for (node_id id = 0; id < g.size(); ++id) total += info(g[id].kind).stage == op_stage::implementation;
+  for (node_id id{0}; id < g.size(); ++id) total += info(g[id].kind).stage == op_stage::implementation;
   return total;
 }
 
@@ -188,7 +188,7 @@ inline std::size_t expect_all_forms_agree(const graph& source, const oracle::ten
   };
   for (bool changed = true; changed;) {
     changed = false;
-    for (egraph::enode_id id = 0; id < e.node_count(); ++id) {
+    for (egraph::enode_id id{0}; id < e.node_count(); ++id) {
       const egraph::class_id own = e.find(e.node(id).owner);
       if (value[own] != no_node || info(e.node(id).kind).stage == op_stage::effect) continue;
       value[own] = copy(id);
@@ -197,7 +197,7 @@ inline std::size_t expect_all_forms_agree(const graph& source, const oracle::ten
   }
   oracle::interpreter<double> run(g, leaves);
   std::size_t compared = 0;
-  for (egraph::enode_id id = 0; id < e.node_count(); ++id) {
+  for (egraph::enode_id id{0}; id < e.node_count(); ++id) {
     const egraph::class_id own = e.find(e.node(id).owner);
     if (e.node(id).dead || info(e.node(id).kind).stage == op_stage::effect) continue;
     const node_id form = copy(id);
@@ -225,7 +225,7 @@ inline graph expect_plan_agrees(const graph& source, const oracle::tensors<doubl
     if (!after.leaves.contains(name)) continue;
     EXPECT_LE(oracle::relative_error(after.leaves.at(name), value), bound()) << name;
   }
-  for (node_id id = 0; id < plan.size(); ++id) {
+  for (node_id id{0}; id < plan.size(); ++id) {
     const op kind = plan[id].kind;
     const bool fine = info(kind).stage == op_stage::implementation || info(kind).stage == op_stage::effect ||
                       kind == op::input || kind == op::parameter || kind == op::state || kind == op::random ||

@@ -511,7 +511,7 @@ class random_graph {
     const std::int64_t others = dice_.chance(0.1) ? 7 : dice_.between(1, 3);
     for (std::int64_t i = 0; i < others; ++i) {
       shape other = extents;
-      other[axis] = dice_.between(1, 3);
+      other.set(axis, dice_.between(1, 3));
       parts.push_back(dice_.chance(0.5) ? partner(a) : of_shape(other, graph_[a].type));
     }
     dice_.shuffle(parts);

@@ -34,7 +34,7 @@ inline std::uint32_t mixed(std::uint32_t h) {  // the finaliser of MurmurHash3
 inline std::vector<float> smollm2_weights(const std::string& name, const shape& extents) {
   std::uint32_t fnv = 2166136261u;  // FNV-1a
   for (char character : name) fnv = (fnv ^ static_cast<unsigned char>(character)) * 16777619u;
-  const bool vector = extents.rank == 1, embedding = name.find("embed_tokens") != std::string::npos;
+  const bool vector = extents.rank() == 1, embedding = name.find("embed_tokens") != std::string::npos;
   const double fan_in = static_cast<double>(extents.elements()) / static_cast<double>(extents[0]);
   const float bound = vector ? 0x1p-4f : embedding ? 0x1p-5f : static_cast<float>(std::sqrt(3 / fan_in));
   std::vector<float> values(static_cast<std::size_t>(extents.elements()));

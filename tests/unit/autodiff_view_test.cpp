@@ -28,8 +28,8 @@ class view_fuzz {
 
   node_id step(graph& g, node_id a) {
     const shape extents = g[a].extents;
-    const int axis = extents.rank == 0 ? 0 : static_cast<int>(pick(0, extents.rank - 1));
-    switch (extents.rank == 0 ? 4 : pick(0, 5)) {
+    const int axis = extents.rank() == 0 ? 0 : static_cast<int>(pick(0, extents.rank() - 1));
+    switch (extents.rank() == 0 ? 4 : pick(0, 5)) {
       case 0:
         return permute(g, a);
       case 1:
@@ -43,7 +43,7 @@ class view_fuzz {
       case 4:
         return expand(g, a);
       default: {
-        std::vector<std::int64_t> low(static_cast<std::size_t>(extents.rank)), high = low;
+        std::vector<std::int64_t> low(static_cast<std::size_t>(extents.rank())), high = low;
         low[static_cast<std::size_t>(axis)] = pick(0, 2), high[static_cast<std::size_t>(axis)] = pick(0, 2);
         return g.pad(a, low, high, 0.5);
       }
@@ -52,7 +52,7 @@ class view_fuzz {
 
  private:
   node_id permute(graph& g, node_id a) {
-    std::vector<int> axes(static_cast<std::size_t>(g[a].extents.rank));
+    std::vector<int> axes(static_cast<std::size_t>(g[a].extents.rank()));
     std::iota(axes.begin(), axes.end(), 0);
     std::shuffle(axes.begin(), axes.end(), engine_);
     return g.permute(a, axes);
@@ -62,13 +62,13 @@ class view_fuzz {
   node_id reshape(graph& g, node_id a) {
     const shape from = g[a].extents;
     shape to;
-    const int at = static_cast<int>(pick(0, from.rank - 1));
-    const bool merge = at + 1 < from.rank && pick(0, 1) == 0;
-    for (int i = 0; i < from.rank; ++i) {
+    const int at = static_cast<int>(pick(0, from.rank() - 1));
+    const bool merge = at + 1 < from.rank() && pick(0, 1) == 0;
+    for (int i = 0; i < from.rank(); ++i) {
       if (i == at && merge) {
         to.push_back(from[i] * from[i + 1]);
         ++i;
-      } else if (i == at && from.rank < 6) {
+      } else if (i == at && from.rank() < 6) {
         const std::int64_t part = from[i] % 2 == 0 ? 2 : from[i] % 3 == 0 ? 3 : 1;
         to.push_back(part);
         to.push_back(from[i] / part);
@@ -81,10 +81,10 @@ class view_fuzz {
 
   node_id expand(graph& g, node_id a) {
     shape to = g[a].extents;
-    for (int i = 0; i < to.rank; ++i) {
-      if (to[i] == 1) to[i] = pick(1, 3);
+    for (int i = 0; i < to.rank(); ++i) {
+      if (to[i] == 1) to.set(i, pick(1, 3));
     }
-    if (to.rank > 4 || to.elements() > 300) return a;
+    if (to.rank() > 4 || to.elements() > 300) return a;
     shape wider{pick(1, 2)};
     for (std::int64_t extent : to) wider.push_back(extent);
     return g.expand(a, wider);

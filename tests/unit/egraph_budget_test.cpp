@@ -47,7 +47,7 @@ budget measure() {
   mn::egraph::optimize_report report;
   const mn::graph plan = mn::egraph::optimize(g, {}, &report);
   budget result{g.size(), report.enodes, report.classes, 0, report.limits};
-  for (mn::node_id id = 0; id < plan.size(); ++id) {
+  for (mn::node_id id{0}; id < plan.size(); ++id) {
     result.kernels += info(plan[id].kind).stage == mn::op_stage::implementation;
   }
   return result;

@@ -27,7 +27,7 @@ egraph::optimize_report expect_plain_products(const graph& g, std::size_t least_
   egraph::optimize_report report;
   const egraph::saturated_graph all = egraph::saturate(g, {}, report);
   std::size_t products = 0;
-  for (egraph::enode_id id = 0; id < all.graph.node_count(); ++id) {
+  for (egraph::enode_id id{0}; id < all.graph.node_count(); ++id) {
     const attribute& value = all.graph.attribute_of(id);
     std::vector<index_map> accesses;
     if (const auto* product = std::get_if<matmul_attribute>(&value)) {
@@ -114,7 +114,7 @@ TEST(egraph_guards, a_convolution_takes_no_flipped_or_padded_addend) {
 
 int values_of(const graph& plan, dtype type) {
   int total = 0;
-  for (node_id id = 0; id < plan.size(); ++id) total += plan[id].type == type;
+  for (node_id id{0}; id < plan.size(); ++id) total += plan[id].type == type;
   return total;
 }
 

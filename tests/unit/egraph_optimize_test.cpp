@@ -201,7 +201,7 @@ graph random_graph(std::uint64_t seed) {
   for (int step = 0; step < 14; ++step) {
     const node_id x = pick(), other = pick();
     const shape extents = g[x].extents;
-    const int rank = extents.rank, axis = rank ? static_cast<int>(random() % static_cast<std::uint64_t>(rank)) : 0;
+    const int rank = extents.rank(), axis = rank ? static_cast<int>(random() % static_cast<std::uint64_t>(rank)) : 0;
     std::vector<int> order(static_cast<std::size_t>(rank));
     for (int i = 0; i < rank; ++i) order[static_cast<std::size_t>(i)] = (i + 1) % rank;
     node_id made = no_node;
@@ -216,11 +216,11 @@ graph random_graph(std::uint64_t seed) {
       case 7: made = rank && extents[axis] > 1 ? g.slice(x, axis, 1, extents[axis] - 1) : x; break;
       case 8: made = g.reshape(x, {extents.elements()}); break;
       case 9:
-        made = rank && g[other].extents.rank && rank + g[other].extents.rank <= 5 && extents[rank - 1] == g[other].extents[0]
+        made = rank && g[other].extents.rank() && rank + g[other].extents.rank() <= 5 && extents[rank - 1] == g[other].extents[0]
                    ? g.contract(x, other, std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) + "k",
-                                "k" + std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank - 1)),
+                                "k" + std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank() - 1)),
                                 std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) +
-                                    std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank - 1)))
+                                    std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank() - 1)))
                    : x;
         break;
       default: made = rank ? softmax(g, x) : x;
@@ -253,7 +253,7 @@ TEST(egraph_forms, gradients_of_random_graphs) {
     graph g = random_graph(seed);
     std::vector<node_id> wrt = g.leaves(op::input);
     const node_id last = g.outputs().back().node;
-    const node_id loss = g.reduce(reduce_kind::sum, last, (1u << g[last].extents.rank) - 1);
+    const node_id loss = g.reduce(reduce_kind::sum, last, (1u << g[last].extents.rank()) - 1);
     const std::vector<node_id> d = gradients(g, loss, wrt);
     for (std::size_t i = 0; i < d.size(); ++i) g.add_output("d" + std::to_string(i), d[i]);
     const auto leaves = random_leaves(g);

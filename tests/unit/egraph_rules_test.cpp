@@ -68,7 +68,7 @@ struct instance {
   }
 
   [[nodiscard]] bool polynomial() const {
-    for (enode_id id = 0; id < g.node_count(); ++id) {
+    for (enode_id id{0}; id < g.node_count(); ++id) {
       if (g.node(id).kind != op::map) continue;
       const scalar_op last = g.get<map_attribute>(id).program.nodes.back().op;
       const bool fine = last == scalar_op::add || last == scalar_op::subtract || last == scalar_op::multiply ||
@@ -187,7 +187,7 @@ TEST(egraph_saturation, looking_only_at_changes_finds_what_looking_everywhere_fi
   for (bool changed = true; changed;) {
     changed = false;
     std::vector<std::pair<class_id, class_id>> before;
-    for (enode_id node = 0, count = static_cast<enode_id>(full.node_count()); node < count; ++node) {
+    for (enode_id node{0}, count = static_cast<enode_id>(full.node_count()); node < count; ++node) {
       if (full.node(node).dead) continue;
       rules::algebra.for_each(decltype(rules::algebra)::at[full.node(node).symbol], [&](std::size_t, const auto& rule) {
         std::vector<bindings> found;
@@ -199,7 +199,7 @@ TEST(egraph_saturation, looking_only_at_changes_finds_what_looking_everywhere_fi
   }
   const auto classes = [](const engine& g) {
     std::set<class_id> distinct;
-    for (enode_id id = 0; id < g.node_count(); ++id) {
+    for (enode_id id{0}; id < g.node_count(); ++id) {
       if (!g.node(id).dead) distinct.insert(g.find(g.node(id).owner));
     }
     return distinct.size();

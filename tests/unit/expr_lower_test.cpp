@@ -196,7 +196,7 @@ TEST(expr_lower, typed_and_run_time_cross_entropy_are_one_graph) {
   using typed = mn::model<with_loss, mn::input<"logits", mn::dtype::f32, mn::dims<batch, seq, 7>>,
                           mn::input<"label", mn::dtype::i32, mn::dims<batch, seq>>>;
   mn::graph g = mn::lower<typed>({{"batch", 2}, {"seq", 3}});
-  EXPECT_EQ(g[g.find_output("output")].extents.rank, 0);
+  EXPECT_EQ(g[g.find_output("output")].extents.rank(), 0);
   EXPECT_EQ((mn::cross_entropy{"label"}(g, g.find_leaf("logits"))), g.find_output("output")) << mn::to_text(g);
   EXPECT_EQ(g.index_ranges().size(), 1u);
 }

@@ -37,7 +37,7 @@ TEST(graph_build, operands_precede_their_users_and_survive_growth) {
   graph g;
   node_id x = g.input("x", dtype::f32, {4});
   for (int i = 0; i < 500; ++i) x = g.add(x, g.full(g[x].extents, i));  // a shape read from the graph itself
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     EXPECT_EQ(g[id].extents.elements(), g[id].kind == op::constant ? 1 : 4);
     for (node_id operand : g.operands(id)) EXPECT_LT(operand, id);
   }

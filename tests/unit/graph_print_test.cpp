@@ -31,7 +31,7 @@ TEST(graph_print, dot_has_every_node_and_edge) {
   const std::string text = to_dot(g);
   EXPECT_EQ(text.rfind("digraph meganeura {", 0), 0u);
   EXPECT_EQ(text.substr(text.size() - 2), "}\n");
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     EXPECT_NE(text.find("  n" + std::to_string(id) + " [label="), std::string::npos);
     for (node_id operand : g.operands(id)) {
       EXPECT_NE(text.find("n" + std::to_string(operand) + " -> n" + std::to_string(id) + ";"), std::string::npos);

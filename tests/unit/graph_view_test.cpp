@@ -34,7 +34,7 @@ tensor<double> reread(const tensor<double>& from, const shape& extents, Source&&
   for_each_index(extents, [&](const index_vector& index) {
     const index_vector at = source(index);
     std::int64_t offset = 0;
-    for (int i = 0; i < from.extents.rank; ++i) offset += at[static_cast<std::size_t>(i)] * from.extents.stride(i);
+    for (int i = 0; i < from.extents.rank(); ++i) offset += at[static_cast<std::size_t>(i)] * from.extents.stride(i);
     result[flat++] = from[offset];
   });
   return result;
@@ -45,11 +45,11 @@ step random_step(graph& g, const step& from, std::mt19937_64& engine) {
     return low + static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(high - low + 1));
   };
   const shape extents = from.expected.extents;
-  const int axis = static_cast<int>(pick(0, extents.rank - 1));
+  const int axis = static_cast<int>(pick(0, extents.rank() - 1));
   const auto u = static_cast<std::size_t>(axis);
   switch (pick(0, 4)) {
     case 0: {
-      std::vector<int> axes(static_cast<std::size_t>(extents.rank));
+      std::vector<int> axes(static_cast<std::size_t>(extents.rank()));
       std::iota(axes.begin(), axes.end(), 0);
       std::shuffle(axes.begin(), axes.end(), engine);
       shape permuted;
@@ -64,7 +64,7 @@ step random_step(graph& g, const step& from, std::mt19937_64& engine) {
       const std::int64_t start = pick(0, extents[axis] - 1), by = pick(1, 3);
       const std::int64_t count = pick(1, (extents[axis] - 1 - start) / by + 1);
       shape cut = extents;
-      cut[axis] = count;
+      cut.set(axis, count);
       return {g.slice(from.node, axis, start, count, by), reread(from.expected, cut, [&](index_vector index) {
                 index[u] = start + index[u] * by;
                 return index;
@@ -76,12 +76,12 @@ step random_step(graph& g, const step& from, std::mt19937_64& engine) {
                 return index;
               })};
     case 3: {
-      if (extents.rank > 4 || extents.elements() > 200) return from;
+      if (extents.rank() > 4 || extents.elements() > 200) return from;
       shape wide{2};
       for (std::int64_t extent : extents) wide.push_back(extent == 1 ? 3 : extent);
       return {g.expand(from.node, wide), reread(from.expected, wide, [&](const index_vector& index) {
                 index_vector at{};
-                for (int i = 0; i < extents.rank; ++i) {
+                for (int i = 0; i < extents.rank(); ++i) {
                   at[static_cast<std::size_t>(i)] = extents[i] == 1 ? 0 : index[static_cast<std::size_t>(i) + 1];
                 }
                 return at;

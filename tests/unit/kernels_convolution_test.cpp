@@ -33,7 +33,7 @@ scalar_program identity_program() {
 
 index_map dense_output(const shape& space) {
   index_map map;
-  for (int i = 0; i < space.rank; ++i) map.strides[i] = space.stride(i);
+  for (int i = 0; i < space.rank(); ++i) map.strides[i] = space.stride(i);
   return map;
 }
 
@@ -105,7 +105,7 @@ TEST(kernels_convolution, epilogues_add_bias_residual_and_activation) {
     index_map bias, residual;
     bias.source = 2, bias.strides[1] = 1;
     residual.source = 3;
-    for (int i = 0; i < y.rank; ++i) residual.strides[i] = y.stride(i);
+    for (int i = 0; i < y.rank(); ++i) residual.strides[i] = y.stride(i);
     convolve_attribute attribute{each.geometry, y, dense_output(y),
                                  {b.finish(b.binary(scalar_op::maximum, sum, b.constant(0))), {bias, residual}}};
     graph g;
@@ -163,7 +163,7 @@ TEST(kernels_convolution, every_tile_size_is_right) {
       on.prefers_texel_buffers = false;
       on.compute_units = units;
       on.max_invocations = invocations;
-      if (!names.insert(kernels::generate(g, 2, on).module.name).second) continue;
+      if (!names.insert(kernels::generate(g, node_id{2}, on).module.name).second) continue;
       const auto actual = support::device_graph(g, on).run(leaves).at("result");
       EXPECT_LE(oracle::relative_error(actual, expected), oracle::tolerance(dtype::f32, 24 * 9)) << *names.rbegin();
     }

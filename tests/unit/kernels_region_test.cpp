@@ -19,7 +19,7 @@ index_map dense(const shape& space, int source, std::uint32_t axes = ~0u) {
   index_map result;
   result.source = source;
   std::int64_t stride = 1;
-  for (int axis = space.rank - 1; axis >= 0; --axis) {
+  for (int axis = space.rank() - 1; axis >= 0; --axis) {
     if ((axes >> axis & 1) == 0 || space[axis] == 1) continue;
     result.strides[axis] = stride;
     stride *= space[axis];
@@ -29,7 +29,7 @@ index_map dense(const shape& space, int source, std::uint32_t axes = ~0u) {
 
 shape kept_axes(const shape& space, std::uint32_t axes) {
   shape result;
-  for (int axis = 0; axis < space.rank; ++axis) {
+  for (int axis = 0; axis < space.rank(); ++axis) {
     if ((axes >> axis & 1) != 0) result.push_back(space[axis]);
   }
   return result;
@@ -205,7 +205,7 @@ TEST(kernels_region, columns_are_reduced_across_rows) {
 TEST(kernels_region, dependent_reductions_of_every_row_length) {
   for (const shape& space : {shape{1, 1}, shape{7, 3}, shape{33, 10}, shape{20, 64}, shape{9, 128}, shape{3, 197},
                              shape{4, 1000}, shape{2, 1023}, shape{2, 5000}, shape{3, 2, 24}}) {
-    const int last = space.rank - 1;
+    const int last = space.rank() - 1;
     region_attribute region{.space = space,
                             .row_axes = 1,
                             .program = softmax_program(),
@@ -229,7 +229,7 @@ TEST(kernels_region, several_reductions_of_one_pass_and_a_value_per_row) {
   const scalar_program program =
       b.finish(b.binary(scalar_op::subtract, log_sum, b.binary(scalar_op::multiply, low, b.argument(2, dtype::f32))));
   for (const shape& space : {shape{6, 24}, shape{5, 301}, shape{2, 3, 2048}}) {
-    const int last = space.rank - 1;
+    const int last = space.rank() - 1;
     const std::uint32_t rows = (1u << last) - 1;
     region_attribute region{.space = space,
                             .row_axes = 1,
@@ -445,7 +445,7 @@ TEST(kernels_region, rows_on_a_device_that_adds_across_a_subgroup_but_cannot_shu
                                     .accesses = {dense(space, 0)},
                                     .output = dense(space, 0, 1)};
       g.add_output("y", g.add_node(op::region, dtype::f32, {5}, region, std::span(&x, 1)));
-      EXPECT_EQ(kernels::generate(g, 1, on).module.subgroup_operations & spirv::subgroup_shuffle, 0u);
+      EXPECT_EQ(kernels::generate(g, node_id{1}, on).module.subgroup_operations & spirv::subgroup_shuffle, 0u);
       const oracle::tensors<double> leaves{{"x", oracle::random_tensor<double>(space, 3)}};
       const auto expected = oracle::interpreter<double>(g, leaves).run().at("y");
       EXPECT_LE(oracle::relative_error(support::device_graph(g, on).run(leaves).at("y"), expected),

@@ -149,7 +149,7 @@ index_map dense_map(int source, const shape& space, std::uint32_t dropped = 0) {
   index_map map;
   map.source = source;
   std::int64_t stride = 1;
-  for (int i = space.rank; i-- > 0;) {
+  for (int i = space.rank(); i-- > 0;) {
     if (dropped >> i & 1) continue;
     map.strides[i] = stride;
     stride *= space[i];

@@ -107,7 +107,7 @@ class gradient_sweep {
   gradient_sweep(graph& g, std::span<const node_id> outputs, std::span<const node_id> wrt)
       : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_node) {
     for (node_id target : wrt) active_[target] = true;
-    for (node_id id = 0; id < active_.size(); ++id) {
+    for (node_id id{0}; id < active_.size(); ++id) {
       for (std::size_t i = 0; !active_[id] && i < g.operands(id).size(); ++i) {
         active_[id] = active_[g.operand(id, i)] && passes_gradient(g, id, i);
       }
@@ -245,10 +245,10 @@ class gradient_sweep {
   [[nodiscard]] node_id routed(node_id index, node_id g, node_id x, std::uint32_t axes) {
     const shape full = extents(x);
     shape row;
-    for (int i = 0; i < full.rank; ++i) {
+    for (int i = 0; i < full.rank(); ++i) {
       if (axes >> i & 1) row.push_back(full[i]);
     }
-    const std::uint32_t kept = ((1u << full.rank) - 1) & ~axes;
+    const std::uint32_t kept = ((1u << full.rank()) - 1) & ~axes;
     const node_id places = graph_.expand_axes(graph_.reshape(graph_.iota(row.elements()), row), full, kept);
     map_writer writer(graph_);
     scalar_builder& b = writer.builder();
@@ -292,8 +292,8 @@ class gradient_sweep {
     std::uint8_t result_labels[max_rank]{};
     for (int i = 0; i < max_rank; ++i) result_labels[i] = static_cast<std::uint8_t>(i);
     const bool wants_a = wants(id, 0), wants_b = wants(id, 1);
-    if (wants_a) add(a, contract_into(labels.a, extents(a).rank, g, result_labels, b, labels.b));
-    if (wants_b) add(b, contract_into(labels.b, extents(b).rank, a, labels.a, g, result_labels));
+    if (wants_a) add(a, contract_into(labels.a, extents(a).rank(), g, result_labels, b, labels.b));
+    if (wants_b) add(b, contract_into(labels.b, extents(b).rank(), a, labels.a, g, result_labels));
   }
 
   [[nodiscard]] node_id contract_into(const std::uint8_t* target, int rank, node_id first,
@@ -309,8 +309,8 @@ class gradient_sweep {
         to[i] = static_cast<std::uint8_t>(renumbered[from[i]]);
       }
     };
-    number(first_labels, extents(first).rank, labels.a);
-    number(second_labels, extents(second).rank, labels.b);
+    number(first_labels, extents(first).rank(), labels.a);
+    number(second_labels, extents(second).rank(), labels.b);
     return graph_.contract(first, second, labels);
   }
 
@@ -319,7 +319,7 @@ class gradient_sweep {
     const node_id x = graph_.operand(id, 0);
     const shape padded = extents(g);
     view_attribute inside = dense_view(padded);
-    for (int i = 0; i < padded.rank; ++i) inside.offset += border.low[i] * padded.stride(i);
+    for (int i = 0; i < padded.rank(); ++i) inside.offset += border.low[i] * padded.stride(i);
     add(x, graph_.view(g, extents(x), inside));
   }
 

@@ -8,7 +8,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-inline constexpr scalar_ref no_scalar = 0xffff;
+inline constexpr scalar_ref no_scalar = no_id;
 
 /// For each node of the program: does its value change smoothly with an argument whose flag is set?
 [[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);

@@ -2,6 +2,7 @@
 // View adjoints: sum, one view that sorts and flips the axes, then borders of zeros.
 #pragma once
 #include <meganeura/autodiff/view_adjoint.hpp>
+#include <meganeura/core/checked.hpp>
 #include <meganeura/core/error.hpp>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
   std::uint32_t broadcast = 0;
   shape kept;
   std::vector<std::int64_t> strides;
-  for (int i = 0; i < extents.rank; ++i) {
+  for (int i = 0; i < extents.rank(); ++i) {
     if (extents[i] != 1 && map.strides[i] == 0) {
       broadcast |= 1u << i;
     } else {
@@ -38,7 +39,7 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
   }
   const node_id summed = g.reduce(reduce_kind::sum, gradient, broadcast);
   std::vector<int> order;
-  for (int i = 0; i < kept.rank; ++i) {
+  for (int i = 0; i < kept.rank(); ++i) {
     if (kept[i] != 1) order.push_back(i);
   }
   const auto magnitude = [&](int axis) { return std::abs(strides[static_cast<std::size_t>(axis)]); };
@@ -51,7 +52,7 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
   for (int axis : order) {
     const std::int64_t stride = strides[static_cast<std::size_t>(axis)], dense = kept.stride(axis);
     const std::int64_t last = kept[axis] - 1;
-    sorting.strides[sorted.rank] = stride < 0 ? -dense : dense;
+    sorting.strides[sorted.rank()] = stride < 0 ? -dense : dense;
     if (stride < 0) {
       sorting.offset += dense * last;
       result.offset += stride * last;
@@ -73,7 +74,7 @@ struct axis_range {
 inline bool match_axes(const sorted_gradient& gradient, const shape& source, std::vector<axis_range>& ranges) {
   std::int64_t offset = gradient.offset;
   std::size_t next = 0;
-  for (int axis = 0; axis < source.rank; ++axis) {
+  for (int axis = 0; axis < source.rank(); ++axis) {
     const std::int64_t unit = source.stride(axis);
     axis_range range{.start = offset / unit};
     offset %= unit;
@@ -101,7 +102,7 @@ inline node_id spread(graph& g, node_id a, int axis, std::int64_t step) {
   const std::int64_t low[] = {0, 0, 0}, high[] = {0, step - 1, 0};
   const node_id padded = g.pad(g.reshape(a, {outer * count, 1, inner}), low, high);
   shape wide = extents;
-  wide[axis] = count * step;
+  wide.set(axis, checked_int(count) * step);
   return g.slice(g.reshape(padded, wide), axis, 0, (count - 1) * step + 1);
 }
 
@@ -110,13 +111,13 @@ inline node_id place_ranges(graph& g, node_id a, const std::vector<axis_range>& 
   for (const axis_range& range : ranges) extents.push_back(range.extent);
   node_id result = g.reshape(a, extents);
   std::int64_t low[max_rank]{}, high[max_rank]{};
-  for (int axis = 0; axis < source.rank; ++axis) {
+  for (int axis = 0; axis < source.rank(); ++axis) {
     const axis_range& range = ranges[static_cast<std::size_t>(axis)];
     if (range.extent > 1 && range.step > 1) result = spread(g, result, axis, range.step);
     low[axis] = range.start;
     high[axis] = source[axis] - range.start - ((range.extent - 1) * range.step + 1);
   }
-  const auto rank = static_cast<std::size_t>(source.rank);
+  const auto rank = static_cast<std::size_t>(source.rank());
   return g.pad(result, {low, rank}, {high, rank});
 }
 

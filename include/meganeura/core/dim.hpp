@@ -2,7 +2,7 @@
 // Extents and shapes known while compiling: integers, or named symbols bound when a session is built.
 #pragma once
 #include <meganeura/core/fixed_string.hpp>
-#include <meganeura/core/shape.hpp>
+#include <meganeura/core/rank.hpp>
 
 #include <cstdint>
 

@@ -1,47 +1,89 @@
 // SPDX-License-Identifier: MIT
-// Run-time shapes: up to max_rank extents, row-major, no symbols left.
+// Run-time shapes: up to max_rank extents, row-major, no symbols left; every shape that exists can be counted.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/dtype.hpp>
+#include <meganeura/core/rank.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// The largest number of axes of a tensor and of a kernel's iteration space.
-inline constexpr int max_rank = 8;
-
-/// Extents of a dense row-major tensor; rank 0 is a scalar with one element. A plain value, usable in constant
-/// expressions. Callers keep rank <= max_rank; graph building checks it and reports a sentence.
-struct shape {
-  std::int64_t extents[max_rank]{};
-  int rank = 0;
+/// Extents of a dense row-major tensor or of an iteration space; rank 0 is a scalar with one element. A value that keeps
+/// its promises: at most max_rank axes, every extent at least 1, at most max_elements elements, so that counts, strides
+/// and byte counts fit into 64 bits. Whatever would break one is refused: errors: invalid_argument; internal for an axis
+/// that does not exist.
+class shape {
+ public:
+  /// 16 bytes an element still fit into a signed 64-bit count.
+  static constexpr std::int64_t max_elements = std::int64_t{1} << 58;
 
   constexpr shape() = default;
   constexpr shape(std::initializer_list<std::int64_t> list) {
     for (std::int64_t extent : list) push_back(extent);
   }
 
-  [[nodiscard]] constexpr std::int64_t operator[](int axis) const { return extents[axis]; }
-  [[nodiscard]] constexpr std::int64_t& operator[](int axis) { return extents[axis]; }
-  [[nodiscard]] constexpr const std::int64_t* begin() const { return extents; }
-  [[nodiscard]] constexpr const std::int64_t* end() const { return extents + rank; }
-  constexpr void push_back(std::int64_t extent) { extents[rank++] = extent; }
+  [[nodiscard]] constexpr int rank() const { return rank_; }
+  [[nodiscard]] constexpr std::int64_t operator[](int axis) const { return extents_[checked(axis)]; }
+  [[nodiscard]] constexpr const std::int64_t* begin() const { return extents_; }
+  [[nodiscard]] constexpr const std::int64_t* end() const { return extents_ + rank_; }
+  /// Counted from the end: last() is the last extent, last(1) the one before.
+  [[nodiscard]] constexpr std::int64_t last(int from_end = 0) const { return (*this)[rank_ - 1 - from_end]; }
+
+  constexpr void push_back(std::int64_t extent) {
+    if (rank_ == max_rank) refuse_rank(extent);
+    if (extent < 1 || extent > max_elements / elements()) refuse_extent(rank_, extent);
+    extents_[rank_++] = extent;
+  }
+  constexpr void pop_back(int axes = 1) {
+    if (axes < 0 || axes > rank_) refuse_axis(axes);
+    for (; axes > 0; --axes) extents_[--rank_] = 0;
+  }
+  constexpr void set(int axis, std::int64_t extent) {
+    if (extent < 1 || extent > max_elements / (elements() / extents_[checked(axis)])) refuse_extent(axis, extent);
+    extents_[axis] = extent;
+  }
 
   [[nodiscard]] constexpr std::int64_t elements() const {
     std::int64_t product = 1;
     for (std::int64_t extent : *this) product *= extent;
     return product;
   }
+  /// Of a dense tensor of that dtype.
+  [[nodiscard]] constexpr std::int64_t bytes(dtype type) const { return elements() * size_of(type); }
 
   /// Elements to skip in flat memory when the index along `axis` grows by one.
   [[nodiscard]] constexpr std::int64_t stride(int axis) const {
     std::int64_t product = 1;
-    for (int i = axis + 1; i < rank; ++i) product *= extents[i];
+    for (int i = checked(axis) + 1; i < rank_; ++i) product *= extents_[i];
     return product;
   }
 
-  friend constexpr bool operator==(const shape&, const shape&) = default;
+  friend constexpr bool operator==(const shape& a, const shape& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  [[nodiscard]] constexpr int checked(int axis) const {
+    if (axis < 0 || axis >= rank_) refuse_axis(axis);
+    return axis;
+  }
+  [[noreturn]] void refuse_rank(std::int64_t extent) const;
+  [[noreturn]] void refuse_extent(int axis, std::int64_t extent) const;
+  [[noreturn]] void refuse_axis(int axis) const;
+
+  std::int64_t extents_[max_rank]{};
+  int rank_ = 0;
 };
 
+/// "[32, 784]".
+[[nodiscard]] std::string to_string(const shape& extents);
+
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/core/shape.ipp>
+#endif

@@ -10,7 +10,7 @@
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
-  return static_cast<int>(std::count(group, group + space.rank, wanted));
+  return static_cast<int>(std::count(group, group + space.rank(), wanted));
 }
 
 namespace detail {
@@ -56,7 +56,7 @@ inline bool mergeable(const nest& loops, int axis) {
 }  // namespace detail
 
 MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
-  if (loops.space.rank == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
+  if (loops.space.rank() == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
   for (const index_map& a : loops.accesses) {
     if (a.bounded >> axis & 1) return false;
   }
@@ -68,22 +68,25 @@ MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
     detail::insert_at(a.high, axis, std::int64_t{0});
   }
   detail::insert_at(loops.group, axis, loops.group[axis]);
-  detail::insert_at(loops.space.extents, axis, loops.space[axis] / inner);
-  loops.space[axis + 1] = inner;
-  ++loops.space.rank;
+  shape split;
+  for (int i = 0; i < loops.space.rank(); ++i) {
+    split.push_back(i == axis ? loops.space[i] / inner : loops.space[i]);
+    if (i == axis) split.push_back(inner);
+  }
+  loops.space = split;
   return true;
 }
 
 MEGANEURA_INLINE bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group) {
-  if (loops.space.rank == max_rank) return false;
-  loops.group[loops.space.rank] = group;
+  if (loops.space.rank() == max_rank) return false;
+  loops.group[loops.space.rank()] = group;
   loops.space.push_back(extent);
   return true;
 }
 
 MEGANEURA_INLINE void normalise(nest& loops) {
   int order[max_rank]{}, count = 0;
-  for (int i = 0; i < loops.space.rank; ++i) {
+  for (int i = 0; i < loops.space.rank(); ++i) {
     if (loops.space[i] != 1) order[count++] = i;
   }
   std::stable_sort(order, order + count, [&](int x, int y) {
@@ -95,12 +98,14 @@ MEGANEURA_INLINE void normalise(nest& loops) {
     return false;
   });
   detail::reorder(loops, order, count);
-  for (int axis = loops.space.rank - 2; axis >= 0; --axis) {
+  for (int axis = loops.space.rank() - 2; axis >= 0; --axis) {
     if (!detail::mergeable(loops, axis)) continue;
     for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
-    loops.space[axis + 1] *= loops.space[axis];
+    const std::int64_t merged = loops.space[axis] * loops.space[axis + 1];
+    loops.space.set(axis, 1);
+    loops.space.set(axis + 1, merged);
     count = 0;
-    for (int i = 0; i < loops.space.rank; ++i) {
+    for (int i = 0; i < loops.space.rank(); ++i) {
       if (i != axis) order[count++] = i;
     }
     detail::reorder(loops, order, count);
@@ -142,7 +147,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
     const index_map& from = reader.accesses[which];
     result = {};
     std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
-    for (int k = 0; k < reader.space.rank; ++k) {
+    for (int k = 0; k < reader.space.rank(); ++k) {
       const bool bounded = from.bounded >> k & 1;
       corner[k] = bounded ? from.low[k] : 0;
       extent[k] = bounded ? from.high[k] - from.low[k] : reader.space[k];
@@ -152,7 +157,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
     std::int64_t low[max_rank], high[max_rank];
     std::copy(result.start, result.start + max_rank, low);
     std::copy(result.start, result.start + max_rank, high);
-    for (int k = 0; k < reader.space.rank; ++k) {
+    for (int k = 0; k < reader.space.rank(); ++k) {
       if (extent[k] <= 1 || from.strides[k] == 0) continue;
       std::int64_t steps[max_rank]{};
       if (!digits.digits(from.strides[k], steps)) return false;
@@ -166,7 +171,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
     for (int j = 0; j < axes && split < 0; ++j) {
       if (low[j] >= 0 && high[j] < target[j]) continue;
       // A reader axis that runs over the end of target axis j continues on the next one: split it there.
-      for (int k = 0; k < reader.space.rank && split < 0; ++k) {
+      for (int k = 0; k < reader.space.rank() && split < 0; ++k) {
         const std::int64_t step = std::abs(result.step[j][k]);
         if (step == 0 || target[j] % step != 0) continue;
         inner = target[j] / step;
@@ -176,7 +181,7 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
     }
     if (split < 0) {
       for (int j = 0; j < axes; ++j) {
-        for (int k = 0; k < reader.space.rank; ++k) result.start[j] -= result.step[j][k] * corner[k];
+        for (int k = 0; k < reader.space.rank(); ++k) result.start[j] -= result.step[j][k] * corner[k];
       }
       return true;
     }
@@ -221,7 +226,7 @@ MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, co
     result.offset += map.start[j] * inner.strides[j];
     int dependent = -1, dependents = 0;
     std::int64_t low = map.start[j], high = map.start[j];
-    for (int k = 0; k < reader.rank; ++k) {
+    for (int k = 0; k < reader.rank(); ++k) {
       const std::int64_t step = map.step[j][k];
       if (step == 0) continue;
       result.strides[k] += step * inner.strides[j];
@@ -239,7 +244,7 @@ MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, co
       return false;
     }
   }
-  for (int k = 0; k < reader.rank; ++k) {
+  for (int k = 0; k < reader.rank(); ++k) {
     if (reader[k] == 1) result.strides[k] = 0;
   }
   return true;

@@ -31,7 +31,7 @@ inline double overlapped(double transfer, double arithmetic) {
 // Elements an access touches over `space`, at most what its tensor holds.
 inline double touched(const index_map& read, const shape& space) {
   double elements = 1;
-  for (int k = 0; k < space.rank; ++k) {
+  for (int k = 0; k < space.rank(); ++k) {
     if (read.strides[k] == 0) continue;
     elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
   }
@@ -40,7 +40,7 @@ inline double touched(const index_map& read, const shape& space) {
 
 inline bool has_unit_stride(const index_map& read, const shape& space) {
   bool any = false;
-  for (int k = 0; k < space.rank; ++k) {
+  for (int k = 0; k < space.rank(); ++k) {
     if (std::abs(read.strides[k]) == 1) return true;
     any = any || read.strides[k] != 0;
   }
@@ -49,18 +49,18 @@ inline bool has_unit_stride(const index_map& read, const shape& space) {
 
 // Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
 inline bool is_coalesced(const index_map& read, const shape& space) {
-  return space.rank == 0 || std::abs(read.strides[space.rank - 1]) <= 1;
+  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
 }
 
 inline double bytes_of(const engine& g, class_id id) {
-  return static_cast<double>(g.extents(id).elements() * size_of(g[id].type));
+  return static_cast<double>(g.extents(id).bytes(g[id].type));
 }
 
 inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
                             const cost_model& model, double& bytes) {
   const shape result = [&] {
     shape kept = space;
-    kept.rank -= k_axes;
+    kept.pop_back(k_axes);
     return kept;
   }();
   for (const index_map& read : finish.accesses) {
@@ -119,7 +119,7 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   double parallel = elements;
   if (region.row_axes > 0) {
     double length = 1;
-    for (int k = region.space.rank - region.row_axes; k < region.space.rank; ++k) {
+    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
       length *= static_cast<double>(region.space[k]);
     }
     parallel = elements / length * std::min(length, 1024.0);

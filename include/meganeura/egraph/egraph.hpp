@@ -10,10 +10,10 @@
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-using class_id = std::uint32_t;
-using enode_id = std::uint32_t;
+using class_id = strong_id<struct class_kind>;
+using enode_id = strong_id<struct enode_kind>;
+inline constexpr no_id_t none = no_id;
 using rule_mask = std::uint64_t;  // bit i: rule i had a part in making the node
-inline constexpr std::uint32_t none = ~std::uint32_t{0};
 
 /// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
 inline constexpr int symbol_count = op_count + scalar_op_count;
@@ -27,7 +27,7 @@ struct enode {
   std::uint8_t symbol = 0;
   bool dead = false;  // found equal to another node while repairing congruence
   std::uint32_t extents = 0;  // a shape, interned: it is part of a node's identity, as a view's attribute does not hold it
-  attribute_id attribute = 0;
+  attribute_id attribute{0};
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
   class_id owner = none;

@@ -45,7 +45,7 @@ MEGANEURA_INLINE class_id engine::find(class_id id) const {
 }
 
 MEGANEURA_INLINE std::uint32_t engine::intern(const shape& extents) {
-  std::uint64_t key = static_cast<std::uint64_t>(extents.rank);
+  std::uint64_t key = static_cast<std::uint64_t>(extents.rank());
   for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
   const auto [begin, end] = shape_ids_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
@@ -88,7 +88,7 @@ MEGANEURA_INLINE void engine::insert_slot(enode_id id, std::uint64_t hash) {
   if (++used_slots_ * 2 > table_.size()) {
     table_.assign(table_.size() * 2, {});
     used_slots_ = 1;
-    for (enode_id known = 0; known < nodes_.size(); ++known) {
+    for (enode_id known{0}; known < nodes_.size(); ++known) {
       if (known == id || nodes_[known].dead) continue;
       place(known, detail::hash_node(nodes_[known], operands(known)));
       ++used_slots_;

@@ -17,7 +17,7 @@ inline bool is_short_product(const engine& g, enode_id id) {
   if (g.node(id).kind != op::matmul) return false;
   const auto& product = g.get<matmul_attribute>(id);
   std::int64_t terms = 1;
-  for (int k = product.space.rank - product.k_axes; k < product.space.rank; ++k) terms *= product.space[k];
+  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
   return terms <= 16;
 }
 
@@ -43,7 +43,7 @@ class epilogue_draft {
     if (const char* problem = find_read(which)) return problem;
     const index_map& read = region_.accesses[static_cast<std::size_t>(which)];
     axis_map map;
-    if (!solve_index(loops, 0, region_.space, region_.space.rank, read, may_split, map)) {
+    if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
       return "the product's order is not affine in the region's loops";
     }
     finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
@@ -59,7 +59,7 @@ class epilogue_draft {
     if (others.size() > most_) return "too many operands";
     const class_id owner = g_.find(g_.node(region_id_).owner);
     if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
-    if (!compose_access(region_.output, region_.space.rank, map, loops.accesses[0], loops.space, output)) {
+    if (!compose_access(region_.output, region_.space.rank(), map, loops.accesses[0], loops.space, output)) {
       return "the result's border is not a box in the product's loops";
     }
     if (!is_forward(output)) return "the result would be stored backwards";
@@ -95,7 +95,7 @@ class epilogue_draft {
   const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder,
                        dtype type, scalar_ref& argument) {
     index_map composed;
-    if (!compose_access(read, region_.space.rank, map, loops.accesses[0], loops.space, composed)) {
+    if (!compose_access(read, region_.space.rank(), map, loops.accesses[0], loops.space, composed)) {
       return "a border is not a box in the product's loops";
     }
     if (composed.bounded) return "an operand has a border";

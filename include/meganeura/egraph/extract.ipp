@@ -22,7 +22,7 @@ class extractor {
       listed[g.find(id)] = true;
     }
     for (class_id id : roots) roots_.push_back(g.find(id));
-    for (enode_id node = 0; node < g.node_count(); ++node) {
+    for (enode_id node{0}; node < g.node_count(); ++node) {
       first_operand_.push_back(operands_.size());
       for (class_id operand : g.operands(node)) {
         operand = g.find(operand);
@@ -61,8 +61,9 @@ class extractor {
   }
 
  private:
+  static constexpr std::uint32_t unranked = ~std::uint32_t{0};
   struct class_choice {
-    std::uint32_t rank = none;          // operands of usable nodes rank lower: no plan can be cyclic
+    std::uint32_t rank = unranked;          // operands of usable nodes rank lower: no plan can be cyclic
     std::vector<enode_id> candidates;
     std::vector<class_id> readers;      // classes with a candidate reading this one
   };
@@ -91,7 +92,7 @@ class extractor {
       });
     }
     for (class_id root : roots_) {
-      if (classes_[root].rank != none) continue;
+      if (classes_[root].rank != unranked) continue;
       const enode& node = g_.node(g_[root].nodes.front());
       fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
            to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
@@ -121,7 +122,7 @@ class extractor {
   void choose_first() {
     std::vector<class_id> by_rank;
     for (class_id id : order_) {
-      if (classes_[id].rank != none) by_rank.push_back(id);
+      if (classes_[id].rank != unranked) by_rank.push_back(id);
     }
     std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
     std::vector<double> share(g_.class_slots());
@@ -198,7 +199,7 @@ class extractor {
   // all readers of a shared value are moved together, and kept only if the sum falls.
   void improve_shared(class_id id) {
     const class_choice& shared = classes_[id];
-    if (shared.readers.size() < 2 || shared.rank == none) return;
+    if (shared.readers.size() < 2 || shared.rank == unranked) return;
     const bool was_live = live_[id].uses > 0;
     std::vector<std::pair<class_id, enode_id>> undo;
     double delta = was_live ? 0 : acquire(id);  // held while the readers decide

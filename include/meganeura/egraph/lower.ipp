@@ -100,7 +100,7 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
 MEGANEURA_INLINE void lowering::rewrite_masks() {
   if (!enabled(structural::relu_mask)) return;
   const auto count = static_cast<enode_id>(g_.node_count());
-  for (enode_id id = 0; id < count; ++id) {
+  for (enode_id id{0}; id < count; ++id) {
     if (g_.node(id).kind == op::map && !g_.node(id).dead) detail::relu_mask::apply(*this, id);
   }
   g_.rebuild();
@@ -168,9 +168,9 @@ MEGANEURA_INLINE void lowering::emit_matmul(class_id owner, nest loops, class_id
                                             rule_mask reasons) {
   // Threads of a product run along n: the group with the result's unit stride takes that place.
   bool unit_in_m = false;
-  for (int k = 0; k < loops.space.rank; ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
+  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
   if (unit_in_m) {
-    for (int k = 0; k < loops.space.rank; ++k) {
+    for (int k = 0; k < loops.space.rank(); ++k) {
       if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
     }
     std::swap(loops.accesses[1], loops.accesses[2]);

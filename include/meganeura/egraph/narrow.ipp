@@ -10,7 +10,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces,
                                      std::size_t most) {
   shape extents = e.extents(e.find(pieces[0]));
-  for (std::size_t i = 1; i < pieces.size(); ++i) extents[axis] += e.extents(e.find(pieces[i]))[axis];
+  for (std::size_t i = 1; i < pieces.size(); ++i) extents.set(axis, extents[axis] + e.extents(e.find(pieces[i]))[axis]);
   std::vector<class_id> parts(pieces.begin(), pieces.end());
   if (parts.size() == 1) return parts[0];
   if (parts.size() > most) {
@@ -32,7 +32,7 @@ class map_splitter {
       : e_(e), type_(type), extents_(extents), program_(program), operands_(operands), stored_(program.nodes.size()) {}
 
   class_id split(std::size_t most) {
-    for (scalar_ref ref = 0; ref < program_.nodes.size(); ++ref) {
+    for (scalar_ref ref{0}; ref < program_.nodes.size(); ++ref) {
       reads_.push_back(own_reads(ref));
       while (reads_.back().size() > most && store_widest(program_.nodes[ref])) reads_.back() = own_reads(ref);
     }
@@ -89,7 +89,7 @@ class map_splitter {
                                  std::vector<std::optional<scalar_ref>>& written) const {
     if (written[ref]) return *written[ref];
     const scalar_node& node = program_.nodes[ref];
-    scalar_ref result = 0;
+    scalar_ref result{0};
     if (stored_[ref]) {
       result = read(builder, *stored_[ref], node.type, operands);
     } else if (node.op == scalar_op::argument) {

@@ -20,7 +20,7 @@ namespace detail {
 
 inline void import_graph(const graph& g, const region_limits& limits, saturated_graph& result) {
   engine& e = result.graph;
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     const node& n = g[id];
     if (n.extents.elements() < 1) {
       fail(error_category::unsupported, "optimize: {} {}{} has no elements; give every axis at least one",
@@ -50,7 +50,7 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
   graph result;
   std::vector<node_id> made(e.class_slots(), no_node);
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     const class_id own = e.find(from.classes[id]);
     const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
     if (leaf && plan.chosen[own] != none) made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});

@@ -254,7 +254,7 @@ struct built {
 /// `value` in every element of a shape.
 [[nodiscard]] inline class_id filled(engine& g, double value, const shape& extents, dtype type, rule_mask reasons) {
   const class_id scalar = g.add(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {}, reasons);
-  if (extents.rank == 0) return scalar;
+  if (extents.rank() == 0) return scalar;
   const class_id operands[] = {scalar};
   return g.add(op::view, type, extents, view_attribute{}, operands, reasons);
 }

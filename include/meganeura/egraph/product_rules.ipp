@@ -25,7 +25,7 @@ struct contract_loops {
     for (std::size_t side = 0; side < 2; ++side) {
       const shape& operand = g.extents(g.operand(id, side));
       reads[side] = dense_access(operand);
-      for (int i = 0; i < operand.rank; ++i) {
+      for (int i = 0; i < operand.rank(); ++i) {
         const int label = (side == 0 ? labels.a : labels.b)[i];
         extents[label] = operand[i];
         strides[side][label] = reads[side].strides[i];
@@ -38,12 +38,12 @@ struct contract_loops {
         if (!in[0][label] && !in[1][label]) continue;
         const int own = label >= labels.result_rank ? 3 : in[0][label] && in[1][label] ? 0 : in[0][label] ? 1 : 2;
         if (own != group || extents[label] == 1) continue;
-        if (loops.space.rank == max_rank) normalise(loops);  // merges what it can
-        if (loops.space.rank == max_rank) {
+        if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
+        if (loops.space.rank() == max_rank) {
           fits = false;
           return;
         }
-        const int axis = loops.space.rank;
+        const int axis = loops.space.rank();
         loops.group[axis] = group;
         loops.accesses[0].strides[axis] = group == 3 ? 0 : result.strides[label];
         loops.accesses[1].strides[axis] = strides[0][label];
@@ -85,8 +85,8 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
   const nest before = loops;
   axis_map map;
   index_map composed;
-  if (!solve_index(loops, which, region.space, region.space.rank, region.output, true, map) ||
-      !compose_access(read, region.space.rank, map, loops.accesses[which], loops.space, composed)) {
+  if (!solve_index(loops, which, region.space, region.space.rank(), region.output, true, map) ||
+      !compose_access(read, region.space.rank(), map, loops.accesses[which], loops.space, composed)) {
     loops = before;
     return "the operand's view is not affine in the product's loops";
   }

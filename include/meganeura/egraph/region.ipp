@@ -9,7 +9,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
   nest loops{.space = region.space};
-  for (int i = region.space.rank - region.row_axes; i < region.space.rank; ++i) loops.group[i] = region_draft::row;
+  for (int i = region.space.rank() - region.row_axes; i < region.space.rank(); ++i) loops.group[i] = region_draft::row;
   loops.accesses.push_back(region.output);
   loops.accesses.insert(loops.accesses.end(), region.accesses.begin(), region.accesses.end());
   return loops;
@@ -48,10 +48,10 @@ namespace detail {
 // Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
 inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
                                  const index_map& from, int (&axes)[max_rank]) {
-  const int first = form.space.rank - form.row_axes;
-  for (int j = first; j < form.space.rank; ++j) {
+  const int first = form.space.rank() - form.row_axes;
+  for (int j = first; j < form.space.rank(); ++j) {
     int match = -1;
-    for (int k = 0; k < reader.space.rank; ++k) {
+    for (int k = 0; k < reader.space.rank(); ++k) {
       if (map.step[j][k] == 0) continue;
       if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
         return "rows are not read whole";
@@ -59,7 +59,7 @@ inline const char* matching_axes(const region_attribute& form, const axis_map& m
       match = k;
     }
     if (match < 0) return "one element of a row is read";
-    for (int other = 0; other < form.space.rank; ++other) {
+    for (int other = 0; other < form.space.rank(); ++other) {
       if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
     }
     axes[j - first] = match;
@@ -86,13 +86,13 @@ MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count
 MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& form, std::size_t which,
                                                           int (&axes)[max_rank]) {
   const region_attribute& inner = form.loops;
-  const int count = inner.row_axes, first = inner.space.rank - count;
+  const int count = inner.row_axes, first = inner.space.rank() - count;
   std::int64_t length = 1;
-  for (int j = first; j < inner.space.rank; ++j) length *= inner.space[j];
+  for (int j = first; j < inner.space.rank(); ++j) length *= inner.space[j];
   const bool have_rows = loops.count(row) > 0;
   std::vector<int> free;  // axes the read does not depend on
   std::int64_t free_elements = 1;
-  for (int k = 0; k < loops.space.rank; ++k) {
+  for (int k = 0; k < loops.space.rank(); ++k) {
     const index_map& from = loops.accesses[which];
     if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
     if (have_rows && loops.group[k] != row) continue;
@@ -102,7 +102,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   if (!have_rows && free.empty()) {
     per_row = true;
     for (int j = 0; j < count; ++j) {
-      axes[j] = loops.space.rank;
+      axes[j] = loops.space.rank();
       if (!append_axis(loops, inner.space[first + j], row)) return "too many axes";
     }
     return nullptr;
@@ -115,7 +115,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
     while (begin > 0 && product < length) product *= loops.space[free[--begin]];
     if (product != length) continue;
     int at = static_cast<int>(end);
-    for (int j = inner.space.rank - 1; j >= first; --j) {
+    for (int j = inner.space.rank() - 1; j >= first; --j) {
       if (at < static_cast<int>(begin)) return "row extents differ";
       const int axis = free[static_cast<std::size_t>(at)];
       if (loops.space[axis] == inner.space[j]) {
@@ -123,7 +123,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
         --at;
       } else {
         if (!split_axis(loops, axis, inner.space[j])) return "row extents differ";
-        for (int i = j + 1; i < inner.space.rank; ++i) {
+        for (int i = j + 1; i < inner.space.rank(); ++i) {
           if (axes[i - first] > axis) ++axes[i - first];
         }
         for (int& other : free) other += other > axis;
@@ -138,11 +138,11 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
 MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
   const region_attribute& inner = form.loops;
   if (loops.accesses[which].bounded) return "rows under a padded read";
-  const int outer_axes = inner.space.rank - inner.row_axes;
+  const int outer_axes = inner.space.rank() - inner.row_axes;
   const char* problem = nullptr;
   int axes[max_rank]{};
   const char* not_affine = "the read is not affine in the producer's loops";
-  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank, inner.output, true, map)) {
+  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true, map)) {
     problem = not_affine;
   } else if (!inner.per_row) {
     problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
@@ -181,7 +181,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   axis_map map;
   if (inner.row_axes > 0) {
     if (const char* problem = place_rows(form, which, map)) return refused(problem);
-  } else if (!solve_index(loops, which, inner.space, inner.space.rank, inner.output, true, map)) {
+  } else if (!solve_index(loops, which, inner.space, inner.space.rank(), inner.output, true, map)) {
     return "the read is not affine in the producer's loops";
   }
   const index_map from = loops.accesses[which];  // after splitting
@@ -193,7 +193,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     if (copy && from.bounded && read.bounded && from.fill != read.fill) {
       return refused("two borders with different values");
     }
-    if (!compose_access(read, inner.space.rank, map, from, loops.space, composed)) {
+    if (!compose_access(read, inner.space.rank(), map, from, loops.space, composed)) {
       return refused("its border is not a box here");
     }
     reads.push_back(composed);
@@ -210,7 +210,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
       types_[filled.reads[static_cast<std::size_t>(node.value)] - 1] = node.type;
     }
   }
-  for (int k = 0; from.bounded && !copy && k < loops.space.rank; ++k) {
+  for (int k = 0; from.bounded && !copy && k < loops.space.rank(); ++k) {
     if (!(from.bounded >> k & 1)) continue;
     index_map coordinate{.source = index_map::index_source};
     coordinate.strides[k] = 1;
@@ -281,7 +281,7 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() cons
       const class_id source = sources_[position - 1];
       index_map read = loops.accesses[position];
       read.source = source == none ? index_map::index_source : 0;
-      for (int k = 0; k < loops.space.rank; ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
+      for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
       while (same < result.sources.size() &&
              !(result.sources[same] == source && result.loops.accesses[same + 1] == read)) {

@@ -57,7 +57,7 @@ inline scalar_program arg_program(reduce_kind kind, dtype type) {
 inline index_map row_position(const nest& loops) {
   index_map position;
   std::int64_t stride = 1;
-  for (int i = loops.space.rank; i-- > 0;) {
+  for (int i = loops.space.rank(); i-- > 0;) {
     if (loops.group[i] != region_draft::row || loops.space[i] == 1) continue;
     position.strides[i] = stride;
     stride *= loops.space[i];
@@ -74,7 +74,7 @@ MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
   draft.per_row = true;
   const index_map result = dense_access(g.extents(owner));
   index_map output;
-  for (int i = 0, kept = 0; i < draft.loops.space.rank; ++i) {
+  for (int i = 0, kept = 0; i < draft.loops.space.rank(); ++i) {
     if (reduce.axes >> i & 1) {
       draft.loops.group[i] = region_draft::row;
     } else {
@@ -98,7 +98,7 @@ MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
   draft.loops.accesses = {dense_access(draft.loops.space)};
   index_map how = dense_access(g.extents(operand));
   how.fill = pad.value;
-  for (int i = 0; i < draft.loops.space.rank; ++i) {
+  for (int i = 0; i < draft.loops.space.rank(); ++i) {
     if (pad.low[i] == 0 && pad.high[i] == 0) continue;
     how.offset -= pad.low[i] * how.strides[i];
     how.bounded |= 1u << i;
@@ -126,7 +126,7 @@ MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
   draft.add_index(coordinate);
   const scalar_ref at = builder.argument(0, dtype::i32);
   std::int64_t start = space[axis];
-  scalar_ref value = 0;
+  scalar_ref value{0};
   for (std::size_t i = pieces.size(); i-- > 0;) {
     const class_id piece = g.find(pieces[i]);
     const shape& extents = g.extents(piece);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The pass from typed nodes to run-time nodes.
 #pragma once
+#include <meganeura/core/checked.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/expr/lower.hpp>
@@ -15,7 +16,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
   shape result;
   for (int i = 0; i < symbols.rank; ++i) {
-    std::int64_t extent = symbols[i].coefficient;
+    checked_int extent = symbols[i].coefficient;
     if (const symbol* name = symbols[i].name) {
       const binding* found = nullptr;
       for (const binding& each : bindings) {
@@ -29,7 +30,7 @@ MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const bind
         fail(error_category::invalid_argument, "lower: symbol \"{}\" is bound to {}; an extent is at least 1",
              name->text, found->extent);
       }
-      extent *= found->extent;
+      extent = extent * found->extent;
     }
     result.push_back(extent);
   }
@@ -181,7 +182,7 @@ class body_lowering {
   node_id reciprocal_count(const typed_node& n) {
     const shape whole = bound(*body_.nodes[n.operand(0)].shape, bindings_);
     double count = 1;
-    for (int i = 0; i < whole.rank; ++i) count *= n.count >> i & 1 ? static_cast<double>(whole[i]) : 1.0;
+    for (int i = 0; i < whole.rank(); ++i) count *= n.count >> i & 1 ? static_cast<double>(whole[i]) : 1.0;
     return graph_.constant(1.0 / count, n.type);
   }
 

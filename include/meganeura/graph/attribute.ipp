@@ -66,7 +66,7 @@ class attribute_hasher {
   void text(const std::string& value) { hash_ = hash_string(value, hash_); }
   void space(const shape& value) {
     for (std::int64_t extent : value) word(extent);
-    word(value.rank);
+    word(value.rank());
   }
   void accesses(const std::vector<index_map>& values) {
     for (const index_map& value : values) (*this)(value);
@@ -126,11 +126,11 @@ struct attribute_printer {
     return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
   }
   std::string operator()(const region_attribute& a) const {
-    return fmt::format("space=[{}] rows={}{} {}", list(a.space.extents, a.space.rank), a.row_axes,
+    return fmt::format("space=[{}] rows={}{} {}", list(a.space.begin(), a.space.rank()), a.row_axes,
                        a.per_row ? " per_row" : "", to_string(a.program));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}", list(a.space.extents, a.space.rank), a.batch_axes, a.m_axes,
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}", list(a.space.begin(), a.space.rank()), a.batch_axes, a.m_axes,
                        a.n_axes, a.k_axes, to_string(a.finish.program));
   }
   std::string operator()(const convolve_attribute& a) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
 #pragma once
+#include <meganeura/core/id.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/graph/op.hpp>
 
@@ -15,15 +16,15 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-using node_id = std::uint32_t;
-using attribute_id = std::uint32_t;
-inline constexpr node_id no_node = ~node_id{0};
+using node_id = strong_id<struct node_kind>;
+using attribute_id = strong_id<struct attribute_kind>;
+inline constexpr node_id no_node = no_id;
 
 struct node {
   op kind{};
   dtype type = dtype::f32;
   shape extents;  // of the result
-  attribute_id attribute = 0;
+  attribute_id attribute;
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
 };
@@ -169,9 +170,6 @@ class graph {
   names leaf_names_, output_names_;
   std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
 };
-
-/// "[32, 784]".
-[[nodiscard]] std::string to_string(const shape& extents);
 
 /// One node a line: "%7 = map f32[32, 128] (%5, %6) add(a0, a1)".
 [[nodiscard]] std::string to_text(const graph& g);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Building, checking and printing of graphs.
 #pragma once
+#include <meganeura/core/checked.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/graph/graph.hpp>
@@ -10,12 +11,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 namespace meganeura::inline MEGANEURA_ABI {
-
-MEGANEURA_INLINE std::string to_string(const shape& extents) {
-  return fmt::format("[{}]", fmt::join(extents.begin(), extents.end(), ", "));
-}
 
 // ---- attribute pool --------------------------------------------------------------------------------------------------
 
@@ -81,7 +79,7 @@ MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
 
 MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
   std::vector<node_id> found;
-  for (node_id id = 0; id < size(); ++id) {
+  for (node_id id{0}; id < size(); ++id) {
     if (nodes_[id].kind == kind) found.push_back(id);
   }
   return found;
@@ -131,6 +129,9 @@ MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
   return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
 }
 MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
+  if (count > std::int64_t{1} << 31) {
+    fail(error_category::invalid_argument, "iota of {}: i32 counts to 2^31 only", count);
+  }
   return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
 }
 MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute::distribution_kind distribution,
@@ -178,13 +179,13 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
 
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
   const node& operand = nodes_[a];
-  if (axes >> operand.extents.rank) {
+  if (axes >> operand.extents.rank()) {
     fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
          to_string(operand.extents));
   }
   if (axes == 0) return is_arg(kind) ? full(shape(operand.extents), 0, dtype::i32) : a;
   shape result;
-  for (int i = 0; i < operand.extents.rank; ++i) {
+  for (int i = 0; i < operand.extents.rank(); ++i) {
     if (!(axes >> i & 1)) result.push_back(operand.extents[i]);
   }
   const node_id operands[] = {a};
@@ -202,7 +203,7 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view 
   const auto number = [&](std::string_view text, std::uint8_t* out, node_id operand) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       const std::size_t at = order.find(text[i]);
-      if (at == std::string::npos || static_cast<int>(text.size()) != nodes_[operand].extents.rank) {
+      if (at == std::string::npos || static_cast<int>(text.size()) != nodes_[operand].extents.rank()) {
         fail(error_category::invalid_argument,
              "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
              labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
@@ -225,7 +226,7 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
   };
   for (int side = 0; side < 2; ++side) {
     const shape& operand = nodes_[operands[side]].extents;
-    for (int i = 0; i < operand.rank; ++i) {
+    for (int i = 0; i < operand.rank(); ++i) {
       std::int64_t& extent = extents[side][(side == 0 ? labels.a : labels.b)[i] % max_labels];
       if (extent != 0) refuse("a label may stand only once in a term; take a diagonal first");
       extent = operand[i];
@@ -250,7 +251,7 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
 MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
   view_attribute map;
   std::int64_t stride = 1;
-  for (int i = extents.rank; i-- > 0;) {
+  for (int i = extents.rank(); i-- > 0;) {
     map.strides[i] = extents[i] == 1 ? 0 : stride;
     stride *= extents[i];
   }
@@ -263,7 +264,7 @@ namespace detail {
 inline bool decompose(std::int64_t stride, const shape& middle, std::int64_t (&steps)[max_rank]) {
   const std::int64_t sign = stride < 0 ? -1 : 1;
   stride *= sign;
-  for (int i = 0; i < middle.rank; ++i) {
+  for (int i = 0; i < middle.rank(); ++i) {
     const std::int64_t unit = middle.stride(i);
     steps[i] = middle[i] == 1 ? 0 : sign * (stride / unit);
     if (middle[i] != 1) stride %= unit;
@@ -279,20 +280,20 @@ MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_ex
   std::int64_t start[max_rank]{}, low[max_rank]{}, high[max_rank]{};
   if (!detail::decompose(outer.offset, middle, start)) return false;
   result = {.offset = inner.offset};
-  for (int axis = 0; axis < middle.rank; ++axis) {
+  for (int axis = 0; axis < middle.rank(); ++axis) {
     result.offset += start[axis] * inner.strides[axis];
     low[axis] = high[axis] = start[axis];
   }
-  for (int k = 0; k < outer_extents.rank; ++k) {
+  for (int k = 0; k < outer_extents.rank(); ++k) {
     std::int64_t steps[max_rank]{};
     if (!detail::decompose(outer.strides[k], middle, steps)) return false;
-    for (int axis = 0; axis < middle.rank; ++axis) {
+    for (int axis = 0; axis < middle.rank(); ++axis) {
       const std::int64_t reach = steps[axis] * (outer_extents[k] - 1);
       (reach < 0 ? low : high)[axis] += reach;
       result.strides[k] += steps[axis] * inner.strides[axis];
     }
   }
-  for (int axis = 0; axis < middle.rank; ++axis) {
+  for (int axis = 0; axis < middle.rank(); ++axis) {
     if (low[axis] < 0 || high[axis] >= middle[axis]) return false;
   }
   return true;
@@ -300,15 +301,16 @@ MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_ex
 
 MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view_attribute& map) {
   view_attribute canonical{.offset = map.offset};
-  std::int64_t low = map.offset, high = map.offset;
-  for (int i = 0; i < extents.rank; ++i) {
+  checked_int low = map.offset, high = map.offset;
+  for (int i = 0; i < extents.rank(); ++i) {
     if (extents[i] == 1) continue;
     canonical.strides[i] = map.strides[i];
-    (map.strides[i] < 0 ? low : high) += map.strides[i] * (extents[i] - 1);
+    (map.strides[i] < 0 ? low : high) += checked_int(map.strides[i]) * (extents[i] - 1);
   }
-  if (extents.rank > max_rank || low < 0 || high >= nodes_[a].extents.elements()) {
+  if (low < 0 || high >= nodes_[a].extents.elements()) {
     fail(error_category::invalid_argument, "view {} of {} as {}: reads elements {} to {} of {}; choose a smaller view",
-         to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), low, high,
+         to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), std::int64_t{low},
+         std::int64_t{high},
          nodes_[a].extents.elements());
   }
   if (extents == nodes_[a].extents && canonical == dense_view(extents)) return a;
@@ -337,12 +339,12 @@ MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
   view_attribute map;
   std::uint32_t seen = 0;
   for (int axis : axes) {
-    if (axis < 0 || axis >= from.rank || (seen >> axis & 1)) break;
+    if (axis < 0 || axis >= from.rank() || (seen >> axis & 1)) break;
     seen |= 1u << axis;
-    map.strides[extents.rank] = dense.strides[axis];
+    map.strides[extents.rank()] = dense.strides[axis];
     extents.push_back(from[axis]);
   }
-  if (extents.rank != from.rank || static_cast<int>(axes.size()) != from.rank) {
+  if (extents.rank() != from.rank() || static_cast<int>(axes.size()) != from.rank()) {
     fail(error_category::invalid_argument, "permute {} by ({}): each axis must be named exactly once", to_string(from),
          fmt::join(axes, ", "));
   }
@@ -351,21 +353,21 @@ MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
 
 MEGANEURA_INLINE node_id graph::slice(node_id a, int axis, std::int64_t start, std::int64_t count, std::int64_t step) {
   shape extents = nodes_[a].extents;
-  if (axis < 0 || axis >= extents.rank || start < 0 || count < 1 || step < 1 ||
-      start + (count - 1) * step >= extents[axis]) {
+  if (axis < 0 || axis >= extents.rank() || start < 0 || count < 1 || step < 1 ||
+      start + checked_int(count - 1) * step >= extents[axis]) {
     fail(error_category::invalid_argument, "slice {} along axis {}: {} elements from {} by {} do not fit",
          to_string(extents), axis, count, start, step);
   }
   view_attribute map = dense_view(extents);
   map.offset = start * extents.stride(axis);
   map.strides[axis] *= step;
-  extents[axis] = count;
+  extents.set(axis, count);
   return view(a, extents, map);
 }
 
 MEGANEURA_INLINE node_id graph::flip(node_id a, int axis) {
   const shape& extents = nodes_[a].extents;
-  if (axis < 0 || axis >= extents.rank) {
+  if (axis < 0 || axis >= extents.rank()) {
     fail(error_category::invalid_argument, "flip {} along axis {}: there is no such axis", to_string(extents), axis);
   }
   view_attribute map = dense_view(extents);
@@ -378,9 +380,9 @@ MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
   const shape from = nodes_[a].extents;
   const view_attribute dense = dense_view(from);
   view_attribute map;
-  const int added = extents.rank - from.rank;
+  const int added = extents.rank() - from.rank();
   bool fits = added >= 0;
-  for (int i = 0; fits && i < from.rank; ++i) {
+  for (int i = 0; fits && i < from.rank(); ++i) {
     fits = from[i] == 1 || from[i] == extents[i + added];
     map.strides[i + added] = dense.strides[i];
   }
@@ -397,13 +399,13 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
   view_attribute map;
   int used = 0;
   bool fits = true;
-  for (int i = 0; i < extents.rank; ++i) {
+  for (int i = 0; i < extents.rank(); ++i) {
     if (new_axes >> i & 1) continue;
-    fits = fits && used < from.rank && from[used] == extents[i];
+    fits = fits && used < from.rank() && from[used] == extents[i];
     map.strides[i] = fits ? dense.strides[used] : 0;
     ++used;
   }
-  if (!fits || used != from.rank) {
+  if (!fits || used != from.rank()) {
     fail(error_category::invalid_argument, "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's",
          to_string(from), to_string(extents), new_axes);
   }
@@ -414,13 +416,13 @@ MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low
                                     double value) {
   shape extents = nodes_[a].extents;
   pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
-  bool fits = static_cast<int>(low.size()) == extents.rank && static_cast<int>(high.size()) == extents.rank, any = false;
-  for (int i = 0; fits && i < extents.rank; ++i) {
+  bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(), any = false;
+  for (int i = 0; fits && i < extents.rank(); ++i) {
     border.low[i] = low[static_cast<std::size_t>(i)];
     border.high[i] = high[static_cast<std::size_t>(i)];
     fits = border.low[i] >= 0 && border.high[i] >= 0;
     any = any || border.low[i] || border.high[i];
-    extents[i] += border.low[i] + border.high[i];
+    if (fits) extents.set(i, checked_int(extents[i]) + border.low[i] + border.high[i]);
   }
   if (!fits) {
     fail(error_category::invalid_argument, "pad {}: needs a non-negative border for each axis; use slice to cut",
@@ -435,13 +437,15 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
   shape extents = nodes_[operands[0]].extents;
   for (std::size_t i = 1; i < operands.size(); ++i) {
     shape other = nodes_[operands[i]].extents;
-    const std::int64_t added = axis >= 0 && axis < other.rank ? other[axis] : 0;
-    if (added) other[axis] = extents[axis];
-    if (!added || other != extents || nodes_[operands[i]].type != nodes_[operands[0]].type) {
+    const std::int64_t added = axis >= 0 && axis < std::min(other.rank(), extents.rank()) ? other[axis] : 0;
+    if (added) other.set(axis, 1);
+    shape rest = extents;
+    if (added) rest.set(axis, 1);
+    if (!added || other != rest || nodes_[operands[i]].type != nodes_[operands[0]].type) {
       fail(error_category::invalid_argument, "concat along axis {}: {} and {} must agree in dtype and all other extents",
            axis, to_string(extents), to_string(nodes_[operands[i]].extents));
     }
-    extents[axis] += added;
+    extents.set(axis, extents[axis] + added);
   }
   return operands.size() == 1 ? operands[0]
                               : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
@@ -455,7 +459,7 @@ inline shape gathered_shape(const shape& data, const shape& indices, int axis) {
   shape result;
   for (int i = 0; i < axis; ++i) result.push_back(data[i]);
   for (std::int64_t extent : indices) result.push_back(extent);
-  for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
+  for (int i = axis + 1; i < data.rank(); ++i) result.push_back(data[i]);
   return result;
 }
 
@@ -463,7 +467,7 @@ inline shape gathered_shape(const shape& data, const shape& indices, int axis) {
 
 MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
   const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
-  if (axis < 0 || axis >= from.rank || nodes_[indices].type != dtype::i32 || from.rank + at.rank - 1 > max_rank) {
+  if (axis < 0 || axis >= from.rank() || nodes_[indices].type != dtype::i32 || from.rank() + at.rank() - 1 > max_rank) {
     fail(error_category::invalid_argument, "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices",
          to_string(from), axis, to_string(nodes_[indices].type), to_string(at));
   }
@@ -477,8 +481,8 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
   const shape& at = nodes_[indices].extents;
-  if (axis < 0 || axis >= extents.rank || nodes_[indices].type != dtype::i32 ||
-      extents.rank + at.rank - 1 > max_rank || detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
+  if (axis < 0 || axis >= extents.rank() || nodes_[indices].type != dtype::i32 ||
+      extents.rank() + at.rank() - 1 > max_rank || detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
     fail(error_category::invalid_argument,
          "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
          to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
@@ -493,27 +497,35 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
 
 namespace detail {
 
-inline std::int64_t window_count(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t pads) {
-  return in + pads < window ? 0 : (in + pads - window) / stride + 1;
+// 0: the window does not fit or the geometry is none.
+inline std::int64_t window_count(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t low,
+                                 std::int64_t high) {
+  if (window < 1 || stride < 1 || low < 0 || high < 0) return 0;
+  const std::int64_t padded = checked_int(in) + low + high;
+  return padded < window ? 0 : (padded - window) / stride + 1;
 }
 
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
   const int rank = c.spatial + 2;
-  if (c.spatial < 1 || c.spatial > max_spatial || x.rank != rank || w.rank != rank || y.rank != rank) return false;
+  if (c.spatial < 1 || c.spatial > max_spatial || x.rank() != rank || w.rank() != rank || y.rank() != rank) return false;
   if (c.groups < 1 || x[0] != y[0] || x[1] != w[1] * c.groups || y[1] != w[0] || w[0] % c.groups != 0) return false;
   for (int i = 0; i < c.spatial; ++i) {
-    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
-    const std::int64_t window = (w[i + 2] - 1) * c.dilation[i] + 1;
-    if (y[i + 2] < 1 || y[i + 2] != window_count(x[i + 2], window, c.stride[i], c.pad_low[i] + c.pad_high[i])) return false;
+    if (c.dilation[i] < 1) return false;
+    const std::int64_t window = checked_int(w[i + 2] - 1) * c.dilation[i] + 1;
+    if (y[i + 2] != window_count(x[i + 2], window, c.stride[i], c.pad_low[i], c.pad_high[i])) return false;
   }
   return true;
 }
 
-inline shape window_shape(const window_attribute& w, const shape& x) {
+// Nothing where a window does not fit into the padded operand.
+inline std::optional<shape> window_shape(const window_attribute& w, const shape& x) {
+  if (w.spatial < 1 || w.spatial > max_spatial || w.spatial > x.rank()) return std::nullopt;
   shape y = x;
   for (int i = 0; i < w.spatial; ++i) {
-    const int axis = x.rank - w.spatial + i;
-    y[axis] = w.stride[i] < 1 ? 0 : window_count(x[axis], w.window[i], w.stride[i], w.pad_low[i] + w.pad_high[i]);
+    const int axis = x.rank() - w.spatial + i;
+    const std::int64_t count = window_count(x[axis], w.window[i], w.stride[i], w.pad_low[i], w.pad_high[i]);
+    if (count < 1) return std::nullopt;
+    y.set(axis, count);
   }
   return y;
 }
@@ -537,14 +549,13 @@ MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolut
 MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
   const shape& x = nodes_[a].extents;
   const bool known = w.kind == reduce_kind::max || w.kind == reduce_kind::sum;
-  const bool fits = known && w.spatial >= 1 && w.spatial <= max_spatial && w.spatial <= x.rank;
-  const shape y = fits ? detail::window_shape(w, x) : shape{};
-  if (!fits || y.elements() == 0) {
+  const std::optional<shape> y = detail::window_shape(w, x);
+  if (!known || !y) {
     fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
          to_string(attribute(w)), to_string(x));
   }
   const node_id operands[] = {a};
-  return add_node(op::window_reduce, nodes_[a].type, y, w, operands);
+  return add_node(op::window_reduce, nodes_[a].type, *y, w, operands);
 }
 
 MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
@@ -626,12 +637,12 @@ MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
 
 MEGANEURA_INLINE node_id graph::coordinates(const shape& extents, int axis) {
   const shape copy = extents;  // as in full
-  return expand_axes(iota(copy[axis]), copy, ((1u << copy.rank) - 1) & ~(1u << axis));
+  return expand_axes(iota(copy[axis]), copy, ((1u << copy.rank()) - 1) & ~(1u << axis));
 }
 
 MEGANEURA_INLINE double graph::flops() const {
   double total = 0;
-  for (node_id id = 0; id < size(); ++id) {
+  for (node_id id{0}; id < size(); ++id) {
     const node& n = nodes_[id];
     const auto elements = static_cast<double>(n.extents.elements());
     if (n.kind == op::contract) {
@@ -639,7 +650,7 @@ MEGANEURA_INLINE double graph::flops() const {
       const auto& labels = get<contract_attribute>(id);
       double summed = 1;
       const shape& a = nodes_[operand(id, 0)].extents;
-      for (int i = 0; i < a.rank; ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
+      for (int i = 0; i < a.rank(); ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
       total += 2 * elements * summed;
     } else if (n.kind == op::convolution) {
       // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
@@ -663,7 +674,7 @@ MEGANEURA_INLINE double graph::flops() const {
 
 MEGANEURA_INLINE std::string to_text(const graph& g) {
   std::string text;
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     std::string operands;
     for (node_id operand : g.operands(id)) operands += fmt::format("{}%{}", operands.empty() ? "" : ", ", operand);
     text += fmt::format("%{} = {} {}{} ({}) {}\n", id, to_string(g[id].kind), to_string(g[id].type),
@@ -683,7 +694,7 @@ MEGANEURA_INLINE std::string to_dot(const graph& g) {
     return result;
   };
   std::string text = "digraph meganeura {\n  node [shape=box, fontname=monospace];\n";
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     text += fmt::format("  n{} [label=\"{} {}{}\\n{}\"];\n", id, to_string(g[id].kind), to_string(g[id].type),
                         to_string(g[id].extents), quoted(to_string(g.attribute_of(id))));
     for (node_id operand : g.operands(id)) text += fmt::format("  n{} -> n{};\n", operand, id);
@@ -705,7 +716,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
   }
   graph result;
   std::vector<node_id> copies(g.size(), no_node);
-  for (node_id id = 0; id < g.size(); ++id) {
+  for (node_id id{0}; id < g.size(); ++id) {
     if (!needed[id]) continue;
     std::vector<node_id> operands;
     for (node_id operand : g.operands(id)) operands.push_back(copies[operand]);

@@ -2,6 +2,7 @@
 // Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
 #pragma once
 #include <meganeura/core/dtype.hpp>
+#include <meganeura/core/id.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -63,7 +64,7 @@ inline constexpr scalar_op_info scalar_op_table[scalar_op_count] = {
 }
 
 /// Index of a node inside its program.
-using scalar_ref = std::uint16_t;
+using scalar_ref = strong_id<struct scalar_kind, std::uint16_t>;
 
 struct scalar_node {
   scalar_op op{};

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -78,7 +77,7 @@ MEGANEURA_INLINE std::optional<scalar_ref> scalar_builder::find(const scalar_nod
 
 MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
   if (const std::optional<scalar_ref> known = find(node)) return *known;
-  if (nodes_.size() >= std::numeric_limits<scalar_ref>::max()) {
+  if (nodes_.size() >= scalar_ref(no_id)) {
     fail(error_category::unsupported, "a scalar program of more than {} operations was asked for; split the map",
          nodes_.size());
   }

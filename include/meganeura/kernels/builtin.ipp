@@ -27,7 +27,7 @@ struct axis_split {
 [[nodiscard]] inline axis_split split_at(const shape& extents, int axis) {
   std::int64_t outer = 1, inner = 1;
   for (int i = 0; i < axis; ++i) outer *= extents[i];
-  for (int i = axis + 1; i < extents.rank; ++i) inner *= extents[i];
+  for (int i = axis + 1; i < extents.rank(); ++i) inner *= extents[i];
   const int width = inner % 4 == 0 ? 4 : 1;
   return {static_cast<std::uint32_t>(outer), static_cast<std::uint32_t>(extents[axis]),
           static_cast<std::uint32_t>(inner / width), width};

@@ -172,7 +172,7 @@ class convolution_memory {
   convolution_memory(spirv::kernel& owner, const convolution_product& p, const convolve_attribute& node,
                      std::span<const dtype> types, const shape& result_extents, dtype result)
       : owner_(owner), p_(p), node_(node) {
-    nest_.rank = result_extents.rank;
+    nest_.rank = result_extents.rank();
     for (int i = 0; i < nest_.rank; ++i) nest_.extents[i] = result_extents[i];
     nest_.output = node.output;
     operands_.reserve(types.size());

@@ -125,7 +125,7 @@ struct row_mapping {
     const index_map& each = region.accesses[k];
     if (each.source == index_map::index_source) continue;
     std::int64_t elements = 1;
-    for (int axis = 0; axis < region.space.rank; ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
+    for (int axis = 0; axis < region.space.rank(); ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
     if (elements > most) most = elements, guide = static_cast<int>(k);
   }
   return guide;
@@ -357,7 +357,7 @@ class row_emitter {
   }
 
   struct accumulator {
-    scalar_ref ref = 0;
+    scalar_ref ref{0};
     spirv::detail::place_reference place{};
     scalar_value start{};
     std::optional<scalar_value> value{};  // while no loop is open

@@ -90,10 +90,10 @@ inline index_map permuted(const index_map& from, std::span<const int> axes) {
 
 MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
                                           const index_map& output, int guide) {
-  const int outer = space.rank - row_axes;
+  const int outer = space.rank() - row_axes;
   const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
   std::vector<int> axes;
-  for (int axis = 0; axis < space.rank; ++axis) {
+  for (int axis = 0; axis < space.rank(); ++axis) {
     const bool kept = std::any_of(accesses.begin(), accesses.end(),
                                   [&](const index_map& a) { return detail::always_outside(a, axis); });
     if (space[axis] != 1 || kept) axes.push_back(axis);

@@ -43,7 +43,7 @@ class window_kernel {
         owner_(fmt::format("{} {}", name, count_), {plan.size, 1, 1}),
         type_(type),
         scatters_(scatters) {
-    const int first = x.rank - window.spatial;
+    const int first = x.rank() - window.spatial;
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const int axis = first + static_cast<int>(i);
       if (static_cast<int>(i) >= window.spatial) {

@@ -205,7 +205,7 @@ class planner {
   void find_readers() {
     readers_.resize(g().size());
     read_by_effect_.resize(g().size(), false);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       for (node_id operand : g().operands(id)) {
         if (is_effect(id)) read_by_effect_[operand] = true;
         if (!is_effect(id) && (readers_[operand].empty() || readers_[operand].back() != id)) readers_[operand].push_back(id);
@@ -226,7 +226,7 @@ class planner {
   }
 
   void levels() {
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
       if (tensor_bytes(g()[id]) > most) {
         fail(error_category::unsupported,
@@ -292,7 +292,7 @@ class planner {
   void place_leaves() {
     const slot_map inputs = by_name(result_.inputs), parameters = by_name(result_.parameters),
                    states = by_name(result_.states);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind == op::input) place_leaf(id, area::input, inputs);
       if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, parameters);
       if (g()[id].kind == op::state) place_leaf(id, area::state, states);
@@ -371,7 +371,7 @@ class planner {
   // the old value of one state is saved first.
   void order_effects() {
     std::unordered_map<node_id, std::size_t> waits;  // copies that have to come before an effect
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (!copied_by_[id].empty()) waits[writer_[id]] += copied_by_[id].size();
     }
     std::vector<node_id> ready;
@@ -427,13 +427,13 @@ class planner {
 
   // The host reads an output after the step: the old value of a leaf that is overwritten has to be kept for it.
   void save_outputs() {
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (is_output_[id] && is_written(id)) saved_outputs_[id] = save(id, places_[writer_[id]].level, never);
     }
   }
 
   void lifetimes() {
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       placement& p = places_[id];
       if (is_leaf(id) || is_effect(id)) continue;
       p.in_arena = !p.placed;
@@ -441,7 +441,7 @@ class planner {
       for (node_id reader : readers_[id]) p.last_use = std::max(p.last_use, places_[reader].level);
     }
     for (const copy& each : copies_) places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (places_[id].in_arena) result_.unaliased_arena_bytes += aligned(tensor_bytes(g()[id]));
     }
     for (const scratch& each : scratch_) result_.unaliased_arena_bytes += aligned(each.bytes);
@@ -450,7 +450,7 @@ class planner {
   // An operand that dies here and is read element by element where the result is written can give its memory away.
   void share_in_place() {
     same_memory_.assign(g().size(), no_node);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind != op::region || !places_[id].in_arena) continue;
       const auto& region = g().get<region_attribute>(id);
       if (region.row_axes != 0) continue;
@@ -489,7 +489,7 @@ class planner {
   [[nodiscard]] std::vector<block> blocks() const {
     std::vector<block> result;
     std::vector<std::size_t> block_of(g().size(), 0);
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (!places_[id].in_arena) continue;
       const node_id shared = same_memory_.empty() ? no_node : same_memory_[id];
       if (shared == no_node) result.emplace_back();
@@ -540,7 +540,7 @@ class planner {
     };
     std::vector<event> events;
     for (const copy& each : copies_) events.push_back({each.level, each.order, each.from, &each});
-    for (node_id id = 0; id < g().size(); ++id) {
+    for (node_id id{0}; id < g().size(); ++id) {
       if (is_leaf(id) || g()[id].kind == op::assign) continue;
       events.push_back({places_[id].level, is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
     }

@@ -12,9 +12,9 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 
 // "label[3, 17]"; a scalar is just "label".
 inline std::string place_of(std::string_view name, const shape& extents, std::size_t element) {
-  if (extents.rank == 0) return std::string(name);
+  if (extents.rank() == 0) return std::string(name);
   std::vector<std::int64_t> index;
-  for (int i = 0; i < extents.rank; ++i) {
+  for (int i = 0; i < extents.rank(); ++i) {
     index.push_back(static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
   }
   return fmt::format("{}[{}]", name, fmt::join(index, ", "));
@@ -27,7 +27,7 @@ inline std::vector<bool> seen_through(const view_attribute& view, const shape& e
   for (std::size_t element = 0; element < marked.size(); ++element) {
     if (!marked[element]) continue;
     std::int64_t at = view.offset;
-    for (int i = 0; i < extents.rank; ++i) {
+    for (int i = 0; i < extents.rank(); ++i) {
       at += view.strides[i] * (static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
     }
     seen[static_cast<std::size_t>(at)] = true;

@@ -13,7 +13,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 inline node_id sum_of_all(graph& g, node_id a) {
-  return g.reduce(reduce_kind::sum, a, (1u << g[a].extents.rank) - 1);
+  return g.reduce(reduce_kind::sum, a, (1u << g[a].extents.rank()) - 1);
 }
 
 inline node_id mean_of_all(graph& g, node_id a) {
@@ -33,7 +33,7 @@ inline node_id wanted_input(graph& g, std::string_view name, dtype type, const s
 // select(index == label, z, 0), one map over the logits; node for node what ops/loss.hpp lowers to.
 inline node_id picked(graph& g, node_id z, node_id label) {
   const shape whole = g[z].extents;
-  const int last = whole.rank - 1;
+  const int last = whole.rank() - 1;
   const node_id operands[] = {g.coordinates(whole, last), g.expand_axes(label, whole, 1u << last), z,
                               g.full_like(z, 0)};
   const dtype type = g[z].type;
@@ -48,7 +48,7 @@ inline node_id picked(graph& g, node_id z, node_id label) {
 inline node_id with_one_more(graph& g, node_id labels) {
   shape column = g[labels].extents;
   column.push_back(1);
-  const std::vector<std::int64_t> low(static_cast<std::size_t>(column.rank), 0);
+  const std::vector<std::int64_t> low(static_cast<std::size_t>(column.rank()), 0);
   std::vector<std::int64_t> high = low;
   high.back() = 1;
   return g.pad(g.reshape(labels, column), low, high, -1);
@@ -78,15 +78,14 @@ inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std:
 
 MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const {
   const shape whole = g[logits].extents;
-  if (whole.rank < 1 || !is_float(g[logits].type)) {
+  if (whole.rank() < 1 || !is_float(g[logits].type)) {
     fail(error_category::invalid_argument, "cross_entropy: logits must be floats [.., classes]; found {} {}",
          to_string(g[logits].type), to_string(whole));
   }
-  const std::uint32_t last = 1u << (whole.rank - 1);
+  const std::uint32_t last = 1u << (whole.rank() - 1);
   shape rows = whole;
-  --rows.rank;
-  rows[rows.rank] = 0;  // shapes compare unused extents too
-  const std::int64_t classes = whole[whole.rank - 1];
+  rows.pop_back();
+  const std::int64_t classes = whole[whole.rank() - 1];
   const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
   g.expect_indices({labels, classes, ignore_index, fmt::format("cross_entropy has {} classes", classes)});
   // The shift cancels in the difference, so its gradient is zero and is not built.

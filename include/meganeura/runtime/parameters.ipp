@@ -28,7 +28,7 @@ inline double unit(std::mt19937_64& random) { return (static_cast<double>(random
 inline std::vector<float> initial_values(const plan::layout::slot& slot, std::uint64_t seed) {
   std::mt19937_64 random(hash_string(slot.name, seed));
   std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
-  if (slot.extents.rank < 2) {
+  if (slot.extents.rank() < 2) {
     std::ranges::fill(values, slot.name.ends_with("weight") ? 1.0f : 0.0f);
   } else if (slot.name.find("embed") != std::string::npos) {
     for (float& value : values) {

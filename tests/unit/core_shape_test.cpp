@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// Shapes and ids refuse what they cannot mean: too many axes, extents below 1, counts beyond 64 bits, other tables' ids.
+#include <meganeura/core/checked.hpp>
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/id.hpp>
+#include <meganeura/core/shape.hpp>
+#include <meganeura/egraph/egraph.hpp>
+#include <meganeura/expr/lower.hpp>
+#include <meganeura/graph/graph.hpp>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+namespace {
+
+template <class Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const error& e) {
+    EXPECT_EQ(e.category(), error_category::invalid_argument) << e.what();
+    return e.what();
+  }
+  return "accepted";
+}
+
+constexpr std::int64_t huge = (std::int64_t{1} << 60) + 1;
+
+TEST(core_shape, a_ninth_axis_is_refused) {
+  shape eight{1, 2, 1, 2, 1, 2, 1, 2};
+  EXPECT_EQ(refusal([&] { eight.push_back(3); }),
+            "shape [1, 2, 1, 2, 1, 2, 1, 2]: cannot have another axis of 3; a tensor has at most 8 axes");
+  EXPECT_NE(refusal([] { shape{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; }), "accepted");
+  EXPECT_EQ(eight.rank(), 8);
+}
+
+TEST(core_shape, an_extent_below_one_is_refused) {
+  EXPECT_EQ(refusal([] { shape{4, 0}; }), "shape [4]: axis 1 cannot be 0; an extent is at least 1");
+  EXPECT_NE(refusal([] { shape{-3}; }), "accepted");
+  shape square{4, 4};
+  EXPECT_NE(refusal([&] { square.set(1, 0); }), "accepted");
+  EXPECT_EQ(square, (shape{4, 4}));
+}
+
+TEST(core_shape, a_count_beyond_the_limit_is_refused) {
+  EXPECT_EQ(refusal([] { shape{huge, 784}; }),
+            "shape []: 1152921504606846977 along axis 0 makes more than 2^58 elements; choose smaller extents");
+  EXPECT_NE(refusal([] { shape{1 << 30, 1 << 30}; }), "accepted");
+  shape wide{1 << 28, 1 << 30};
+  EXPECT_NE(refusal([&] { wide.set(0, (1 << 28) + 1); }), "accepted");
+  EXPECT_EQ(wide.elements(), std::int64_t{1} << 58);
+  EXPECT_EQ(wide.bytes(dtype::f32), std::int64_t{1} << 60);
+}
+
+TEST(core_shape, equality_looks_at_the_axes_alone) {
+  shape a{2, 3, 4}, b{2, 3};
+  EXPECT_NE(a, b);
+  a.pop_back();
+  EXPECT_EQ(a, b);
+  a.pop_back(2);
+  EXPECT_EQ(a, shape{});
+}
+
+TEST(core_shape, an_axis_that_does_not_exist_is_an_internal_error) {
+  const shape pair{2, 3};
+  for (int axis : {-1, 2, 8}) {
+    EXPECT_THROW((void)pair[axis], error) << axis;
+    EXPECT_THROW((void)pair.stride(axis), error) << axis;
+  }
+}
+
+TEST(core_checked, results_beyond_64_bits_are_refused) {
+  const checked_int largest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(refusal([&] { (void)(largest + 1); }),
+            "a size of 9223372036854775807 + 1 does not fit into 64 bits; choose smaller extents");
+  EXPECT_NE(refusal([&] { (void)(-2 - largest); }), "accepted");
+  EXPECT_NE(refusal([&] { (void)(largest * 2); }), "accepted");
+  EXPECT_EQ(std::int64_t{checked_int(6) * 7 - 2 + 1}, 41);
+}
+
+TEST(core_shape, graphs_refuse_geometry_that_overflows) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 3});
+  const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  const auto refused = [&](auto call) { EXPECT_NE(refusal(call), "accepted"); };
+  refused([&] { g.slice(x, 1, 1, largest, largest); });
+  refused([&] { g.view(x, {3, 3}, {.offset = 0, .strides = {largest, largest}}); });
+  const std::int64_t low[] = {largest, 0}, high[] = {largest, 0};
+  refused([&] { g.pad(x, low, high); });
+  refused([&] { g.iota((std::int64_t{1} << 31) + 1); });
+  refused([&] { g.expand(x, {1 << 20, 1 << 20, 1 << 20, 2, 3}); });
+  const node_id image = g.input("image", dtype::f32, {1, 1, 4, 4}), filter = g.input("w", dtype::f32, {1, 1, 3, 3});
+  refused([&] { g.convolution(image, filter, {.pad_low = {largest, largest}, .pad_high = {largest, 1}}, {1, 1, 2, 2}); });
+  refused([&] { g.convolution(image, filter, {.dilation = {largest, largest}}, {1, 1, 2, 2}); });
+  refused([&] { g.window_reduce(image, {.window = {2, 2}, .stride = {0, 0}}); });
+  refused([&] { g.window_reduce(image, {.window = {2, 2}, .pad_low = {-1, 0}}); });
+  refused([&] { g.window_reduce(image, {.spatial = 7}); });
+  const node_id cubes[] = {x, g.input("cube", dtype::f32, {2, 3, 4})};
+  refused([&] { g.concat(cubes, 1); });
+}
+
+TEST(core_shape, a_batch_that_overflows_is_refused) {
+  constexpr dim batch = sym<"batch">;
+  for (std::int64_t extent : {huge, std::numeric_limits<std::int64_t>::max()}) {
+    const binding symbols[] = {{"batch", extent}};
+    EXPECT_NE(refusal([&] { (void)bound(dims<batch * 16, 784>, symbols); }), "accepted") << extent;
+  }
+}
+
+// Ids are indices but neither integers nor each other.
+static_assert(std::is_convertible_v<node_id, std::uint32_t> && !std::is_convertible_v<std::uint32_t, node_id>);
+static_assert(!std::is_convertible_v<node_id, egraph::class_id> && !std::is_convertible_v<egraph::class_id, node_id>);
+static_assert(!std::is_convertible_v<egraph::class_id, egraph::enode_id>);
+template <class A, class B>
+concept comparable = requires(A a, B b) { a == b; };
+static_assert(comparable<node_id, node_id> && !comparable<node_id, egraph::class_id>);
+static_assert(std::is_same_v<decltype(no_node), const node_id>);
+
+TEST(core_id, no_id_equals_no_entry) {
+  EXPECT_TRUE(no_node == no_id);
+  EXPECT_FALSE(node_id{0} == no_id);
+  std::vector<node_id> ids(3, no_id);
+  EXPECT_EQ(ids[2], no_node);
+}
+
+}  // namespace
+}  // namespace meganeura::inline MEGANEURA_ABI
