@@ -21339,7 +21339,7 @@ class convolution_memory {
   [[nodiscard]] spirv::f32 a(const spirv::u32& address) const { return spirv::f32(operands_[1].load(address)); }
   [[nodiscard]] spirv::f32 b(const spirv::u32& address) const { return spirv::f32(operands_[0].load(address)); }
   [[nodiscard]] spirv::f32 b(const element& at) const {
-    if (at.exists.is_literal()) return b(at.address);
+    if (at.exists.is_literal() && at.exists.bits == 0) return 0.0f;  // a constant place in the border
     return select(at.exists, b(select(at.exists, at.address, spirv::u32(0))), spirv::f32(0.0f));
   }
 
@@ -21677,7 +21677,7 @@ class tiled_convolution {
   [[nodiscard]] spirv::f32 load_a(const part& each, const spirv::u32& first) const {
     const spirv::boolean exists = in_range(each, first);
     const spirv::u32 address = each.a + k_at(first, each.k).a;
-    if (exists.is_literal()) return memory_.a(address);
+    if (exists.is_literal() && exists.bits == 0) return 0.0f;
     return select(exists, memory_.a(select(exists, address, spirv::u32(0))), spirv::f32(0.0f));
   }
   [[nodiscard]] spirv::f32 load_b(const part& each, const spirv::u32& first) const {
@@ -22393,7 +22393,7 @@ class tile_loader {
   }
 
   void keep_inside(std::size_t i, const spirv::f32x4& value, const spirv::boolean& inside) {
-    if (inside.is_literal()) return fours_[i].store(value);
+    if (inside.is_literal() && inside.bits != 0) return fours_[i].store(value);
     fours_[i].store(vector(select(inside, value[0], spirv::f32(0)), select(inside, value[1], spirv::f32(0)),
                            select(inside, value[2], spirv::f32(0)), select(inside, value[3], spirv::f32(0))));
   }

@@ -74,6 +74,7 @@ const geometry_case cases[] = {
      {3, 2, 2, 3, 2},
      {.spatial = 3, .stride = {1, 2, 1}, .pad_low = {1, 0, 1}, .pad_high = {0, 1, 1}}},
     {"one", {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
+    {"beside the image", {2, 1, 3}, {1, 1, 3}, {.spatial = 1, .stride = {2}, .pad_low = {1}, .pad_high = {2}, .dilation = {2}}},
     {"patches", {2, 3, 16, 16}, {20, 3, 8, 8}, {.stride = {8, 8}}},
 };
 

@@ -188,7 +188,7 @@ class convolution_memory {
   [[nodiscard]] spirv::f32 a(const spirv::u32& address) const { return spirv::f32(operands_[1].load(address)); }
   [[nodiscard]] spirv::f32 b(const spirv::u32& address) const { return spirv::f32(operands_[0].load(address)); }
   [[nodiscard]] spirv::f32 b(const element& at) const {
-    if (at.exists.is_literal()) return b(at.address);
+    if (at.exists.is_literal() && at.exists.bits == 0) return 0.0f;  // a constant place in the border
     return select(at.exists, b(select(at.exists, at.address, spirv::u32(0))), spirv::f32(0.0f));
   }
 
@@ -526,7 +526,7 @@ class tiled_convolution {
   [[nodiscard]] spirv::f32 load_a(const part& each, const spirv::u32& first) const {
     const spirv::boolean exists = in_range(each, first);
     const spirv::u32 address = each.a + k_at(first, each.k).a;
-    if (exists.is_literal()) return memory_.a(address);
+    if (exists.is_literal() && exists.bits == 0) return 0.0f;
     return select(exists, memory_.a(select(exists, address, spirv::u32(0))), spirv::f32(0.0f));
   }
   [[nodiscard]] spirv::f32 load_b(const part& each, const spirv::u32& first) const {

@@ -93,7 +93,7 @@ class tile_loader {
   }
 
   void keep_inside(std::size_t i, const spirv::f32x4& value, const spirv::boolean& inside) {
-    if (inside.is_literal()) return fours_[i].store(value);
+    if (inside.is_literal() && inside.bits != 0) return fours_[i].store(value);
     fours_[i].store(vector(select(inside, value[0], spirv::f32(0)), select(inside, value[1], spirv::f32(0)),
                            select(inside, value[2], spirv::f32(0)), select(inside, value[3], spirv::f32(0))));
   }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Random graphs on the device against the oracle. The same variables as in graph_fuzz_test.cpp.
+#include <meganeura/runtime/program.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/device_fixture.hpp>
+#include <support/random_program.hpp>
+#include <support/shared_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+using support::sample;
+using support::verdict;
+
+void check_on_device(sample& s, verdict& v) {
+  for (node_id id : s.source.leaves(op::state)) {  // a program starts with zeros
+    auto& values = s.leaves.at(s.source.get<leaf_attribute>(id).name).values;
+    std::fill(values.begin(), values.end(), 0.0);
+  }
+  const device& gpu = support::shared_device();
+  const parameters weights(gpu, plan::make_layout(s.source, op::parameter));
+  for (node_id id : s.source.leaves(op::parameter)) {
+    const std::string& name = s.source.get<leaf_attribute>(id).name;
+    weights.set(name, std::vector<float>(s.leaves.at(name).values.begin(), s.leaves.at(name).values.end()));
+  }
+  program_options options;
+  options.optimize = s.optimize, options.plan = s.plan;
+  program run(gpu, s.source, weights, options);
+  const kernels::step_values values = support::training_values(1);
+  const support::stable_run truth(s.source, s.leaves, s.optimize.tolerance == egraph::exactness::exact, values);
+  for (node_id id : s.source.leaves(op::input)) {
+    const std::string& name = s.source.get<leaf_attribute>(id).name;
+    run.set_input(name, s.source[id].type, support::stored_bytes(s.leaves.at(name)));
+  }
+  run.submit(values);
+  oracle::tensors<double> found;
+  for (const graph_output& output : s.source.outputs()) {
+    const node& n = s.source[output.node];
+    found[output.name] = support::loaded(run.output(output.name), n.type, n.extents);
+    truth.expect_output(output.name, found, v, 4 * oracle::tolerance(n.type));
+  }
+}
+
+TEST(runtime_fuzz, random_graphs_agree_on_the_device) {
+  const support::check run = [](std::uint64_t seed, int steps, int only_output, verdict& v) {
+    auto s = support::make_sample(seed, steps, only_output, false);
+    if (s) check_on_device(*s, v);
+  };
+  support::fuzz(60, run, [](int steps, int output, std::uint64_t seed) {
+    const auto s = support::make_sample(seed, steps, output, false);
+    return s ? to_text(s->source) : std::string();
+  });
+}
+
+}  // namespace
