@@ -15,8 +15,10 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <map>
 #include <random>
+#include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -176,6 +178,99 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
     text = problem.category() == error_category::unsupported ? problem.what() : "another category";
   }
   EXPECT_NE(text.find("split it"), std::string::npos) << "the input alone has 8,192 bytes; said: " << text;
+}
+
+// A graphics card like those that are sold, made up: nothing runs on it.
+vulkan::device_facts made_up_card() {
+  vulkan::device_facts card = vulkan::minimum_facts();
+  card.api_version = 1U << 22 | 3U << 12;
+  card.subgroup_size = card.min_subgroup_size = card.max_subgroup_size = 32;
+  card.subgroup_operations = 31;
+  card.has_full_subgroups = card.has_subgroup_size_control = true;
+  card.max_workgroup_subgroups = 32;
+  card.max_workgroup_invocations = 1024;
+  card.max_workgroup_size = {1024, 1024, 64};
+  card.max_shared_bytes = 49152;
+  card.max_storage_buffers = 1 << 20;
+  card.max_storage_range = 0xffffffff;
+  card.max_texel_elements = 1 << 27;
+  card.compute_units = 132;
+  return card;
+}
+
+// `change` takes something away; every kernel of the three models' training steps has to do without.
+template <class Change>
+void expect_kernels_for(const char* what, Change change) {
+  vulkan::device_facts card = made_up_card();
+  change(card);
+  static std::map<std::pair<std::size_t, std::size_t>, plan::execution_plan> plans;  // by model and what it may bind
+  const auto expect = [&]<class Model>(std::size_t number, std::type_identity<Model>) {
+    const egraph::region_limits limits = make_region_limits(card);
+    auto [at, is_new] = plans.try_emplace({number, limits.buffers});
+    if (is_new) {
+      const graph g = make_training_graph<Model>(cross_entropy{"label"}, adam{}, std::vector<binding>{{"batch", 16}});
+      egraph::optimize_options options;
+      options.region = limits;
+      at->second = plan::make_plan(egraph::optimize(g, options), plan::make_layout(g, op::parameter));
+    }
+    const kernels::target target = make_target(card);
+    for (const plan::step& step : at->second.steps) {
+      if (step.kind == plan::step::copy) continue;
+      const graph& g = at->second.implementation;
+      const kernels::kernel_dispatch made =
+          step.kind == plan::step::optimizer
+              ? kernels::make_optimizer(g.get<optimizer_attribute>(step.node),
+                                        static_cast<std::int64_t>(step.bindings[0].where.bytes / 4), target)
+              : kernels::generate(g, step.node, target);
+      EXPECT_EQ(vulkan::reason_to_refuse(card, made.module), "") << what << ": " << made.module.name;
+      EXPECT_EQ(vulkan::reason_to_refuse(card, made.groups), "") << what << ": " << made.module.name;
+      EXPECT_EQ(support::demands_of(made.module).shared_bytes, made.module.shared_bytes) << made.module.name;
+    }
+  };
+  expect(0, std::type_identity<mlp>{});
+  expect(1, std::type_identity<cnn>{});
+  expect(2, std::type_identity<language>{});
+}
+
+TEST(runtime_limits, kernels_do_without_whatever_a_device_lacks) {
+  using facts = vulkan::device_facts;
+  expect_kernels_for("a whole card", [](facts&) {});
+  expect_kernels_for("128 invocations", [](facts& f) { f.max_workgroup_invocations = 128; });
+  expect_kernels_for("128 along x", [](facts& f) { f.max_workgroup_size = {128, 128, 64}; });
+  expect_kernels_for("640 invocations", [](facts& f) { f.max_workgroup_invocations = 640; });
+  expect_kernels_for("16 KiB", [](facts& f) { f.max_shared_bytes = 16384; });
+  expect_kernels_for("4 buffers", [](facts& f) { f.max_storage_buffers = 4; });
+  expect_kernels_for("6 buffers", [](facts& f) { f.max_storage_buffers = 6; });
+  expect_kernels_for("arithmetic only", [](facts& f) { f.subgroup_operations = 1 | 4; });
+  expect_kernels_for("shuffles only", [](facts& f) { f.subgroup_operations = 1 | 16; });
+  expect_kernels_for("no full subgroups", [](facts& f) { f.has_full_subgroups = false; });
+  expect_kernels_for("sizes nobody knows", [](facts& f) {
+    f.min_subgroup_size = 1;
+    f.has_subgroup_size_control = false;
+  });
+  expect_kernels_for("sizes one may choose", [](facts& f) { f.min_subgroup_size = 8; });
+  expect_kernels_for("subgroups of 64", [](facts& f) { f.min_subgroup_size = f.subgroup_size = f.max_subgroup_size = 64; });
+  expect_kernels_for("few workgroups", [](facts& f) { f.max_workgroup_count = {32, 32, 32}; });
+  expect_kernels_for("the least", [](facts& f) { f = vulkan::weaker(f, vulkan::minimum_facts()); });
+}
+
+TEST(runtime_limits, a_sum_over_more_than_32_bits_count_is_refused) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {1});
+  const node_id all = g.view(x, {1LL << 33}, view_attribute{});
+  g.add_output("sum", g.reduce(reduce_kind::sum, all, 1));
+  const support::checked_device gpu([] {
+    vulkan::device_options options;
+    options.disk_cache = false;
+    return options;
+  }());
+  const parameters none(gpu, {});
+  try {
+    const program made(gpu, g, none);
+    FAIL() << "8,589,934,592 terms were counted in 32 bits";
+  } catch (const error& problem) {
+    EXPECT_EQ(problem.category(), error_category::unsupported) << problem.what();
+  }
 }
 
 // More tensors than a kernel binds: a map of ten and a concat of nine.
