@@ -19,6 +19,7 @@
 #include <mutex>
 #include <new>
 #include <string_view>
+#include <tuple>
 
 namespace meganeura::faults {
 namespace {
@@ -148,6 +149,9 @@ bool destroys_nothing(First first, Rest... rest) {
   }
 }
 
+std::atomic<VkDevice> latest_device{VK_NULL_HANDLE};
+void let_work_end();
+
 template <std::size_t Id, class Function>
 struct gate;
 template <std::size_t Id, class Result, class... Arguments>
@@ -156,8 +160,14 @@ struct gate<Id, Result(VKAPI_PTR*)(Arguments...)> {
   static Result VKAPI_CALL call(Arguments... arguments) {
     const driver_scope inside;
     if constexpr (std::is_same_v<Result, VkResult>) {
-      if (const VkResult result = intercepted(names[Id]); result != VK_SUCCESS) return result;
+      if (const VkResult result = intercepted(names[Id]); result != VK_SUCCESS) {
+        if (result == VK_ERROR_DEVICE_LOST) let_work_end();
+        return result;
+      }
       const VkResult result = real(arguments...);
+      if constexpr (Id == id_CreateDevice) {
+        if (result == VK_SUCCESS) latest_device = *std::get<3>(std::tuple(arguments...));
+      }
       count_object(names[Id], result < VK_SUCCESS);
       return result;
     } else {
@@ -166,6 +176,9 @@ struct gate<Id, Result(VKAPI_PTR*)(Arguments...)> {
     }
   }
 };
+
+/// A device that is really lost executes nothing any more, so that what it used may be destroyed without waiting.
+void let_work_end() { gate<id_DeviceWaitIdle, PFN_vkDeviceWaitIdle>::real(latest_device); }
 
 PFN_vkGetInstanceProcAddr real_get_instance = nullptr;
 PFN_vkGetDeviceProcAddr real_get_device = nullptr;

@@ -118,6 +118,7 @@ class device_state {
  private:
   void create_device(const std::vector<std::string>& extensions);
   void create_transfer_objects(std::uint64_t staging_bytes);
+  void end_use_quietly(std::uint64_t value) noexcept;
   void allocate_memory(raw_buffer& buffer, memory_use use);
   [[nodiscard]] std::uint64_t room_in(std::uint32_t heap) const;
   // The following expect `mutex_` to be held.

@@ -330,7 +330,17 @@ MEGANEURA_INLINE void device_state::wait_quietly(std::uint64_t value) noexcept {
     wait(value);
   } catch (const std::exception& problem) {
     log_quietly(log_level::error, problem.what());
+    end_use_quietly(value);
   }
+}
+
+/// The wait was refused, and its caller destroys what the device may still use.
+MEGANEURA_INLINE void device_state::end_use_quietly(std::uint64_t value) noexcept {
+  if (lost) return;
+  const std::lock_guard lock(mutex_);
+  call.DeviceWaitIdle(handle);
+  // Copies that could not be submitted name what is going away, and would be submitted with whatever comes next.
+  if (value > submitted_) lost = true;
 }
 
 MEGANEURA_INLINE void device_state::log_quietly(log_level level, const char* text) noexcept {
