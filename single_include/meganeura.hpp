@@ -21412,6 +21412,10 @@ class convolution_memory {
 struct direct_plan {
   std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
 
+  /// Lanes of one subgroup need no shared memory.
+  [[nodiscard]] bool shuffles(const target& on) const {
+    return lanes > 1 && on.subgroup_shuffle && lanes <= on.subgroup_size && size % on.subgroup_size == 0;
+  }
   /// Twice the lanes; false when the workgroup is full.
   [[nodiscard]] bool share_wider(const target& on) {
     if (2 * lanes > std::bit_floor(on.max_invocations) || 32 * lanes > on.max_shared_bytes) return false;
@@ -21424,12 +21428,16 @@ struct direct_plan {
 class direct_convolution {
  public:
   direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
-                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles)
-      : owner_(owner), p_(p), plan_(plan), memory_(memory) {
+                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles, const target& on)
+      : owner_(owner), p_(p), plan_(plan), memory_(memory), on_(on) {
     const std::uint32_t per_group = plan.size / plan.lanes;
+    const bool shuffles = plan.shuffles(on);
+    if (shuffles) owner.require_subgroup_size(on.subgroup_size);
+    const spirv::u32 index =
+        shuffles ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
     const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
-    lane_ = owner.local_id(0) % plan.lanes;
-    const spirv::u32 wanted = grid.position(owner) * per_group + owner.local_id(0) / plan.lanes;
+    lane_ = index % plan.lanes;
+    const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
     const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
     exists_ = exact ? spirv::boolean(true) : wanted < spirv::u32(tiles);
     const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
@@ -21449,10 +21457,10 @@ class direct_convolution {
     }
     for (std::uint32_t i = 0; i < plan_.rows; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
     sum_up();
-    for (std::uint32_t i = 0; i < plan_.rows; ++i) {
-      const spirv::f32x4 sum = shared_sum(sums_[i]);
-      owner_.if_(exists_ && lane_ == 0u, [&] { memory_.finish(group_, m_first_ + i, n_first_, sum); });
-    }
+    const std::vector<spirv::f32x4> sums = shared_sums();
+    owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
+      for (std::uint32_t i = 0; i < plan_.rows; ++i) memory_.finish(group_, m_first_ + i, n_first_, sums[i]);
+    });
   }
 
  private:
@@ -21498,30 +21506,49 @@ class direct_convolution {
     return at;
   }
 
-  // By halves; afterwards lane 0 holds the sum of all lanes.
-  [[nodiscard]] spirv::f32x4 shared_sum(const spirv::var<spirv::f32x4>& own) {
-    if (plan_.lanes == 1) return own.load();
-    if (!shared_) shared_ = owner_.shared<spirv::f32x4>(plan_.size);
+  // By halves; afterwards lane 0 holds the sum of all lanes. No variable is used on both sides of a barrier: a software
+  // device would keep it in memory from the first loop on.
+  [[nodiscard]] std::vector<spirv::f32x4> shared_sums() {
+    std::vector<spirv::f32x4> sums;
+    for (const auto& own : sums_) sums.push_back(own.load());
+    if (plan_.lanes == 1) return sums;
+    if (plan_.shuffles(on_)) {
+      for (spirv::f32x4& sum : sums) sum = shuffled(sum);
+      return sums;
+    }
+    const auto shared = owner_.shared<spirv::f32x4>(plan_.size);
     const spirv::u32 place = owner_.local_id(0);
-    for (std::uint32_t half = plan_.lanes / 2; half > 0; half /= 2) {
-      (*shared_)[place] = own.load();
+    for (spirv::f32x4& sum : sums) {
+      shared[place] = sum;
       owner_.barrier();
-      owner_.if_(lane_ < half, [&] { own += shared_->load(place + half); });
+      for (std::uint32_t half = plan_.lanes / 2; half > 0; half /= 2) {
+        owner_.if_(lane_ < half, [&] { shared[place] += shared.load(place + half); });
+        owner_.barrier();
+      }
+      sum = shared.load(place);
       owner_.barrier();
     }
-    return own.load();
+    return sums;
+  }
+
+  [[nodiscard]] spirv::f32x4 shuffled(spirv::f32x4 sum) {
+    for (std::uint32_t mask = plan_.lanes / 2; mask > 0; mask /= 2) {
+      const auto moved = [&](std::uint32_t c) { return owner_.subgroup_shuffle_xor(sum[c], spirv::u32(mask)); };
+      sum = sum + vector(moved(0), moved(1), moved(2), moved(3));
+    }
+    return sum;
   }
 
   spirv::kernel& owner_;
   const convolution_product& p_;
   const direct_plan& plan_;
   convolution_memory& memory_;
+  const target& on_;
   spirv::u32 lane_, m_first_, n_first_, group_;
   spirv::boolean exists_{true};
   std::vector<spirv::u32> a_rows_;
   std::vector<n_part> b_columns_;
   std::vector<spirv::var<spirv::f32x4>> sums_;
-  std::optional<spirv::memory<spirv::f32x4>> shared_;
 };
 
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
@@ -21532,7 +21559,7 @@ class direct_convolution {
   const flat_grid grid = make_flat_grid(tiles, per_group, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
   convolution_memory memory(owner, p, node, types, result_extents, result);
-  direct_convolution(owner, p, plan, memory, grid, tiles).run();
+  direct_convolution(owner, p, plan, memory, grid, tiles, on).run();
   return {owner.finish(), grid.groups};
 }
 
