@@ -22067,9 +22067,15 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
                                              const target& device) {
   for (const auto* group : {&problem.batch, &problem.m, &problem.n, &problem.k}) {
     const std::uint64_t extent = extent_of(*group);
-    if (extent == 0 || extent > 0x7fffffffu)
-      fail(error_category::invalid_argument, "a matrix product over an axis group of {} elements was asked for",
-           extent);
+    if (extent == 0) {
+      fail(error_category::invalid_argument, "a matrix product over an axis group of no elements was asked for");
+    }
+    constexpr std::uint64_t most = 0x7fffffff;
+    if (extent > most) {
+      fail(error_category::unsupported,
+           "a matrix product over an axis group of {} elements was asked for; its kernels count up to {}: split the axes",
+           extent, most);
+    }
   }
   if (!detail::runs_here(schedule, device)) {
     fail(error_category::unsupported,

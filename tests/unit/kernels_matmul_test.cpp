@@ -213,6 +213,17 @@ TEST(kernels_matmul, operands_of_more_texels_than_the_device_views_are_storage_b
   EXPECT_FALSE(choose_matmul(device, plain(513, 512, 512, false, true)).texels);
 }
 
+TEST(kernels_matmul, axes_that_31_bits_do_not_count_are_refused) {
+  matmul_problem p = plain(4, 4, 4);
+  p.k = {{65536, 0, 0, 0}, {65536, 0, 0, 0}};  // one element read 2^32 times
+  try {
+    (void)kernels::make_matmul(p, choose_matmul({}, p), {});
+    FAIL();
+  } catch (const error& problem) {
+    EXPECT_EQ(problem.category(), error_category::unsupported);
+  }
+}
+
 TEST(kernels_matmul, a_device_of_the_least_limits_still_gets_tiles) {
   kernels::target device;
   device.max_shared_bytes = 16384;
