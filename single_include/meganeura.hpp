@@ -981,6 +981,17 @@ class shuffled_batches {
     return true;
   }
 
+  /// Passes over so many batches without reading them: a set of the same seed that skipped trainer.steps() batches goes
+  /// on where that trainer stopped. After a whole epoch the next one begins.
+  void skip(std::uint64_t batches) {
+    const std::size_t end = per_epoch() * labels_.size();
+    for (; batches > 0; --batches) {
+      if (next_ == end) shuffle();
+      next_ += labels_.size();
+    }
+    if (next_ == end) shuffle();
+  }
+
   [[nodiscard]] const std::vector<float>& images() const { return images_; }         // [batch, rows * columns], 0 to 1
   [[nodiscard]] const std::vector<std::int32_t>& labels() const { return labels_; }  // [batch]
 
@@ -5520,6 +5531,13 @@ class program {
   [[nodiscard]] meganeura::checks checks() const { return checks_; }
   /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
+  /// Everything that is kept from step to step besides the parameters: "optimizer.m.<parameter>" and
+  /// "optimizer.v.<parameter>" for what the optimiser updates, "state.<name>" for states.
+  [[nodiscard]] const std::vector<plan::named_range>& kept() const { return kept_; }
+  /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
+  [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
+  void write(const plan::named_range& kept, std::span<const std::byte> values) const;
+
   /// Optimiser moments and states back to zero.
   void reset_state() const;
 
@@ -5538,6 +5556,7 @@ class program {
     std::uint64_t offset = 0;
   };
   void allocate(const parameters& weights);
+  void list_kept();
   struct prepared {  // one step of the plan, ready to be recorded
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
@@ -5567,6 +5586,7 @@ class program {
   std::array<area_memory, plan::area_count> areas_;
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
+  std::vector<plan::named_range> kept_;
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
@@ -5655,6 +5675,31 @@ class session {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Training: a typed model, a loss and an optimiser as one recorded step on a device.
+// A training run in a file: everything that going on later needs to be the same as not having stopped.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a trainer counts and was told, besides its tensors.
+struct training_position {
+  optimizer chosen;  // with the rates of now
+  std::uint32_t step = 0;
+  std::uint64_t seed = 0;  // of random streams
+};
+
+/// Writes one .safetensors file: the parameters under their names, what `training` keeps ("optimizer.m.<parameter>",
+/// "optimizer.v.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed.
+/// errors: invalid_argument for parameters without values; io.
+void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
+                     const training_position& position);
+
+/// Reads such a file back, exactly; returns where training goes on. Everything is checked before anything is changed.
+/// errors: io; invalid_file for a damaged file, one that is no checkpoint, and, in one sentence with all that differs,
+/// one of another model or of another kind of optimiser than `expected`.
+[[nodiscard]] training_position load_checkpoint(const std::string& path, const parameters& weights,
+                                                const program& training, const optimizer& expected);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 // Losses a trainer appends to a model's output: each adds its own input, or takes the model's of that name, dtype and
 // shape, and returns a scalar.
 
@@ -5783,6 +5828,19 @@ class trainer {
   void restart() {
     step_ = 0;
     program_.reset_state();
+  }
+
+  /// The whole run in one file: parameters, moments, states, step, rates and seed. A trainer built alike that loads it
+  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data). errors:
+  /// see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  void save_checkpoint(const std::string& path) const {
+    meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
+  }
+  void load_checkpoint(const std::string& path) {
+    const training_position position = meganeura::load_checkpoint(path, parameters_, program_, optimizer_);
+    optimizer_ = position.chosen;
+    step_ = position.step;
+    seed_ = position.seed;
   }
 
   [[nodiscard]] program& runnable() { return program_; }
@@ -11512,6 +11570,31 @@ inline std::string did_you_mean(std::string_view near) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
+// What is wrong with a file of tensors, gathered into one sentence.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
+struct problem_list {
+  static constexpr std::size_t most = 20;
+  std::size_t count = 0;
+  std::string text;
+
+  template <class Describe>
+  void add(Describe describe) {
+    if (count++ < most) text += "; " + describe();
+  }
+  [[nodiscard]] std::string sentence() const {
+    return count > most ? fmt::format("{}; and {} more", text, count - most) : text;
+  }
+};
+
+inline std::string describe_missing(std::string_view name, std::span<const io::safetensors_tensor> tensors) {
+  const std::string near = nearest_of(name, tensors);
+  return fmt::format("{} is missing{}", quote(name), near.empty() ? "" : " (nearest: " + quote(near) + ")");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 #include <cstring>
 #include <numbers>
@@ -11561,26 +11644,6 @@ inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::strin
     values.push_back(dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
   }
   return values;
-}
-
-/// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
-struct problem_list {
-  static constexpr std::size_t most = 20;
-  std::size_t count = 0;
-  std::string text;
-
-  template <class Describe>
-  void add(Describe describe) {
-    if (count++ < most) text += "; " + describe();
-  }
-  [[nodiscard]] std::string sentence() const {
-    return count > most ? fmt::format("{}; and {} more", text, count - most) : text;
-  }
-};
-
-inline std::string describe_missing(std::string_view name, std::span<const io::safetensors_tensor> tensors) {
-  const std::string near = nearest_of(name, tensors);
-  return fmt::format("{} is missing{}", quote(name), near.empty() ? "" : " (nearest: " + quote(near) + ")");
 }
 
 }  // namespace detail
@@ -13940,6 +14003,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   generated kernels = generate_kernels();
   check_limits(kernels);
   times_.kernels = watch.lap();
+  list_kept();
   allocate(weights);
   watch.lap();
   create_pipelines(kernels);
@@ -13978,6 +14042,43 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
     s.results = device_.allocate(result_bytes, vulkan::memory_kind::mapped);
   }
   reset_state();
+}
+
+MEGANEURA_INLINE void program::list_kept() {
+  const graph& g = plan_.implementation;
+  for (node_id effect : g.effects()) {
+    if (g[effect].kind != op::optimizer_step) continue;
+    const auto& chosen = g.get<optimizer_attribute>(effect);
+    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {  // moments lie at their parameter's offset
+      const plan::layout::slot& of = *plan_.parameters.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+      const auto keep = [&](const char* prefix, plan::area where) {
+        kept_.push_back({prefix + of.name, of.type, of.extents, {where, of.offset, of.bytes}});
+      };
+      const bool adaptive = chosen.kind != optimizer_kind::sgd;
+      if (adaptive || chosen.momentum) keep("optimizer.m.", plan::area::moment1);
+      if (adaptive) keep("optimizer.v.", plan::area::moment2);
+    }
+  }
+  for (const plan::layout::slot& state : plan_.states.slots) {
+    kept_.push_back(
+        {"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
+  }
+}
+
+MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const {
+  const vulkan::buffer_range from = at(kept.where);
+  const auto ticket = device_.read_back(from.target, from.offset, from.size);
+  const auto bytes = ticket.data();
+  return {bytes.begin(), bytes.end()};
+}
+
+MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const {
+  if (values.size() != kept.where.bytes) {
+    fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
+         to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
+  }
+  const vulkan::buffer_range to = at(kept.where);
+  device_.upload(to.target, to.offset, values);
 }
 
 MEGANEURA_INLINE void program::reset_state() const try {
@@ -14217,6 +14318,174 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
   return latest->commands.timings();
 } catch (...) {
   rethrow_as_error("reading a profile");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Writing and reading checkpoints of training runs.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline constexpr const char* checkpoint_key = "meganeura.checkpoint";
+
+inline const char* name_of(const optimizer& chosen) {
+  if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
+  return std::holds_alternative<adam>(chosen) ? "adam" : "adamw";
+}
+
+// Calls visit(name, rate) for every rate of an optimiser.
+template <class Optimizer, class Visit>
+void each_rate(Optimizer& chosen, Visit visit) {
+  std::visit(
+      [&](auto& o) {
+        visit("learning_rate", o.learning_rate);
+        visit("weight_decay", o.weight_decay);
+        if constexpr (requires { o.momentum; }) {
+          visit("momentum", o.momentum);
+        } else {
+          visit("beta1", o.beta1), visit("beta2", o.beta2), visit("epsilon", o.epsilon);
+        }
+      },
+      chosen);
+}
+
+inline const char* safetensors_dtype(dtype type) {
+  constexpr const char* names[] = {"F32", "F16", "I32", "U32", "BOOL"};
+  return names[static_cast<int>(type)];
+}
+
+// The metadata of a checkpoint, entry by entry.
+class checkpoint_metadata {
+ public:
+  explicit checkpoint_metadata(const io::safetensors_file& file) : file_(file) {
+    if (find(checkpoint_key)) return;
+    fail(error_category::invalid_file,
+         "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)", file.path());
+  }
+
+  [[nodiscard]] const std::string* find(std::string_view key) const {
+    const auto& all = file_.metadata();
+    const auto found = std::ranges::find(all, key, &std::pair<std::string, std::string>::first);
+    return found == all.end() ? nullptr : &found->second;
+  }
+
+  template <class Number>
+  [[nodiscard]] Number number(const char* key) const {
+    const std::string* text = find(key);
+    Number value{};
+    if (text) {
+      const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
+      if (problem == std::errc() && end == text->data() + text->size()) return value;
+    }
+    fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", file_.path(), key,
+         text ? quote(*text) : "nothing");
+  }
+
+ private:
+  const io::safetensors_file& file_;
+};
+
+// A tensor of the run and where it goes.
+struct checkpoint_tensor {
+  std::string name;
+  dtype type{};
+  shape extents;
+  const plan::named_range* kept = nullptr;  // null: a parameter
+};
+
+inline std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training) {
+  std::vector<checkpoint_tensor> all;
+  for (const auto& slot : weights.slots().slots) all.push_back({slot.name, slot.type, slot.extents});
+  for (const plan::named_range& kept : training.kept()) all.push_back({kept.name, kept.type, kept.extents, &kept});
+  return all;
+}
+
+inline void compare(const checkpoint_tensor& wanted, const io::safetensors_file& file, problem_list& problems) {
+  const auto* found = file.find(wanted.name);
+  if (!found) return problems.add([&] { return describe_missing(wanted.name, file.tensors()); });
+  if (std::ranges::equal(found->shape, wanted.extents) && found->dtype == safetensors_dtype(wanted.type)) return;
+  problems.add([&] {
+    return fmt::format("{}: expected {} {}, found {} [{}]", quote(wanted.name), safetensors_dtype(wanted.type),
+                       to_string(wanted.extents), found->dtype, fmt::join(found->shape, ", "));
+  });
+}
+
+inline void check_fits(const io::safetensors_file& file, const checkpoint_metadata& metadata,
+                       std::span<const checkpoint_tensor> tensors, const optimizer& expected) {
+  problem_list problems;
+  const std::string* chosen = metadata.find("optimizer");
+  const bool same = chosen && *chosen == name_of(expected);
+  if (!same) {
+    problems.add([&] {
+      return fmt::format("the optimizer: expected {}, found {}", name_of(expected), chosen ? quote(*chosen) : "none");
+    });
+  }
+  std::set<std::string_view> names;
+  for (const checkpoint_tensor& tensor : tensors) {
+    names.insert(tensor.name);
+    const bool moment = tensor.kept && tensor.name.starts_with("optimizer.");
+    if (same || !moment) compare(tensor, file, problems);  // another optimiser has other moments: said already
+  }
+  for (const auto& found : file.tensors()) {
+    if (names.contains(found.name) || (!same && found.name.starts_with("optimizer."))) continue;
+    problems.add([&] { return fmt::format("{} is not in the model", quote(found.name)); });
+  }
+  if (problems.count == 0) return;
+  fail(error_category::invalid_file, "{} is of another training run and nothing was loaded{}", file.path(),
+       problems.sentence());
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
+                                      const training_position& position) try {
+  std::vector<std::string> names;
+  for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
+  weights.check_values("save_checkpoint", names);
+  const auto tensors = detail::checkpoint_tensors(weights, training);
+  std::vector<std::vector<std::byte>> values;
+  std::vector<io::safetensors_entry> entries;
+  for (const auto& tensor : tensors) {
+    values.push_back(tensor.kept ? training.read(*tensor.kept) : weights.get_bytes(tensor.name));
+    entries.push_back({tensor.name,
+                       detail::safetensors_dtype(tensor.type),
+                       {tensor.extents.begin(), tensor.extents.end()},
+                       values.back()});
+  }
+  io::safetensors_metadata metadata{{"format", "pt"},
+                                    {detail::checkpoint_key, "1"},
+                                    {"optimizer", detail::name_of(position.chosen)},
+                                    {"step", std::to_string(position.step)},
+                                    {"seed", std::to_string(position.seed)}};
+  detail::each_rate(position.chosen, [&](const char* name, float rate) {
+    metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
+  });
+  io::write_safetensors(path, entries, metadata);
+} catch (...) {
+  rethrow_as_error("saving a checkpoint");
+}
+
+MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, const parameters& weights,
+                                                   const program& training, const optimizer& expected) try {
+  const auto file = io::safetensors_file::open(path);
+  const detail::checkpoint_metadata metadata(file);
+  const auto tensors = detail::checkpoint_tensors(weights, training);
+  detail::check_fits(file, metadata, tensors, expected);
+  training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
+  detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
+  std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
+  for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].kept) {
+      training.write(*tensors[i].kept, values[i]);
+    } else {
+      weights.set_bytes(tensors[i].name, values[i]);
+    }
+  }
+  return position;
+} catch (...) {
+  rethrow_as_error("loading a checkpoint");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -59,6 +59,22 @@ TEST(data_batches, one_seed_gives_one_order) {
   while (one.next() && other.next()) EXPECT_EQ(one.labels(), other.labels());
 }
 
+TEST(data_batches, skipped_batches_are_those_that_would_have_come) {
+  const auto set = numbered(7);
+  for (std::uint64_t skipped = 0; skipped < 9; ++skipped) {
+    data::shuffled_batches all(set, 3, 5), rest(set, 3, 5);
+    for (std::uint64_t i = 0; i < skipped; ++i) {
+      if (!all.next()) all.next();
+    }
+    rest.skip(skipped);
+    for (int i = 0; i < 5; ++i) {
+      if (!all.next()) all.next();
+      if (!rest.next()) rest.next();
+      EXPECT_EQ(all.labels(), rest.labels()) << skipped << " skipped, then " << i;
+    }
+  }
+}
+
 TEST(data_batches, fewer_images_than_a_batch_are_refused) {
   const auto set = numbered(3);
   EXPECT_THROW(data::shuffled_batches(set, 4, 1), error);

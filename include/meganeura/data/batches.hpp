@@ -42,6 +42,17 @@ class shuffled_batches {
     return true;
   }
 
+  /// Passes over so many batches without reading them: a set of the same seed that skipped trainer.steps() batches goes
+  /// on where that trainer stopped. After a whole epoch the next one begins.
+  void skip(std::uint64_t batches) {
+    const std::size_t end = per_epoch() * labels_.size();
+    for (; batches > 0; --batches) {
+      if (next_ == end) shuffle();
+      next_ += labels_.size();
+    }
+    if (next_ == end) shuffle();
+  }
+
   [[nodiscard]] const std::vector<float>& images() const { return images_; }         // [batch, rows * columns], 0 to 1
   [[nodiscard]] const std::vector<std::int32_t>& labels() const { return labels_; }  // [batch]
 

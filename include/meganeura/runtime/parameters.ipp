@@ -7,6 +7,7 @@
 #include <meganeura/core/quote.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/parameters.hpp>
+#include <meganeura/runtime/problem_list.hpp>
 
 #include <fmt/ranges.h>
 
@@ -63,26 +64,6 @@ inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::strin
     values.push_back(dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
   }
   return values;
-}
-
-/// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
-struct problem_list {
-  static constexpr std::size_t most = 20;
-  std::size_t count = 0;
-  std::string text;
-
-  template <class Describe>
-  void add(Describe describe) {
-    if (count++ < most) text += "; " + describe();
-  }
-  [[nodiscard]] std::string sentence() const {
-    return count > most ? fmt::format("{}; and {} more", text, count - most) : text;
-  }
-};
-
-inline std::string describe_missing(std::string_view name, std::span<const io::safetensors_tensor> tensors) {
-  const std::string near = nearest_of(name, tensors);
-  return fmt::format("{} is missing{}", quote(name), near.empty() ? "" : " (nearest: " + quote(near) + ")");
 }
 
 }  // namespace detail

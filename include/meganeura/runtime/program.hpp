@@ -80,6 +80,13 @@ class program {
   [[nodiscard]] meganeura::checks checks() const { return checks_; }
   /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
+  /// Everything that is kept from step to step besides the parameters: "optimizer.m.<parameter>" and
+  /// "optimizer.v.<parameter>" for what the optimiser updates, "state.<name>" for states.
+  [[nodiscard]] const std::vector<plan::named_range>& kept() const { return kept_; }
+  /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
+  [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
+  void write(const plan::named_range& kept, std::span<const std::byte> values) const;
+
   /// Optimiser moments and states back to zero.
   void reset_state() const;
 
@@ -98,6 +105,7 @@ class program {
     std::uint64_t offset = 0;
   };
   void allocate(const parameters& weights);
+  void list_kept();
   struct prepared {  // one step of the plan, ready to be recorded
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
@@ -127,6 +135,7 @@ class program {
   std::array<area_memory, plan::area_count> areas_;
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
+  std::vector<plan::named_range> kept_;
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;

@@ -63,6 +63,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   generated kernels = generate_kernels();
   check_limits(kernels);
   times_.kernels = watch.lap();
+  list_kept();
   allocate(weights);
   watch.lap();
   create_pipelines(kernels);
@@ -101,6 +102,43 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
     s.results = device_.allocate(result_bytes, vulkan::memory_kind::mapped);
   }
   reset_state();
+}
+
+MEGANEURA_INLINE void program::list_kept() {
+  const graph& g = plan_.implementation;
+  for (node_id effect : g.effects()) {
+    if (g[effect].kind != op::optimizer_step) continue;
+    const auto& chosen = g.get<optimizer_attribute>(effect);
+    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {  // moments lie at their parameter's offset
+      const plan::layout::slot& of = *plan_.parameters.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+      const auto keep = [&](const char* prefix, plan::area where) {
+        kept_.push_back({prefix + of.name, of.type, of.extents, {where, of.offset, of.bytes}});
+      };
+      const bool adaptive = chosen.kind != optimizer_kind::sgd;
+      if (adaptive || chosen.momentum) keep("optimizer.m.", plan::area::moment1);
+      if (adaptive) keep("optimizer.v.", plan::area::moment2);
+    }
+  }
+  for (const plan::layout::slot& state : plan_.states.slots) {
+    kept_.push_back(
+        {"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
+  }
+}
+
+MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const {
+  const vulkan::buffer_range from = at(kept.where);
+  const auto ticket = device_.read_back(from.target, from.offset, from.size);
+  const auto bytes = ticket.data();
+  return {bytes.begin(), bytes.end()};
+}
+
+MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const {
+  if (values.size() != kept.where.bytes) {
+    fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
+         to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
+  }
+  const vulkan::buffer_range to = at(kept.where);
+  device_.upload(to.target, to.offset, values);
 }
 
 MEGANEURA_INLINE void program::reset_state() const try {

@@ -4,6 +4,7 @@
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/lower.hpp>
+#include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/loss.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>
@@ -14,6 +15,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -119,6 +121,19 @@ class trainer {
   void restart() {
     step_ = 0;
     program_.reset_state();
+  }
+
+  /// The whole run in one file: parameters, moments, states, step, rates and seed. A trainer built alike that loads it
+  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data). errors:
+  /// see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  void save_checkpoint(const std::string& path) const {
+    meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
+  }
+  void load_checkpoint(const std::string& path) {
+    const training_position position = meganeura::load_checkpoint(path, parameters_, program_, optimizer_);
+    optimizer_ = position.chosen;
+    step_ = position.step;
+    seed_ = position.seed;
   }
 
   [[nodiscard]] program& runnable() { return program_; }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// A training run in a file: everything that going on later needs to be the same as not having stopped.
+#pragma once
+#include <meganeura/runtime/optimizer.hpp>
+#include <meganeura/runtime/parameters.hpp>
+#include <meganeura/runtime/program.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a trainer counts and was told, besides its tensors.
+struct training_position {
+  optimizer chosen;  // with the rates of now
+  std::uint32_t step = 0;
+  std::uint64_t seed = 0;  // of random streams
+};
+
+/// Writes one .safetensors file: the parameters under their names, what `training` keeps ("optimizer.m.<parameter>",
+/// "optimizer.v.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed.
+/// errors: invalid_argument for parameters without values; io.
+void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
+                     const training_position& position);
+
+/// Reads such a file back, exactly; returns where training goes on. Everything is checked before anything is changed.
+/// errors: io; invalid_file for a damaged file, one that is no checkpoint, and, in one sentence with all that differs,
+/// one of another model or of another kind of optimiser than `expected`.
+[[nodiscard]] training_position load_checkpoint(const std::string& path, const parameters& weights,
+                                                const program& training, const optimizer& expected);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/runtime/checkpoint.ipp>
+#endif

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// Writing and reading checkpoints of training runs.
+#pragma once
+#include <meganeura/core/boundary.hpp>
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/quote.hpp>
+#include <meganeura/io/safetensors.hpp>
+#include <meganeura/runtime/checkpoint.hpp>
+#include <meganeura/runtime/problem_list.hpp>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline constexpr const char* checkpoint_key = "meganeura.checkpoint";
+
+inline const char* name_of(const optimizer& chosen) {
+  if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
+  return std::holds_alternative<adam>(chosen) ? "adam" : "adamw";
+}
+
+// Calls visit(name, rate) for every rate of an optimiser.
+template <class Optimizer, class Visit>
+void each_rate(Optimizer& chosen, Visit visit) {
+  std::visit(
+      [&](auto& o) {
+        visit("learning_rate", o.learning_rate);
+        visit("weight_decay", o.weight_decay);
+        if constexpr (requires { o.momentum; }) {
+          visit("momentum", o.momentum);
+        } else {
+          visit("beta1", o.beta1), visit("beta2", o.beta2), visit("epsilon", o.epsilon);
+        }
+      },
+      chosen);
+}
+
+inline const char* safetensors_dtype(dtype type) {
+  constexpr const char* names[] = {"F32", "F16", "I32", "U32", "BOOL"};
+  return names[static_cast<int>(type)];
+}
+
+// The metadata of a checkpoint, entry by entry.
+class checkpoint_metadata {
+ public:
+  explicit checkpoint_metadata(const io::safetensors_file& file) : file_(file) {
+    if (find(checkpoint_key)) return;
+    fail(error_category::invalid_file,
+         "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)", file.path());
+  }
+
+  [[nodiscard]] const std::string* find(std::string_view key) const {
+    const auto& all = file_.metadata();
+    const auto found = std::ranges::find(all, key, &std::pair<std::string, std::string>::first);
+    return found == all.end() ? nullptr : &found->second;
+  }
+
+  template <class Number>
+  [[nodiscard]] Number number(const char* key) const {
+    const std::string* text = find(key);
+    Number value{};
+    if (text) {
+      const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
+      if (problem == std::errc() && end == text->data() + text->size()) return value;
+    }
+    fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", file_.path(), key,
+         text ? quote(*text) : "nothing");
+  }
+
+ private:
+  const io::safetensors_file& file_;
+};
+
+// A tensor of the run and where it goes.
+struct checkpoint_tensor {
+  std::string name;
+  dtype type{};
+  shape extents;
+  const plan::named_range* kept = nullptr;  // null: a parameter
+};
+
+inline std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training) {
+  std::vector<checkpoint_tensor> all;
+  for (const auto& slot : weights.slots().slots) all.push_back({slot.name, slot.type, slot.extents});
+  for (const plan::named_range& kept : training.kept()) all.push_back({kept.name, kept.type, kept.extents, &kept});
+  return all;
+}
+
+inline void compare(const checkpoint_tensor& wanted, const io::safetensors_file& file, problem_list& problems) {
+  const auto* found = file.find(wanted.name);
+  if (!found) return problems.add([&] { return describe_missing(wanted.name, file.tensors()); });
+  if (std::ranges::equal(found->shape, wanted.extents) && found->dtype == safetensors_dtype(wanted.type)) return;
+  problems.add([&] {
+    return fmt::format("{}: expected {} {}, found {} [{}]", quote(wanted.name), safetensors_dtype(wanted.type),
+                       to_string(wanted.extents), found->dtype, fmt::join(found->shape, ", "));
+  });
+}
+
+inline void check_fits(const io::safetensors_file& file, const checkpoint_metadata& metadata,
+                       std::span<const checkpoint_tensor> tensors, const optimizer& expected) {
+  problem_list problems;
+  const std::string* chosen = metadata.find("optimizer");
+  const bool same = chosen && *chosen == name_of(expected);
+  if (!same) {
+    problems.add([&] {
+      return fmt::format("the optimizer: expected {}, found {}", name_of(expected), chosen ? quote(*chosen) : "none");
+    });
+  }
+  std::set<std::string_view> names;
+  for (const checkpoint_tensor& tensor : tensors) {
+    names.insert(tensor.name);
+    const bool moment = tensor.kept && tensor.name.starts_with("optimizer.");
+    if (same || !moment) compare(tensor, file, problems);  // another optimiser has other moments: said already
+  }
+  for (const auto& found : file.tensors()) {
+    if (names.contains(found.name) || (!same && found.name.starts_with("optimizer."))) continue;
+    problems.add([&] { return fmt::format("{} is not in the model", quote(found.name)); });
+  }
+  if (problems.count == 0) return;
+  fail(error_category::invalid_file, "{} is of another training run and nothing was loaded{}", file.path(),
+       problems.sentence());
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
+                                      const training_position& position) try {
+  std::vector<std::string> names;
+  for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
+  weights.check_values("save_checkpoint", names);
+  const auto tensors = detail::checkpoint_tensors(weights, training);
+  std::vector<std::vector<std::byte>> values;
+  std::vector<io::safetensors_entry> entries;
+  for (const auto& tensor : tensors) {
+    values.push_back(tensor.kept ? training.read(*tensor.kept) : weights.get_bytes(tensor.name));
+    entries.push_back({tensor.name,
+                       detail::safetensors_dtype(tensor.type),
+                       {tensor.extents.begin(), tensor.extents.end()},
+                       values.back()});
+  }
+  io::safetensors_metadata metadata{{"format", "pt"},
+                                    {detail::checkpoint_key, "1"},
+                                    {"optimizer", detail::name_of(position.chosen)},
+                                    {"step", std::to_string(position.step)},
+                                    {"seed", std::to_string(position.seed)}};
+  detail::each_rate(position.chosen, [&](const char* name, float rate) {
+    metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
+  });
+  io::write_safetensors(path, entries, metadata);
+} catch (...) {
+  rethrow_as_error("saving a checkpoint");
+}
+
+MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, const parameters& weights,
+                                                   const program& training, const optimizer& expected) try {
+  const auto file = io::safetensors_file::open(path);
+  const detail::checkpoint_metadata metadata(file);
+  const auto tensors = detail::checkpoint_tensors(weights, training);
+  detail::check_fits(file, metadata, tensors, expected);
+  training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
+  detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
+  std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
+  for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].kept) {
+      training.write(*tensors[i].kept, values[i]);
+    } else {
+      weights.set_bytes(tensors[i].name, values[i]);
+    }
+  }
+  return position;
+} catch (...) {
+  rethrow_as_error("loading a checkpoint");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// Checkpoints: going on is not having stopped, bit for bit; a file of another run changes nothing.
+#include <meganeura/core/error.hpp>
+#include <meganeura/frontend.hpp>
+#include <meganeura/runtime/trainer.hpp>
+
+#include <support/shared_device.hpp>
+#include <support/temporary_folder.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+namespace {
+
+using namespace meganeura;
+
+inline constexpr dim batch = sym<"batch">;
+
+template <int Hidden>
+struct noisy_layers {  // dropout, as it would be written
+  static constexpr auto forward(value auto x) {
+    auto h = relu(linear<"one", Hidden>(x));
+    auto kept = less(meganeura::random<"drop", dims<batch, Hidden>>, constant<0.7f>);
+    return linear<"two", 3>(select(kept, h, constant<0.0f>));
+  }
+};
+template <int Hidden>
+using network = model<noisy_layers<Hidden>, input<"x", dtype::f32, dims<batch, 4>>>;
+
+// A running statistic enters the loss, so that losing it would show.
+struct remembering {
+  node_id operator()(graph& g, node_id logits) const {
+    const node_id loss = cross_entropy{"label"}(g, logits);
+    const node_id seen = g.state("seen", dtype::f32, {});
+    g.assign(seen, g.add(seen, loss));
+    return g.multiply(loss, g.add(g.constant(1), g.multiply(seen, g.constant(0.125))));
+  }
+};
+
+template <class Trainer>
+std::uint32_t train(Trainer& run, int steps) {
+  float loss = 0;
+  for (int i = 0; i < steps; ++i) {
+    std::vector<float> x(20);
+    std::vector<std::int32_t> label(5);
+    for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>((k * 7 + run.steps() * 3) % 11) / 11;
+    for (std::size_t k = 0; k < label.size(); ++k) label[k] = static_cast<std::int32_t>((k + run.steps()) % 3);
+    loss = run.step(bind<"x">(x), bind<"label">(label)).loss();
+  }
+  return std::bit_cast<std::uint32_t>(loss);
+}
+
+template <class Trainer>
+std::vector<std::byte> everything(Trainer& run) {
+  std::vector<std::byte> bytes;
+  const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
+  for (const auto& slot : run.parameters().slots().slots) append(run.parameters().get_bytes(slot.name));
+  for (const auto& kept : run.runnable().kept()) append(run.runnable().read(kept));
+  return bytes;
+}
+
+// `others`: the same kind of optimiser with other rates, which the file corrects.
+void goes_on(const optimizer& chosen, const optimizer& others) {
+  const device& gpu = support::shared_device();
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  trainer<network<6>> whole(gpu, remembering{}, chosen, {{"batch", 5}}, {.seed = 11});
+  whole.parameters().init({.seed = 2});
+  train(whole, 2);
+  whole.set_learning_rate(0.037f);
+  train(whole, 1);
+  whole.save_checkpoint(path);
+  trainer<network<6>> resumed(gpu, remembering{}, others, {{"batch", 5}}, {.seed = 99});
+  resumed.load_checkpoint(path);
+  EXPECT_EQ(resumed.steps(), 3u);
+  EXPECT_EQ(everything(resumed), everything(whole));
+  EXPECT_EQ(train(resumed, 3), train(whole, 3));
+  EXPECT_EQ(everything(resumed), everything(whole));
+}
+
+TEST(runtime_checkpoint, gradient_descent_goes_on_bit_for_bit) { goes_on(sgd{.weight_decay = 0.1f}, sgd{}); }
+TEST(runtime_checkpoint, momentum_goes_on_bit_for_bit) { goes_on(sgd{.momentum = 0.8f}, sgd{.momentum = 0.9f}); }
+TEST(runtime_checkpoint, adam_goes_on_bit_for_bit) { goes_on(adam{.beta1 = 0.8f}, adam{.learning_rate = 1}); }
+TEST(runtime_checkpoint, adamw_goes_on_bit_for_bit) { goes_on(adamw{.epsilon = 1e-5f}, adamw{.weight_decay = 0}); }
+
+TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
+  const device& gpu = support::shared_device();
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors", weights = folder / "weights.safetensors";
+  trainer<network<6>> run(gpu, remembering{}, adam{}, {{"batch", 5}});
+  EXPECT_NE(support::sentence_of([&] { run.save_checkpoint(path); }).find("have no values"), std::string::npos);
+  run.parameters().init();
+  train(run, 1);
+  run.save_checkpoint(path);
+  run.parameters().save(weights);
+
+  trainer<network<7>> other(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 5}});
+  other.parameters().init();
+  train(other, 2);
+  const auto before = everything(other);
+  EXPECT_EQ(support::sentence_of([&] { other.load_checkpoint(path); }),
+            path +
+                " is of another training run and nothing was loaded; the optimizer: expected sgd, found \"adam\"; "
+                "\"one.weight\": expected F32 [7, 4], found F32 [6, 4]; \"one.bias\": expected F32 [7], found F32 [6]; "
+                "\"two.weight\": expected F32 [3, 7], found F32 [3, 6]; \"state.seen\" is not in the model");
+  EXPECT_NE(support::sentence_of([&] { other.load_checkpoint(weights); }).find("is no checkpoint of a training run"),
+            std::string::npos);
+  EXPECT_EQ(everything(other), before);
+  EXPECT_EQ(other.steps(), 2u);
+  run.parameters().load(weights);  // and plain weights stay plain weights
+}
+
+}  // namespace
