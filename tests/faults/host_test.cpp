@@ -8,11 +8,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <new>
 
 namespace mn = meganeura;
 namespace faults = meganeura::faults;
+namespace support = meganeura::support;
 
 namespace {
 
@@ -101,6 +103,26 @@ TEST(faults_memory, a_trainer_is_built_and_steps_or_says_why_not) {
           EXPECT_GT(run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).loss(), 0);
         },
         60);
+  }
+  EXPECT_EQ(faults::living_objects(), "");
+}
+
+TEST(faults_memory, weights_are_saved_and_loaded_whole_or_not_at_all) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  {
+    const mn::device gpu = open_device();
+    const mn::session<model> run(gpu, {{"batch", 2}});
+    run.parameters().init({.seed = 1});
+    run.parameters().save(path);
+    const auto before = mn::io::read_file(path);
+    const auto unchanged = [&] {
+      EXPECT_EQ(mn::io::read_file(path), before);
+      run.parameters().save(path);
+      EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+    };
+    expect_survival([&] { run.parameters().save(path); }, 80, unchanged);
+    expect_survival([&] { run.parameters().load(path); }, 80, unchanged);
   }
   EXPECT_EQ(faults::living_objects(), "");
 }
