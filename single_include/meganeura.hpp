@@ -713,9 +713,9 @@ class graph {
   node_id divide(node_id a, node_id b) { return map(scalar_op::divide, {a, b}); }
   /// A constant in the dtype and shape of `like`.
   node_id full_like(node_id like, double value);
-  node_id full(const shape& extents, double value, dtype type = dtype::f32);
+  node_id full(shape extents, double value, dtype type = dtype::f32);
   /// iota along `axis` of `extents`, as i32.
-  node_id coordinates(const shape& extents, int axis);
+  node_id coordinates(shape extents, int axis);
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest.
   node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);
@@ -2926,6 +2926,7 @@ struct log_softmax {
 }  // namespace modules
 
 /// exp(x) / sum(exp(x)) along `Axis` (negative: from the end), shifted by the maximum so that it cannot overflow.
+/// A row that holds NaN or +inf, or nothing but -inf, is NaN; -inf beside numbers is 0 (as PyTorch's).
 /// shapes: unchanged. dtypes: floats. cost: reads and writes x once when fused, 4 flops an element.
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto softmax(expr<A> x) {
@@ -2934,7 +2935,7 @@ template <int Axis = -1, auto A>
   return call<"", modules::softmax<detail::normal_axis(Axis, rank)>>(x);
 }
 
-/// log(softmax(x)) without the loss of precision of taking the logarithm afterwards.
+/// log(softmax(x)) without the loss of precision of taking the logarithm afterwards; rows that are not finite as there.
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto log_softmax(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
@@ -7127,18 +7128,16 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
 
 // ---- helpers ---------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE node_id graph::full(const shape& extents, double value, dtype type) {
-  const shape copy = extents;  // may live in this graph's own node table, which the next line can move
-  return expand(constant(value, type), copy);
+MEGANEURA_INLINE node_id graph::full(shape extents, double value, dtype type) {
+  return expand(constant(value, type), extents);
 }
 
 MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
   return full(shape(nodes_[like].extents), value, nodes_[like].type);
 }
 
-MEGANEURA_INLINE node_id graph::coordinates(const shape& extents, int axis) {
-  const shape copy = extents;  // as in full
-  return expand_axes(iota(copy[axis]), copy, ((1u << copy.rank()) - 1) & ~(1u << axis));
+MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
+  return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank()) - 1) & ~(1u << axis));
 }
 
 MEGANEURA_INLINE double graph::flops() const {

@@ -116,9 +116,9 @@ class graph {
   node_id divide(node_id a, node_id b) { return map(scalar_op::divide, {a, b}); }
   /// A constant in the dtype and shape of `like`.
   node_id full_like(node_id like, double value);
-  node_id full(const shape& extents, double value, dtype type = dtype::f32);
+  node_id full(shape extents, double value, dtype type = dtype::f32);
   /// iota along `axis` of `extents`, as i32.
-  node_id coordinates(const shape& extents, int axis);
+  node_id coordinates(shape extents, int axis);
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest.
   node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);

@@ -626,18 +626,16 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
 
 // ---- helpers ---------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE node_id graph::full(const shape& extents, double value, dtype type) {
-  const shape copy = extents;  // may live in this graph's own node table, which the next line can move
-  return expand(constant(value, type), copy);
+MEGANEURA_INLINE node_id graph::full(shape extents, double value, dtype type) {
+  return expand(constant(value, type), extents);
 }
 
 MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
   return full(shape(nodes_[like].extents), value, nodes_[like].type);
 }
 
-MEGANEURA_INLINE node_id graph::coordinates(const shape& extents, int axis) {
-  const shape copy = extents;  // as in full
-  return expand_axes(iota(copy[axis]), copy, ((1u << copy.rank()) - 1) & ~(1u << axis));
+MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
+  return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank()) - 1) & ~(1u << axis));
 }
 
 MEGANEURA_INLINE double graph::flops() const {

@@ -36,6 +36,7 @@ struct log_softmax {
 }  // namespace modules
 
 /// exp(x) / sum(exp(x)) along `Axis` (negative: from the end), shifted by the maximum so that it cannot overflow.
+/// A row that holds NaN or +inf, or nothing but -inf, is NaN; -inf beside numbers is 0 (as PyTorch's).
 /// shapes: unchanged. dtypes: floats. cost: reads and writes x once when fused, 4 flops an element.
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto softmax(expr<A> x) {
@@ -44,7 +45,7 @@ template <int Axis = -1, auto A>
   return call<"", modules::softmax<detail::normal_axis(Axis, rank)>>(x);
 }
 
-/// log(softmax(x)) without the loss of precision of taking the logarithm afterwards.
+/// log(softmax(x)) without the loss of precision of taking the logarithm afterwards; rows that are not finite as there.
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto log_softmax(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
