@@ -52,7 +52,6 @@ struct random_graph_options {
   leaf_values values = leaf_values::general;
   bool halves = true;      // f16 tensors
   bool integers = true;    // i32 and u32 tensors
-  bool odd_halves = true;  // f16 constants that f16 has to round
   bool states = true;
   bool stop_gradients = true;
   bool random_streams = true;
@@ -223,7 +222,6 @@ class random_graph {
       }
       case 3:
         if (!constants) return a;
-        if (type == dtype::f16 && !options_.odd_halves) return graph_.full(extents, 2, type);
         return graph_.full(extents, is_float(type) ? constant() : static_cast<double>(dice_.between(1, 3)), type);
       default: {
         std::vector<node_id> same;

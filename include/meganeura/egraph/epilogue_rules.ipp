@@ -168,6 +168,10 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
         pass.note_missed({owner, product, rule, "a rounding to f16 would be lost"});
         continue;
       }
+      if (kind == op::matmul && g[owner].type != dtype::f32) {
+        pass.note_missed({owner, product, rule, "products store f32 only"});
+        continue;
+      }
       if (pass.uses(product) > 1 && !is_short_product(g, candidate)) {
         pass.note_missed({owner, product, rule, "the product has other consumers"});
         continue;
