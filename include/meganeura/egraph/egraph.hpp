@@ -41,6 +41,7 @@ struct eclass {
   std::uint32_t extents = 0;
   dtype type = dtype::f32;
   bool parameter_only = false;    // depends on parameters and constants alone
+  bool decides = false;           // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
   std::optional<double> constant{};  // every element has this value
 };
 
@@ -81,6 +82,10 @@ class engine {
   [[nodiscard]] std::size_t class_slots() const { return classes_.size(); }
   [[nodiscard]] bool is_canonical(class_id id) const { return links_[id] == id; }
   [[nodiscard]] std::size_t merges() const { return merges_; }
+  /// Whether something decided depends on what node `id` reads from this class.
+  [[nodiscard]] bool decides_for(enode_id id, class_id operand) const;
+  /// Whether any class decides something.
+  [[nodiscard]] bool any_decides() const { return any_decides_; }
 
   /// Nodes whose surroundings changed up to `depth` levels below them since the last call, in order, each once.
   [[nodiscard]] std::vector<enode_id> take_dirty(int depth);
@@ -92,6 +97,8 @@ class engine {
   enode make_key(op kind, dtype type, std::uint32_t extents, const attribute& value, rule_mask reasons);
   void insert_slot(enode_id id, std::uint64_t hash);
   void analyse(enode_id id);
+  [[nodiscard]] std::vector<class_id> deciding_operands(enode_id id) const;
+  void mark_decisive(class_id id);
   void repair(class_id id);
   std::vector<class_id> canonical(std::span<const class_id> operands) const;
 
@@ -112,6 +119,7 @@ class engine {
   std::vector<enode_id> dirty_;
   std::vector<class_id> changed_;
   std::size_t merges_ = 0;
+  bool any_decides_ = false;
 };
 
 /// The value of a program whose arguments are constants.

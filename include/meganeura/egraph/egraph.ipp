@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/hash.hpp>
+#include <meganeura/egraph/continuity.hpp>
 #include <meganeura/egraph/egraph.hpp>
 
 #include <algorithm>
@@ -125,6 +126,7 @@ MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> op
   classes_[owner].symbols |= std::uint64_t{1} << key.symbol;
   dirty_.push_back(id);
   analyse(id);
+  for (class_id operand : deciding_operands(id)) mark_decisive(operand);
   return id;
 }
 
@@ -165,6 +167,7 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
     fail(error_category::internal, "e-graph: a rule equated {} {} with {} {}", to_string(classes_[a].type),
          to_string(extents(a)), to_string(classes_[b].type), to_string(extents(b)));
   }
+  if (classes_[a].decides != classes_[b].decides) mark_decisive(classes_[a].decides ? b : a);
   if (b < a) std::swap(a, b);  // the older class stays: independent of sizes, so insertion order alone decides
   eclass &kept = classes_[a], &gone = classes_[b];
   links_[b] = a;
@@ -264,6 +267,45 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
   if (news && !self.parents.empty()) {
     unions_.push_back(owner);  // its parents may know more now
     changed_.push_back(owner);
+  }
+}
+
+// What the node's result decides its operands decide, and a discontinuous function decides by its own operands.
+MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
+  const enode& node = nodes_[id];
+  const auto all = operands(id);
+  std::vector<class_id> found;
+  if (classes_[find(node.owner)].decides) {
+    found.assign(all.begin(), all.end());
+  } else if (node.kind == op::map) {
+    const std::vector<bool> deciding = deciding_arguments(get<map_attribute>(id).program);
+    for (std::size_t i = 0; i < all.size() && i < deciding.size(); ++i) {
+      if (deciding[i]) found.push_back(all[i]);
+    }
+  } else if (node.kind == op::window_scatter && get<window_attribute>(id).kind == reduce_kind::max) {
+    found.push_back(all[0]);  // where the maximum is
+  }
+  for (class_id& operand : found) operand = find(operand);
+  return found;
+}
+
+MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
+  const std::vector<class_id> found = deciding_operands(id);
+  return std::find(found.begin(), found.end(), operand) != found.end();
+}
+
+MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
+  any_decides_ = true;
+  std::vector<class_id> todo = {id};
+  while (!todo.empty()) {
+    eclass& next = classes_[find(todo.back())];
+    todo.pop_back();
+    if (next.decides) continue;
+    next.decides = true;
+    for (enode_id node : next.nodes) {
+      const auto all = operands(node);
+      todo.insert(todo.end(), all.begin(), all.end());
+    }
   }
 }
 

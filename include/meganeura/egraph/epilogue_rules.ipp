@@ -164,7 +164,7 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
       if ((kind != op::matmul && kind != op::convolve) || ++tried > tried_products) continue;
       const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
       if (!pass.enabled(rule)) continue;
-      if (pass.keeps_rounding() && g[product].type == dtype::f16) {
+      if ((pass.keeps_rounding() || g[product].decides) && g[product].type == dtype::f16) {
         pass.note_missed({owner, product, rule, "a rounding to f16 would be lost"});
         continue;
       }
@@ -174,6 +174,10 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
       }
       if (pass.uses(product) > 1 && !is_short_product(g, candidate)) {
         pass.note_missed({owner, product, rule, "the product has other consumers"});
+        continue;
+      }
+      if (pass.uses(product) > 1 && pass.decides_by_product(candidate)) {
+        pass.note_missed({owner, product, rule, "computed twice it could decide two ways"});
         continue;
       }
       const auto fuse = kind == op::matmul ? fuse_matmul : fuse_convolve;

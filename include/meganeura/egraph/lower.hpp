@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
 #pragma once
+#include <meganeura/egraph/continuity.hpp>
 #include <meganeura/egraph/cost.hpp>
 #include <meganeura/egraph/exactness.hpp>
 #include <meganeura/egraph/structural_rules.hpp>
@@ -56,6 +57,8 @@ class lowering {
   void add_operand(region_draft& draft, class_id operand, const index_map& how);
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
+  /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
+  [[nodiscard]] bool decides_by_product(enode_id product) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
@@ -74,7 +77,10 @@ class lowering {
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
   void lower(class_id id);
-  [[nodiscard]] producer consider(class_id id, const region_draft& base) const;
+  [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
+  void note_unstable(class_id id);
+  [[nodiscard]] stability trace(enode_id region) const;
+  [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
   [[nodiscard]] bool rounds(class_id id) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
@@ -94,7 +100,9 @@ class lowering {
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;    // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;    // by distinct consumers, seen through views
+  std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
   std::vector<bool> hard_;             // some consumer is not a region: the value is stored anyway
+  std::vector<bool> unstable_;         // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;           // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
   rule_mask reasons_ = 0;              // of the primitive being lowered

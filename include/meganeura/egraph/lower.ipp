@@ -73,19 +73,25 @@ MEGANEURA_INLINE void lowering::visit(class_id root) {
 
 MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
   uses_.assign(g_.class_slots(), 0);
+  deciding_uses_.assign(g_.class_slots(), 0);
   hard_.assign(g_.class_slots(), false);
   for (class_id root : roots) {
     ++uses_[g_.find(root)];
     hard_[g_.find(root)] = true;
   }
-  std::vector<class_id> counted_for(g_.class_slots(), none);
+  std::vector<class_id> counted_for(g_.class_slots(), none), decided_for(g_.class_slots(), none);
   for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
     const class_id id = order_[i];
     for (enode_id parent : g_[id].parents) {
       const class_id user = g_.find(g_.node(parent).owner);
-      if (g_.node(parent).dead || state_[user] != 2 || user == id || counted_for[user] == id) continue;
-      counted_for[user] = id;
+      if (g_.node(parent).dead || state_[user] != 2 || user == id) continue;
       const op kind = g_.node(parent).kind;
+      if (decided_for[user] != id && (kind == op::view || g_.decides_for(parent, id))) {
+        decided_for[user] = id;
+        deciding_uses_[id] += kind == op::view ? deciding_uses_[user] : 1;
+      }
+      if (counted_for[user] == id) continue;
+      counted_for[user] = id;
       if (kind == op::view) {
         uses_[id] += uses_[user];
         hard_[id] = hard_[id] || hard_[user];
@@ -110,6 +116,7 @@ MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
   state_.assign(g_.class_slots(), 0);
   forms_.assign(g_.class_slots(), {});
   kernel_.assign(g_.class_slots(), false);
+  unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
   count_uses(roots);
   for (class_id id : order_) lower(id);
@@ -140,6 +147,7 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
     // An epilogue of another form repeats the product, so the value may still be better off computed from its operands.
     if (node == forms(id).conservative) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
   }
+  note_unstable(g_.find(id));
 }
 
 // ---- adding nodes ----------------------------------------------------------------------------------------------------

@@ -28,6 +28,45 @@ MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_i
   }
 }
 
+// ---- decisions -------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
+  const auto& loops = g_.get<region_attribute>(region);
+  std::vector<bool> unstable;
+  for (const index_map& read : loops.accesses) {
+    const class_id source = read.source < 0 ? none : g_.operand(region, static_cast<std::size_t>(read.source));
+    // What every reader takes from memory is one and the same.
+    const bool stored = source == none || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
+    unstable.push_back(!stored && unstable_[source]);
+  }
+  return trace_unstable(loops.program, unstable);
+}
+
+MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
+  for (enode_id node : g_[id].nodes) {
+    const op kind = g_.node(node).kind;
+    const bool product = kind == op::matmul || kind == op::convolve;
+    if (product || (kind == op::region && trace(node).result)) unstable_[id] = true;
+  }
+}
+
+// A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
+// Readers that decide nothing may add it up again.
+MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool deciding) const {
+  if (form == none || uses_[id] <= 1) return false;
+  const stability found = trace(form);
+  return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
+}
+
+MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
+  const enode& node = g_.node(product);
+  const scalar_program& program = node.kind == op::matmul ? g_.get<matmul_attribute>(product).finish.program
+                                                          : g_.get<convolve_attribute>(product).finish.program;
+  return g_[g_.find(node.owner)].decides || trace_unstable(program, {true}).decision;
+}
+
+// ---- choices ---------------------------------------------------------------------------------------------------------
+
 MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
   const auto& region = g_.get<region_attribute>(form);
   if (region.space.elements() >= base.loops.space.elements()) return true;
@@ -36,18 +75,19 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
 }
 
 // Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
-// was asked for; a cast to f16 asks for the rounding itself.
+// was asked for or something depends on the very bits; a cast to f16 asks for the rounding itself.
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   if (g_[id].type != dtype::f16) return false;
   const enode_id copy = copy_form(id);
   if (copy != none && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
   const std::vector<enode_id>& nodes = g_[id].nodes;
-  return options_.keep_rounding || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
+  return options_.keep_rounding || g_[id].decides || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
            return g_.node(node).kind == op::map && g_.get<map_attribute>(node).program.is_identity();
          });
 }
 
-MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base) const {
+MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base,
+                                                       bool deciding) const {
   producer result{.id = id};
   if (id == none) return result;
   const class_forms& f = forms(id);
@@ -66,6 +106,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
   }
   const bool cheap = worth_inlining(id, f.conservative, base);
   const bool alone = uses_[id] <= 1;
+  if (must_be_stored(id, f.conservative, deciding) || must_be_stored(id, f.greedy, deciding)) return result;
   result.other = choice::conservative;
   if (alone && cheap && enabled(structural::fuse_pointwise)) {
     result.conservative = choice::conservative;
@@ -148,8 +189,10 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
                                              structural rule) {
   std::vector<producer> producers;
   std::vector<choice> conservative, greedy;
+  std::vector<bool> deciding = deciding_arguments(root);
+  deciding.resize(base.arguments(), false);
   for (std::size_t i = 0; i < base.arguments(); ++i) {
-    producers.push_back(consider(base.source(i), base));
+    producers.push_back(consider(base.source(i), base, deciding[i] || g_[g_.find(owner)].decides));
     conservative.push_back(producers.back().conservative);
     greedy.push_back(producers.back().greedy);
   }

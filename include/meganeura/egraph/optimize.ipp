@@ -154,11 +154,11 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
+  pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =
       run_rules(result.graph, rules::algebra, detail::admitted_rules(options) & enabled >> structural_count,
                 rule_mask{1} << structural_count, limits);
-  pass.rewrite_masks();
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;

@@ -153,6 +153,9 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 
 // ---- matching --------------------------------------------------------------------------------------------------------
 
+// 0 and -0 are two numbers.
+[[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
+
 // Found by argument-dependent lookup on the terms, as they call each other in no order.
 // match_class(g, term, class, bindings, next): calls next() for every way the class has the term's form. Continuations are
 // lambdas, so that the compiler turns each rule into one nest of loops.
@@ -171,7 +174,7 @@ template <std::size_t I, class Next>
 void match_class(const engine& g, const constant_variable<I>&, class_id id, bindings& b, Next&& next) {
   if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: terms over it would never be shared
   if (b.bound_constants >> I & 1) {
-    if (b.constants[I] == *g[id].constant) next();
+    if (same_bits(b.constants[I], *g[id].constant)) next();
     return;
   }
   b.bound_constants |= 1u << I;
@@ -182,7 +185,7 @@ void match_class(const engine& g, const constant_variable<I>&, class_id id, bind
 
 template <class Next>
 void match_class(const engine& g, const literal& term, class_id id, bindings&, Next&& next) {
-  if (g[id].constant == term.value) next();
+  if (g[id].constant && same_bits(*g[id].constant, term.value)) next();
 }
 
 template <class Term, class Next>
@@ -350,9 +353,9 @@ struct rule {
   static constexpr int root = Left::symbol;
   static constexpr int depth = Left::depth;
 
-  /// Bit for bit the same (signs of zeros aside).
+  /// Bit for bit the same for every operand, infinities, zeros of both signs and NaN included (which NaN is left open).
   [[nodiscard]] constexpr rule exact() const { return {name, left, right, exactness::exact, guard}; }
-  /// Equal in real numbers; rounds differently, or overflows later.
+  /// Equal in real numbers; rounds differently, gives the other zero, or overflows later, never earlier.
   [[nodiscard]] constexpr rule reassociates() const { return {name, left, right, exactness::reassociates, guard}; }
   template <class Condition>
   [[nodiscard]] constexpr rule<Left, Right, Condition> when(Condition condition) const {
@@ -367,13 +370,16 @@ struct rule {
       if (guard(b)) found(b);
     });
   }
-  /// Adds the right-hand side to the class of the match; false when nothing changed or the shapes do not fit.
-  bool apply(engine& g, const bindings& b, rule_mask reason) const {
+  /// Adds the right-hand side to the class of the match; false when nothing changed or the shapes do not fit. `sealed`:
+  /// classes that decide something stay as they are.
+  bool apply(engine& g, const bindings& b, rule_mask reason, bool sealed = false) const {
     const class_id root_class = g.find(b.root);
+    if (sealed && g[root_class].decides) return false;
     const shape extents = g.extents(root_class);
     const dtype type = g[root_class].type;
     const class_id made = build(g, right, b, extents, type, reason);
     if (made == none || g.extents(made) != extents || g[made].type != type) return false;
+    if (sealed && g[made].decides) return false;
     return g.merge(root_class, made);
   }
 };

@@ -41,23 +41,54 @@ class saturation {
     if (limits_.steps == 0) limits_.steps = 64 * start;
   }
 
+  // Exact rules first, until nothing changes: classes that decide something are then complete, and the second round, with
+  // all rules, leaves them as they are.
   saturation_report run() {
+    const rule_mask all = enabled_, exact = all & exact_rules();
+    if (g_.any_decides() && exact != all) {
+      enabled_ = exact;
+      iterate();
+      enabled_ = all;
+      sealed_ = true;
+      begin_again();
+    }
+    iterate();
+    return std::move(report_);
+  }
+
+ private:
+  [[nodiscard]] rule_mask exact_rules() const {
+    rule_mask exact = 0;
+    set_.for_each(~rule_mask{0}, [&](std::size_t i, const auto& rule) {
+      if (rule.kind == exactness::exact) exact |= rule_mask{1} << i;
+    });
+    return exact;
+  }
+
+  void begin_again() {
+    (void)g_.take_dirty(0);
+    for (std::vector<enode_id>& waiting : waiting_) waiting.clear();
+    rests_until_ = {};
+    for (enode_id node{0}; node < g_.node_count(); ++node) first_.push_back(node);
+  }
+
+  void iterate() {
     for (int i = 0; i < limits_.iterations; ++i) {
       std::vector<enode_id> dirty = g_.take_dirty(Set::depth - 1);
+      dirty.insert(dirty.end(), first_.begin(), first_.end());
+      first_.clear();
       for (std::vector<enode_id>& waiting : waiting_) {
         if (rests_until_[static_cast<std::size_t>(&waiting - waiting_.data())] > i) continue;
         dirty.insert(dirty.end(), waiting.begin(), waiting.end());
         waiting.clear();
       }
-      if (dirty.empty()) return std::move(report_);
+      if (dirty.empty()) return;
       ++report_.iterations;
-      if (!step(dirty, i)) return std::move(report_);
+      if (!step(dirty, i)) return;
     }
     if (!g_.take_dirty(0).empty()) limit("iterations", static_cast<std::size_t>(limits_.iterations));
-    return std::move(report_);
   }
 
- private:
   void limit(const char* what, std::size_t value) {
     report_.limits.push_back(fmt::format("saturation stopped at the limit of {} {}; what was found until then is used",
                                          value, what));
@@ -89,7 +120,7 @@ class saturation {
     set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
       for (const bindings& b : found[i]) {
         if (!within) return;
-        report_.applied[i] += rule.apply(g_, b, first_bit_ << i);
+        report_.applied[i] += rule.apply(g_, b, first_bit_ << i, sealed_);
         if (g_.node_count() > limits_.nodes) {
           limit("nodes", limits_.nodes);
           within = false;
@@ -113,6 +144,8 @@ class saturation {
   std::array<int, Set::count> rests_until_{};
   std::array<int, Set::count> bans_{};
   std::size_t steps_ = 0;
+  bool sealed_ = false;          // classes that decide something take no more nodes
+  std::vector<enode_id> first_;  // looked at in the next iteration whether changed or not
 };
 
 }  // namespace detail

@@ -13,7 +13,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Operations on scalars. Semantics are IEEE 754; where C and GLSL differ the comment decides.
+/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C and GLSL differ the comment decides.
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
   constant,  // value: the number

@@ -240,8 +240,13 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
   if (literals)
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
   if (node.op == scalar_op::select) return spirv::detail::select(wide[0], wide[1], wide[2]);
-  return operands.size() == 1 ? detail::emit_unary(owner, node, wide[0])
-                              : detail::emit_binary(node.op, wide[0], wide[1]);
+  // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
+  scalar_value result;
+  owner.precise([&] {
+    result = operands.size() == 1 ? detail::emit_unary(owner, node, wide[0])
+                                  : detail::emit_binary(node.op, wide[0], wide[1]);
+  });
+  return result;
 }
 
 MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,

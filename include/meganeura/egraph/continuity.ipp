@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// Definitions for egraph/continuity.hpp.
+#pragma once
+#include <meganeura/egraph/continuity.hpp>
+
+#include <algorithm>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+// Floats in, a jump somewhere in what comes out.
+inline bool jumps(const scalar_program& program, const scalar_node& node) {
+  if (info(node.op).arity == 0 || program.nodes[node.operands[0]].type != dtype::f32) return false;
+  switch (node.op) {
+    case scalar_op::sign:
+    case scalar_op::floor:
+    case scalar_op::ceil:
+    case scalar_op::round:
+    case scalar_op::less:
+    case scalar_op::less_equal:
+    case scalar_op::equal: return true;
+    case scalar_op::convert: return !is_float(node.type);
+    default: return false;
+  }
+}
+
+// x < y ? x : y, in any order: at the jump both are the same.
+inline bool picks_what_it_compares(const scalar_program& program, const scalar_node& select) {
+  const scalar_node& condition = program.nodes[select.operands[0]];
+  if (condition.op != scalar_op::less && condition.op != scalar_op::less_equal) return false;
+  const scalar_ref *compared = condition.operands, *picked = select.operands + 1;
+  return std::is_permutation(compared, compared + 2, picked);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program) {
+  const std::vector<scalar_node>& nodes = program.nodes;
+  std::vector<bool> deciding(nodes.size(), false), harmless(nodes.size(), true);
+  for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
+    const bool result_of_program = i + 1 == nodes.size();
+    const bool jump = detail::jumps(program, nodes[i]) && (result_of_program || !harmless[i]);
+    for (int k = 0; k < info(nodes[i].op).arity; ++k) {
+      const scalar_ref operand = nodes[i].operands[k];
+      const bool picked = k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
+      if (!picked) harmless[operand] = false;
+      if (jump || deciding[i]) deciding[operand] = true;
+    }
+  }
+  return deciding;
+}
+
+MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& program) {
+  const std::vector<bool> nodes = deciding_nodes(program);
+  std::vector<bool> result(static_cast<std::size_t>(program.arguments()), false);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (program.nodes[i].op != scalar_op::argument || program.nodes[i].type != dtype::f32) continue;
+    if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
+  }
+  return result;
+}
+
+MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
+  const std::vector<bool> deciding = deciding_nodes(program);
+  std::vector<bool> moves(program.nodes.size(), false);
+  stability found;
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const scalar_node& node = program.nodes[i];
+    if (node.op == scalar_op::argument) {
+      const auto index = static_cast<std::size_t>(node.value);
+      moves[i] = index < unstable.size() && unstable[index];
+    }
+    for (int k = 0; k < info(node.op).arity; ++k) moves[i] = moves[i] || moves[node.operands[k]];
+    if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32) moves[i] = true;
+    found.decision = found.decision || (moves[i] && deciding[i]);
+  }
+  found.result = moves.back();
+  return found;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
