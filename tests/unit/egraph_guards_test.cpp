@@ -313,8 +313,7 @@ TEST(egraph_guards, a_product_of_nine_labels_has_a_kernel_when_some_of_them_merg
 
 TEST(egraph_guards, tensors_without_elements_are_refused_with_a_sentence) {
   graph g;
-  g.add_output("y", g.reduce(reduce_kind::sum, g.full({0, 3}, 1), 2));
-  EXPECT_THROW((void)egraph::optimize(g), error);
+  EXPECT_THROW((void)g.full({0, 3}, 1), error);
 }
 
 TEST(egraph_guards, seven_axes_permuted_and_reduced_in_rows) {
