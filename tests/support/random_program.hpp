@@ -18,7 +18,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
@@ -29,17 +28,6 @@ struct sample {
   egraph::optimize_options optimize;
   plan::plan_options plan;
 };
-
-// What waits for a mend elsewhere and is left out of the graphs. Each entry goes when its mend comes; MEGANEURA_FUZZ_ALL=1
-// looks at everything.
-inline constexpr std::string_view left_out[] = {
-    "reassociated steps",  // comparisons and roundings of values that two kernels compute in two forms
-};
-inline bool all_wanted() {
-  static const bool all = std::getenv("MEGANEURA_FUZZ_ALL") != nullptr;
-  return all;
-}
-inline bool awaited(std::string_view what) { return !all_wanted() && std::ranges::count(left_out, what) > 0; }
 
 // ---- what surrounds the random nodes
 
@@ -117,18 +105,6 @@ inline egraph::optimize_options random_optimize(dice& d, bool exact) {
   return options;
 }
 
-inline bool has_steps(const graph& g) {
-  for (std::size_t i = 0; i < g.size(); ++i) {
-    const auto* map = std::get_if<map_attribute>(&g.attribute_of(nth_node(i)));
-    if (!map) continue;
-    for (const scalar_node& n : map->program.nodes) {
-      const bool rounds = n.op == scalar_op::floor || n.op == scalar_op::ceil || n.op == scalar_op::round;
-      if (is_comparison(n.op) || rounds || n.op == scalar_op::sign || n.op == scalar_op::convert) return true;
-    }
-  }
-  return false;
-}
-
 // `steps` and `only_output` shrink a failing graph: fewer nodes, one output. Without `specials` every
 // value is an ordinary number, of which alone every device promises the same results.
 inline std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output = -1, bool specials = true) {
@@ -155,7 +131,7 @@ inline std::optional<sample> make_sample(std::uint64_t seed, int steps, int only
   if (g.outputs().empty()) return std::nullopt;
   result.source = pruned(g);
   result.leaves = made.leaves();
-  const bool exact = special || (awaited("reassociated steps") && has_steps(result.source)) || d.chance(0.2);
+  const bool exact = special || d.chance(0.2);
   result.optimize = random_optimize(d, exact);
   std::uint64_t largest = 0;  // tensor; pieces of the optimiser's run may be as small
   for (std::size_t i = 0; i < result.source.size(); ++i)
