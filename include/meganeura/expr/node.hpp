@@ -4,7 +4,9 @@
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/dtype.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -105,10 +107,16 @@ struct natural {
 struct integer_list {
   natural values[2 * max_rank + 2]{};
 };
+// By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on what
+// it has instantiated before. tests/static/expr_shape.cpp holds that case too.
+template <int... Values>
+inline constexpr integer_list list_of{{Values...}};
+template <integer_list List, std::size_t... I>
+constexpr const integer_list* intern(std::index_sequence<I...>) {
+  return &list_of<List.values[I]...>;
+}
 template <integer_list List>
-inline constexpr integer_list list_of = List;
-template <integer_list List>
-inline constexpr const integer_list* interned_list = &list_of<List>;
+inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<2 * max_rank + 2>{});
 
 }  // namespace detail
 
