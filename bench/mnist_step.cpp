@@ -75,7 +75,7 @@ nlohmann::json measure(const options& o) {
                         after.recordings == before.recordings;
 
   mn::trainer<model> profiled(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", o.batch}},
-                              {.program = {.profile = true}});
+                              {.program = {.profile = true}}, run.parameters());
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   nlohmann::json kernels = nlohmann::json::array();
