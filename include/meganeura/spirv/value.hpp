@@ -39,16 +39,14 @@ enum class binary_op : std::uint8_t {
   minimum,
   maximum
 };
-/// With a NaN on either side the ordered ones are false; not_equal and the unordered ones are true.
+/// With a NaN on either side all but not_equal are false.
 enum class comparison : std::uint8_t {
   equal,
   not_equal,
   less,
   less_equal,
   greater,
-  greater_equal,
-  unordered_less,
-  unordered_greater
+  greater_equal
 };
 
 [[nodiscard]] operand binary(binary_op code, const operand& lhs, const operand& rhs);

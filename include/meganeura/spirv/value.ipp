@@ -196,15 +196,16 @@ template <class... Operands>
   return {};
 }
 
-// FMin and FMax leave the result open when an operand is a NaN, and NMin and NMax drop it; here it is the result. One
-// select: of two unknowns the right one is taken if it wins or is a NaN, and the left one if that is.
+// FMin and FMax leave the result open when an operand is a NaN, and NMin and NMax drop it; here it is the result. The
+// right one is taken if it wins or is a NaN, and the left one if that is. The test for NaN is spelled out: NVIDIA's driver
+// 580 takes `select(!(x <= c), x, c)` for a maximum and drops a NaN.
 [[nodiscard]] inline operand float_extremum(binary_op code, const operand& lhs, const operand& rhs) {
   const bool is_maximum = code == binary_op::maximum;
   if (lhs.is_literal()) return float_extremum(code, rhs, lhs);
   if (rhs.is_literal()) {
     if (std::isnan(std::bit_cast<float>(rhs.bits))) return rhs;
-    const operand stays = compare(is_maximum ? comparison::unordered_greater : comparison::unordered_less, lhs, rhs);
-    return select(stays, lhs, rhs);
+    const operand wins = compare(is_maximum ? comparison::greater : comparison::less, lhs, rhs);
+    return select(logical(op::logical_or, wins, is_nan(lhs)), lhs, rhs);
   }
   const operand loses = compare(is_maximum ? comparison::less : comparison::greater, lhs, rhs);
   return select(logical(op::logical_or, loses, is_nan(rhs)), rhs, lhs);
@@ -245,7 +246,7 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
     };
     const double a = number(lhs);
     const double b = number(rhs);
-    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b, !(a >= b), !(a <= b)};
+    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
     return literal_operand(result, outcomes[static_cast<int>(code)] ? 1u : 0u);
   }
   const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
@@ -254,9 +255,7 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
                              {op::f_ord_less_than, op::u_less_than, op::s_less_than},
                              {op::f_ord_less_than_equal, op::u_less_than_equal, op::s_less_than_equal},
                              {op::f_ord_greater_than, op::u_greater_than, op::s_greater_than},
-                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal},
-                             {op::f_unord_less_than, op::u_less_than, op::s_less_than},
-                             {op::f_unord_greater_than, op::u_greater_than, op::s_greater_than}};
+                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal}};
   return emit_pure(owner_of(lhs, rhs), table[static_cast<int>(code)][column], result, {lhs, rhs});
 }
 
