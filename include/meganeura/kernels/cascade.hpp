@@ -35,8 +35,9 @@ struct cascade_lengths {
   }
 };
 
-/// Of matrix products, whose many totals fill the registers: as long as most products are.
-inline constexpr std::uint64_t straight_product = 4096;
+/// Of matrix products with so many totals in an invocation. Where they fill the registers a second set would cost more
+/// than it gains on products of the common length.
+[[nodiscard]] constexpr std::uint64_t straight_product(std::size_t totals) { return totals < 64 ? 1024 : 4096; }
 
 namespace detail {
 

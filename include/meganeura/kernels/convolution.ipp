@@ -479,7 +479,7 @@ class tiled_convolution {
     for (const auto& sum : sums_) running.push_back({sum.reference(), scalar_op::row_sum, zero});
     const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
     const auto rounds = static_cast<std::uint32_t>((p_.k + step - 1) / step);
-    const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product};
+    const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product(4 * sums_.size())};
     for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running, [&](const spirv::u32& round) {
       const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
       std::vector<spirv::f32> a, b;  // all loads are under way before the first is waited for

@@ -92,7 +92,7 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
   };
   const std::uint32_t whole = k_count / 4 * 4;
-  const cascade_lengths lengths{.terms = 4, .straight = straight_product};
+  const cascade_lengths lengths{.terms = 4, .straight = straight_product(sums.size())};
   for_summed(k, slice * 4u, whole, 4 * s.slices, lengths, running_sums(sums), [&](const spirv::u32& i) { step(i, 4); });
   if (whole == k_count) return;
   k.if_(s.slices == 1 ? spirv::boolean(true) : slice == 0u, [&] {

@@ -281,7 +281,7 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
     right.fetch(0);
     // Fetch of the next tile into registers overlaps the product of this one. With two buffers one barrier a step is
     // enough: a buffer is overwritten two steps after it was last read.
-    const cascade_lengths lengths{.terms = s.tile_k, .straight = straight_product};
+    const cascade_lengths lengths{.terms = s.tile_k, .straight = straight_product(sums.size())};
     for_summed(k, 0, k_count, step, lengths, running_sums(sums), [&](const u32& first_k) {
       const u32 buffer = s.buffers == 2 && k_count > step ? parity.load() : u32(0);
       left.stage(buffer);
