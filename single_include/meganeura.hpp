@@ -6172,7 +6172,10 @@ inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_r
     scalar_ref ref;
     int next_operand;
   };
-  std::vector<visit> open{{result, 0}};
+  std::vector<visit> open;
+  open.reserve(nodes.size());
+  open.push_back({result, 0});
+  program.nodes.reserve(nodes.size());
   while (!open.empty()) {
     visit& top = open.back();
     const scalar_node& from = nodes[top.ref];
@@ -12252,9 +12255,8 @@ MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& prog
 }
 
 MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
-  const std::vector<bool> deciding = deciding_nodes(program);
   std::vector<bool> moves(program.nodes.size(), false);
-  stability found;
+  bool any = false;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const scalar_node& node = program.nodes[i];
     if (node.op == scalar_op::argument) {
@@ -12263,8 +12265,12 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
     }
     for (int k = 0; k < info(node.op).arity; ++k) moves[i] = moves[i] || moves[node.operands[k]];
     if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32) moves[i] = true;
-    found.decision = found.decision || (moves[i] && deciding[i]);
+    any = any || moves[i];
   }
+  stability found;
+  if (!any) return found;
+  const std::vector<bool> deciding = deciding_nodes(program);
+  for (std::size_t i = 0; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
   found.result = moves.back();
   return found;
 }
@@ -18402,9 +18408,7 @@ enum class op : std::uint16_t {
   f_ord_equal = 180,
   f_unord_not_equal = 183,
   f_ord_less_than = 184,
-  f_unord_less_than = 185,
   f_ord_greater_than = 186,
-  f_unord_greater_than = 187,
   f_ord_less_than_equal = 188,
   f_ord_greater_than_equal = 190,
   shift_right_logical = 194,
@@ -18688,16 +18692,14 @@ enum class binary_op : std::uint8_t {
   minimum,
   maximum
 };
-/// With a NaN on either side the ordered ones are false; not_equal and the unordered ones are true.
+/// With a NaN on either side all but not_equal are false.
 enum class comparison : std::uint8_t {
   equal,
   not_equal,
   less,
   less_equal,
   greater,
-  greater_equal,
-  unordered_less,
-  unordered_greater
+  greater_equal
 };
 
 [[nodiscard]] operand binary(binary_op code, const operand& lhs, const operand& rhs);
@@ -19313,8 +19315,9 @@ struct cascade_lengths {
   }
 };
 
-/// Of matrix products, whose many totals fill the registers: as long as most products are.
-inline constexpr std::uint64_t straight_product = 4096;
+/// Of matrix products with so many totals in an invocation. Where they fill the registers a second set would cost more
+/// than it gains on products of the common length.
+[[nodiscard]] constexpr std::uint64_t straight_product(std::size_t totals) { return totals < 64 ? 1024 : 4096; }
 
 namespace detail {
 
@@ -20929,15 +20932,16 @@ template <class... Operands>
   return {};
 }
 
-// FMin and FMax leave the result open when an operand is a NaN, and NMin and NMax drop it; here it is the result. One
-// select: of two unknowns the right one is taken if it wins or is a NaN, and the left one if that is.
+// FMin and FMax leave the result open when an operand is a NaN, and NMin and NMax drop it; here it is the result. The
+// right one is taken if it wins or is a NaN, and the left one if that is. The test for NaN is spelled out: NVIDIA's driver
+// 580 takes `select(!(x <= c), x, c)` for a maximum and drops a NaN.
 [[nodiscard]] inline operand float_extremum(binary_op code, const operand& lhs, const operand& rhs) {
   const bool is_maximum = code == binary_op::maximum;
   if (lhs.is_literal()) return float_extremum(code, rhs, lhs);
   if (rhs.is_literal()) {
     if (std::isnan(std::bit_cast<float>(rhs.bits))) return rhs;
-    const operand stays = compare(is_maximum ? comparison::unordered_greater : comparison::unordered_less, lhs, rhs);
-    return select(stays, lhs, rhs);
+    const operand wins = compare(is_maximum ? comparison::greater : comparison::less, lhs, rhs);
+    return select(logical(op::logical_or, wins, is_nan(lhs)), lhs, rhs);
   }
   const operand loses = compare(is_maximum ? comparison::less : comparison::greater, lhs, rhs);
   return select(logical(op::logical_or, loses, is_nan(rhs)), rhs, lhs);
@@ -20978,7 +20982,7 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
     };
     const double a = number(lhs);
     const double b = number(rhs);
-    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b, !(a >= b), !(a <= b)};
+    const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
     return literal_operand(result, outcomes[static_cast<int>(code)] ? 1u : 0u);
   }
   const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
@@ -20987,9 +20991,7 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
                              {op::f_ord_less_than, op::u_less_than, op::s_less_than},
                              {op::f_ord_less_than_equal, op::u_less_than_equal, op::s_less_than_equal},
                              {op::f_ord_greater_than, op::u_greater_than, op::s_greater_than},
-                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal},
-                             {op::f_unord_less_than, op::u_less_than, op::s_less_than},
-                             {op::f_unord_greater_than, op::u_greater_than, op::s_greater_than}};
+                             {op::f_ord_greater_than_equal, op::u_greater_than_equal, op::s_greater_than_equal}};
   return emit_pure(owner_of(lhs, rhs), table[static_cast<int>(code)][column], result, {lhs, rhs});
 }
 
@@ -22178,7 +22180,7 @@ class tiled_convolution {
     for (const auto& sum : sums_) running.push_back({sum.reference(), scalar_op::row_sum, zero});
     const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
     const auto rounds = static_cast<std::uint32_t>((p_.k + step - 1) / step);
-    const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product};
+    const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product(4 * sums_.size())};
     for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running, [&](const spirv::u32& round) {
       const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
       std::vector<spirv::f32> a, b;  // all loads are under way before the first is waited for
@@ -22808,7 +22810,7 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
   };
   const std::uint32_t whole = k_count / 4 * 4;
-  const cascade_lengths lengths{.terms = 4, .straight = straight_product};
+  const cascade_lengths lengths{.terms = 4, .straight = straight_product(sums.size())};
   for_summed(k, slice * 4u, whole, 4 * s.slices, lengths, running_sums(sums), [&](const spirv::u32& i) { step(i, 4); });
   if (whole == k_count) return;
   k.if_(s.slices == 1 ? spirv::boolean(true) : slice == 0u, [&] {
@@ -23162,7 +23164,7 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
     right.fetch(0);
     // Fetch of the next tile into registers overlaps the product of this one. With two buffers one barrier a step is
     // enough: a buffer is overwritten two steps after it was last read.
-    const cascade_lengths lengths{.terms = s.tile_k, .straight = straight_product};
+    const cascade_lengths lengths{.terms = s.tile_k, .straight = straight_product(sums.size())};
     for_summed(k, 0, k_count, step, lengths, running_sums(sums), [&](const u32& first_k) {
       const u32 buffer = s.buffers == 2 && k_count > step ? parity.load() : u32(0);
       left.stage(buffer);

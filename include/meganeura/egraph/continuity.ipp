@@ -62,9 +62,8 @@ MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& prog
 }
 
 MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
-  const std::vector<bool> deciding = deciding_nodes(program);
   std::vector<bool> moves(program.nodes.size(), false);
-  stability found;
+  bool any = false;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const scalar_node& node = program.nodes[i];
     if (node.op == scalar_op::argument) {
@@ -73,8 +72,12 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
     }
     for (int k = 0; k < info(node.op).arity; ++k) moves[i] = moves[i] || moves[node.operands[k]];
     if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32) moves[i] = true;
-    found.decision = found.decision || (moves[i] && deciding[i]);
+    any = any || moves[i];
   }
+  stability found;
+  if (!any) return found;
+  const std::vector<bool> deciding = deciding_nodes(program);
+  for (std::size_t i = 0; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
   found.result = moves.back();
   return found;
 }

@@ -220,7 +220,10 @@ inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_r
     scalar_ref ref;
     int next_operand;
   };
-  std::vector<visit> open{{result, 0}};
+  std::vector<visit> open;
+  open.reserve(nodes.size());
+  open.push_back({result, 0});
+  program.nodes.reserve(nodes.size());
   while (!open.empty()) {
     visit& top = open.back();
     const scalar_node& from = nodes[top.ref];
