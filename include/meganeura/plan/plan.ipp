@@ -80,32 +80,39 @@ namespace detail {
 
 inline constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
 
-/// Bytes of one area as disjoint intervals that do not touch.
+/// Bytes of one area as disjoint intervals that do not touch, in order: flat, because searches are many and sets small.
 class interval_set {
  public:
   void insert(std::uint64_t begin, std::uint64_t end) {
-    auto at = ends_.upper_bound(begin);
-    if (at != ends_.begin() && std::prev(at)->second >= begin) --at;
-    while (at != ends_.end() && at->first <= end) {
-      begin = std::min(begin, at->first);
-      end = std::max(end, at->second);
-      at = ends_.erase(at);
+    const auto first = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.end < begin; });
+    auto last = first;
+    for (; last != parts_.end() && last->begin <= end; ++last) {
+      begin = std::min(begin, last->begin);
+      end = std::max(end, last->end);
     }
-    ends_.emplace(begin, end);
+    if (first == last) {
+      parts_.insert(first, {begin, end});
+    } else {
+      *first = {begin, end};
+      parts_.erase(first + 1, last);
+    }
   }
   /// The end of an interval that shares bytes with begin .. end; 0 if none does.
   [[nodiscard]] std::uint64_t conflict(std::uint64_t begin, std::uint64_t end) const {
-    const auto at = ends_.lower_bound(end);
-    return at != ends_.begin() && std::prev(at)->second > begin ? std::prev(at)->second : 0;
+    const auto at = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.begin < end; });
+    return at != parts_.begin() && std::prev(at)->end > begin ? std::prev(at)->end : 0;
   }
   [[nodiscard]] bool covers(std::uint64_t begin, std::uint64_t end) const {
-    const auto at = ends_.upper_bound(begin);
-    return at != ends_.begin() && std::prev(at)->second >= end;
+    const auto at = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.begin <= begin; });
+    return at != parts_.begin() && std::prev(at)->end >= end;
   }
-  void clear() { ends_.clear(); }
+  void clear() { parts_.clear(); }
 
  private:
-  std::map<std::uint64_t, std::uint64_t> ends_;  // by begin
+  struct interval {
+    std::uint64_t begin, end;
+  };
+  std::vector<interval> parts_;
 };
 
 /// Which bytes of the arena are taken at which levels: a segment tree over levels, so that a search looks at a few merged
