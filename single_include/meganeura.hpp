@@ -10210,9 +10210,11 @@ class device_state {
   [[nodiscard]] std::uint64_t completed();
   [[nodiscard]] std::uint64_t submitted();
 
-  /// Both return the timeline value after which the source or target is no longer in use.
-  std::uint64_t upload(VkBuffer target, std::uint64_t offset, std::span<const std::byte> bytes);
-  std::unique_ptr<read_back_slot> read_back(VkBuffer source, std::uint64_t offset, std::uint64_t size);
+  /// Both raise `used`, of the target or the source, before a copy is recorded: what throws after that leaves the copy
+  /// in the open batch, and its buffer still has to outlive it.
+  void upload(VkBuffer target, last_use& used, std::uint64_t offset, std::span<const std::byte> bytes);
+  [[nodiscard]] std::unique_ptr<read_back_slot> read_back(VkBuffer source, last_use& used, std::uint64_t offset,
+                                                          std::uint64_t size);
   void give_back(std::unique_ptr<read_back_slot> slot) noexcept;
 
   std::shared_ptr<instance> owner;
@@ -10657,7 +10659,7 @@ MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
   state_->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
-  target.state()->used.raise(state_->upload(target.state()->memory.handle, range.offset, bytes));
+  state_->upload(target.state()->memory.handle, target.state()->used, range.offset, bytes);
 } catch (...) {
   rethrow_as_error("an upload");
 }
@@ -10667,9 +10669,8 @@ MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::u
   state_->require_alive();
   const buffer_range range = detail::resolve({source, offset, size}, "a read-back");
   auto ticket = std::make_shared<detail::ticket_state>(state_);
-  ticket->slot = state_->read_back(source.state()->memory.handle, range.offset, range.size);
+  ticket->slot = state_->read_back(source.state()->memory.handle, source.state()->used, range.offset, range.size);
   ticket->bytes = range.size;
-  source.state()->used.raise(ticket->slot->value);
   return read_back_ticket(std::move(ticket));
 } catch (...) {
   rethrow_as_error("a read-back");
@@ -16422,8 +16423,8 @@ MEGANEURA_INLINE std::uint64_t device_state::reserve_staging(std::uint64_t bytes
   return begin % size;
 }
 
-MEGANEURA_INLINE std::uint64_t device_state::upload(VkBuffer target, std::uint64_t offset,
-                                                    std::span<const std::byte> bytes) {
+MEGANEURA_INLINE void device_state::upload(VkBuffer target, last_use& used, std::uint64_t offset,
+                                           std::span<const std::byte> bytes) {
   require_alive();
   const std::lock_guard lock(mutex_);
   const std::uint64_t chunk_bytes = staging_.bytes / 4;
@@ -16432,12 +16433,12 @@ MEGANEURA_INLINE std::uint64_t device_state::upload(VkBuffer target, std::uint64
     const std::uint64_t position = reserve_staging(size);
     std::memcpy(staging_.mapped + position, bytes.data(), size);
     open_batch();
+    used.raise(pending_value());
     copy_in_batch(staging_.handle, target, {position, offset, size});
     bytes = bytes.subspan(size);
     offset += size;
     if (staging_head_ - staging_marked_ >= chunk_bytes) submit_locked(VK_NULL_HANDLE);
   }
-  return batch_ != VK_NULL_HANDLE ? pending_value() : submitted_;
 }
 
 MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::uint64_t bytes) {
@@ -16462,14 +16463,15 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::ui
   return slot;
 }
 
-MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::read_back(VkBuffer source, std::uint64_t offset,
-                                                                         std::uint64_t size) {
+MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::read_back(VkBuffer source, last_use& used,
+                                                                         std::uint64_t offset, std::uint64_t size) {
   require_alive();
   const std::lock_guard lock(mutex_);
   std::unique_ptr<read_back_slot> slot = take_slot(size);
   try {
     open_batch();
     slot->value = pending_value();
+    used.raise(slot->value);
     copy_in_batch(source, slot->buffer.handle, {offset, 0, size});
     batch_reaches_host_ = true;
     submit_locked(VK_NULL_HANDLE);

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 namespace mn = meganeura;
 namespace faults = meganeura::faults;
 namespace support = meganeura::support;
@@ -29,6 +31,13 @@ const std::vector<float> inputs(10, 0.5f);
 const std::vector<std::int32_t> labels{0, 2};
 
 mn::device open_device() { return mn::device({.disk_cache = false, .threads = 1}); }
+
+constexpr std::uint64_t staging_bytes = 64 << 10;
+/// So little staging that `large` is sent while it is being uploaded: it is more than a quarter of the ring.
+mn::device open_device_of_little_staging() {
+  return mn::device({.disk_cache = false, .staging_bytes = staging_bytes, .threads = 1});
+}
+const std::vector<float> large(staging_bytes / sizeof(float), 3.0f);
 
 /// A few steps, the loss of each, and the weights.
 template <int Hidden>
@@ -153,6 +162,41 @@ TEST(faults_device, whatever_the_driver_cannot_make_is_an_error_and_leaks_nothin
                                "vkCreateCommandPool", "vkAllocateMemory", "vkCreatePipelineCache"}) {
     const faults::vulkan_fault fault(function, VK_ERROR_OUT_OF_HOST_MEMORY, 0);
     EXPECT_EQ(category_of([] { (void)open_device(); }), mn::error_category::out_of_memory) << function;
+  }
+  EXPECT_EQ(faults::living_objects(), "");
+}
+
+TEST(faults_device, a_buffer_whose_copy_was_refused_may_go) {
+  for (const bool reads : {false, true}) {
+    const mn::device gpu = open_device_of_little_staging();
+    const mn::vulkan::buffer kept = gpu.allocate(large.size() * sizeof(float));
+    gpu.upload(kept, 0, large);
+    gpu.wait_idle();
+    {
+      const mn::vulkan::buffer dropped = gpu.allocate(large.size() * sizeof(float));
+      const faults::vulkan_fault refused("vkQueueSubmit", VK_ERROR_OUT_OF_HOST_MEMORY, 0);
+      const auto copy = [&] { reads ? (void)gpu.read_back(dropped) : gpu.upload(dropped, 0, large); };
+      EXPECT_EQ(category_of(copy), mn::error_category::out_of_memory);
+    }
+    gpu.upload(kept, 0, std::vector<float>(large.size(), 5.0f));
+    const auto ticket = gpu.read_back(kept);
+    float last = 0;
+    std::memcpy(&last, ticket.data().last(sizeof last).data(), sizeof last);
+    EXPECT_EQ(last, 5.0f);
+  }
+  EXPECT_EQ(faults::living_objects(), "");
+}
+
+TEST(faults_device, a_buffer_whose_copy_is_refused_to_its_end_takes_the_device_along) {
+  {
+    const mn::device gpu = open_device_of_little_staging();
+    const mn::vulkan::buffer kept = gpu.allocate(64);
+    {
+      const faults::vulkan_fault refused("vkQueueSubmit", VK_ERROR_OUT_OF_HOST_MEMORY, 0, true);
+      const mn::vulkan::buffer dropped = gpu.allocate(large.size() * sizeof(float));
+      EXPECT_EQ(category_of([&] { gpu.upload(dropped, 0, large); }), mn::error_category::out_of_memory);
+    }
+    EXPECT_EQ(category_of([&] { gpu.upload(kept, 0, std::vector<float>(4)); }), mn::error_category::device_lost);
   }
   EXPECT_EQ(faults::living_objects(), "");
 }

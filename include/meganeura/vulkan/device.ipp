@@ -81,7 +81,7 @@ MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
   state_->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
-  target.state()->used.raise(state_->upload(target.state()->memory.handle, range.offset, bytes));
+  state_->upload(target.state()->memory.handle, target.state()->used, range.offset, bytes);
 } catch (...) {
   rethrow_as_error("an upload");
 }
@@ -91,9 +91,8 @@ MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::u
   state_->require_alive();
   const buffer_range range = detail::resolve({source, offset, size}, "a read-back");
   auto ticket = std::make_shared<detail::ticket_state>(state_);
-  ticket->slot = state_->read_back(source.state()->memory.handle, range.offset, range.size);
+  ticket->slot = state_->read_back(source.state()->memory.handle, source.state()->used, range.offset, range.size);
   ticket->bytes = range.size;
-  source.state()->used.raise(ticket->slot->value);
   return read_back_ticket(std::move(ticket));
 } catch (...) {
   rethrow_as_error("a read-back");

@@ -94,9 +94,11 @@ class device_state {
   [[nodiscard]] std::uint64_t completed();
   [[nodiscard]] std::uint64_t submitted();
 
-  /// Both return the timeline value after which the source or target is no longer in use.
-  std::uint64_t upload(VkBuffer target, std::uint64_t offset, std::span<const std::byte> bytes);
-  std::unique_ptr<read_back_slot> read_back(VkBuffer source, std::uint64_t offset, std::uint64_t size);
+  /// Both raise `used`, of the target or the source, before a copy is recorded: what throws after that leaves the copy
+  /// in the open batch, and its buffer still has to outlive it.
+  void upload(VkBuffer target, last_use& used, std::uint64_t offset, std::span<const std::byte> bytes);
+  [[nodiscard]] std::unique_ptr<read_back_slot> read_back(VkBuffer source, last_use& used, std::uint64_t offset,
+                                                          std::uint64_t size);
   void give_back(std::unique_ptr<read_back_slot> slot) noexcept;
 
   std::shared_ptr<instance> owner;

@@ -433,8 +433,8 @@ MEGANEURA_INLINE std::uint64_t device_state::reserve_staging(std::uint64_t bytes
   return begin % size;
 }
 
-MEGANEURA_INLINE std::uint64_t device_state::upload(VkBuffer target, std::uint64_t offset,
-                                                    std::span<const std::byte> bytes) {
+MEGANEURA_INLINE void device_state::upload(VkBuffer target, last_use& used, std::uint64_t offset,
+                                           std::span<const std::byte> bytes) {
   require_alive();
   const std::lock_guard lock(mutex_);
   const std::uint64_t chunk_bytes = staging_.bytes / 4;
@@ -443,12 +443,12 @@ MEGANEURA_INLINE std::uint64_t device_state::upload(VkBuffer target, std::uint64
     const std::uint64_t position = reserve_staging(size);
     std::memcpy(staging_.mapped + position, bytes.data(), size);
     open_batch();
+    used.raise(pending_value());
     copy_in_batch(staging_.handle, target, {position, offset, size});
     bytes = bytes.subspan(size);
     offset += size;
     if (staging_head_ - staging_marked_ >= chunk_bytes) submit_locked(VK_NULL_HANDLE);
   }
-  return batch_ != VK_NULL_HANDLE ? pending_value() : submitted_;
 }
 
 MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::uint64_t bytes) {
@@ -473,14 +473,15 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::ui
   return slot;
 }
 
-MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::read_back(VkBuffer source, std::uint64_t offset,
-                                                                         std::uint64_t size) {
+MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::read_back(VkBuffer source, last_use& used,
+                                                                         std::uint64_t offset, std::uint64_t size) {
   require_alive();
   const std::lock_guard lock(mutex_);
   std::unique_ptr<read_back_slot> slot = take_slot(size);
   try {
     open_batch();
     slot->value = pending_value();
+    used.raise(slot->value);
     copy_in_batch(source, slot->buffer.handle, {offset, 0, size});
     batch_reaches_host_ = true;
     submit_locked(VK_NULL_HANDLE);
