@@ -37,10 +37,13 @@ inline bool picks_what_it_compares(const scalar_program& program, const scalar_n
 
 MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program) {
   const std::vector<scalar_node>& nodes = program.nodes;
-  std::vector<bool> deciding(nodes.size(), false), harmless(nodes.size(), true);
+  std::vector<bool> deciding(nodes.size(), false);
+  const auto jumps = [&](const scalar_node& node) { return detail::jumps(program, node); };
+  if (std::none_of(nodes.begin(), nodes.end(), jumps)) return deciding;
+  std::vector<bool> harmless(nodes.size(), true);
   for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
     const bool result_of_program = i + 1 == nodes.size();
-    const bool jump = detail::jumps(program, nodes[i]) && (result_of_program || !harmless[i]);
+    const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
     for (int k = 0; k < info(nodes[i].op).arity; ++k) {
       const scalar_ref operand = nodes[i].operands[k];
       const bool picked = k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);

@@ -81,6 +81,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
     fail(error_category::unsupported, "a scalar program of more than {} operations was asked for; split the map",
          nodes_.size());
   }
+  if (nodes_.empty()) nodes_.reserve(16);  // most programs are shorter, and compiling a model writes thousands
   nodes_.push_back(node);
   return static_cast<scalar_ref>(nodes_.size() - 1);
 }
