@@ -12,6 +12,7 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <random>
@@ -127,4 +128,27 @@ TEST_F(faults_cache, memory_that_runs_out_while_it_is_read_or_written_leaves_it_
     EXPECT_FALSE(mn::vulkan::detail::read_cache(path, gpu.facts()).empty()) << at;
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1) << at;
   }
+}
+
+TEST_F(faults_cache, what_a_full_disk_refused_is_saved_at_close) {
+  int refused = 0;
+  for (std::uint64_t at = 0; at < 4; ++at) {
+    bool happened = false;
+    {
+      const mn::vulkan::device gpu(options());
+      (void)gpu.create_pipeline(mn::test::scale_kernel(3, static_cast<float>(at)));
+      {
+        const mn::faults::file_fault full(mn::faults::file_fault::kind::refused, at, ENOSPC);
+        const auto category = mn::test::thrown_by([&] { gpu.save_pipeline_cache(); });
+        happened = full.happened();
+        if (!category) continue;  // a lock or a mode that may be refused
+        EXPECT_EQ(category, mn::error_category::io) << at;
+        ++refused;
+      }
+      fs::remove(path);
+    }
+    ASSERT_TRUE(happened) << at;
+    EXPECT_TRUE(fs::exists(path)) << at;
+  }
+  EXPECT_GT(refused, 1);
 }
