@@ -16932,8 +16932,7 @@ MEGANEURA_INLINE void open_pipeline_cache(device_state& device) {
                "vkCreatePipelineCache");
 }
 
-MEGANEURA_INLINE void save_pipeline_cache(device_state& device) {
-  if (device.cache_file.empty() || device.lost || !device.cache_is_newer.exchange(false)) return;
+inline void write_pipeline_cache(device_state& device) {
   std::size_t size = 0;
   device.check(device.call.GetPipelineCacheData(device.handle, device.pipeline_cache, &size, nullptr),
                "vkGetPipelineCacheData");
@@ -16947,6 +16946,17 @@ MEGANEURA_INLINE void save_pipeline_cache(device_state& device) {
   const std::vector<std::byte> packed = pack_cache(data, device.facts);
   const std::span<const std::byte> pieces[] = {packed};
   io::write_file(device.cache_file.string(), pieces);
+}
+
+MEGANEURA_INLINE void save_pipeline_cache(device_state& device) {
+  // Cleared before the driver is asked, so that a pipeline made meanwhile is saved the next time.
+  if (device.cache_file.empty() || device.lost || !device.cache_is_newer.exchange(false)) return;
+  try {
+    write_pipeline_cache(device);
+  } catch (...) {
+    device.cache_is_newer = true;
+    throw;
+  }
 }
 
 MEGANEURA_INLINE void save_pipeline_cache_quietly(device_state& device) noexcept {

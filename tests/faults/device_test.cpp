@@ -50,6 +50,15 @@ void train(const mn::device& gpu, const std::string& path) {
   run.parameters().save(path);
 }
 
+/// A kernel that reads texels, which the driver needs a view for: small models have none.
+void run_texels(const mn::device& gpu) {
+  const mn::vulkan::pipeline kernel = gpu.create_pipeline(mn::test::texel_sum_kernel());
+  const mn::vulkan::buffer from = gpu.allocate(1024), to = gpu.allocate(256);
+  mn::vulkan::recorder commands(gpu);
+  commands.dispatch(kernel, {{from, 0, 1024}, {to, 0, 256}}, {1, 1, 1});
+  gpu.submit(commands.finish());
+}
+
 std::optional<mn::error_category> category_of(const auto& action) { return mn::test::thrown_by(action); }
 
 }  // namespace
@@ -128,6 +137,7 @@ TEST(faults_device, out_of_device_memory_and_then_a_smaller_model) {
       {
         const faults::vulkan_fault full("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY, at, true);
         const auto category = category_of([&] { train<64>(gpu, folder / "m"); });
+        ASSERT_TRUE(at != 0 || full.count() > 0) << "nothing is allocated any more";
         if (full.count() <= at) continue;  // memory of an earlier round was used again
         EXPECT_EQ(category, mn::error_category::out_of_memory) << at;
       }
@@ -141,7 +151,7 @@ TEST(faults_device, out_of_device_memory_and_then_a_smaller_model) {
 TEST(faults_device, whatever_the_driver_cannot_make_is_an_error_and_leaks_nothing) {
   const support::temporary_folder folder;
   {
-    const mn::device gpu = open_device();
+    const mn::device gpu = open_device_of_little_staging();
     for (const char* function :
          {"vkCreateBuffer", "vkBindBufferMemory", "vkMapMemory", "vkCreateBufferView", "vkCreateShaderModule",
           "vkCreateDescriptorSetLayout", "vkCreatePipelineLayout", "vkCreateComputePipelines", "vkCreateDescriptorPool",
@@ -149,7 +159,12 @@ TEST(faults_device, whatever_the_driver_cannot_make_is_an_error_and_leaks_nothin
           "vkEndCommandBuffer", "vkQueueSubmit", "vkWaitSemaphores"}) {
       for (const std::uint64_t at : {0, 1, 3}) {
         const faults::vulkan_fault fault(function, VK_ERROR_OUT_OF_HOST_MEMORY, at);
-        const auto category = category_of([&] { train<4>(gpu, folder / "m"); });
+        const auto category = category_of([&] {
+          train<4>(gpu, folder / "m");
+          run_texels(gpu);
+          gpu.upload(gpu.allocate(large.size() * sizeof(float)), 0, large);
+        });
+        EXPECT_TRUE(at != 0 || fault.count() > 0) << function << " is not called at all";
         if (fault.count() <= at) continue;
         const bool quiet = !category && function == std::string("vkWaitSemaphores");  // in a destructor
         EXPECT_TRUE(quiet || category == mn::error_category::out_of_memory) << function << " " << at;

@@ -9,17 +9,6 @@
 namespace meganeura::test {
 namespace {
 
-/// y[i] = sum of the four components of texel i.
-spirv::module texel_sum_kernel() {
-  spirv::kernel k("texel_sum", {64, 1, 1});
-  const auto x = k.texels("x");
-  const auto y = k.storage_buffer<spirv::f32>("y", spirv::access::write);
-  const spirv::u32 i = k.global_id(0);
-  const spirv::f32x4 texel = x[i];
-  y[i] = texel[0] + texel[1] + texel[2] + texel[3];
-  return k.finish();
-}
-
 class vulkan_recording : public vulkan_fixture {};
 
 std::vector<std::uint32_t> advanced(std::vector<std::uint32_t> state, int times) {

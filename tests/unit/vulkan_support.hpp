@@ -126,6 +126,17 @@ template <class Action>
   return k.finish();
 }
 
+/// y[i] = sum of the four components of texel i.
+[[nodiscard]] inline spirv::module texel_sum_kernel() {
+  spirv::kernel k("texel_sum", {64, 1, 1});
+  const auto x = k.texels("x");
+  const auto y = k.storage_buffer<spirv::f32>("y", spirv::access::write);
+  const spirv::u32 i = k.global_id(0);
+  const spirv::f32x4 texel = x[i];
+  y[i] = texel[0] + texel[1] + texel[2] + texel[3];
+  return k.finish();
+}
+
 /// state[i] = state[i] * 3 + i, in place, for a workgroup of 64: the order of submissions shows in the result.
 [[nodiscard]] inline spirv::module advance_kernel() {
   spirv::kernel k("advance", {64, 1, 1});
