@@ -145,7 +145,14 @@ TEST(graph_build, pruning_keeps_what_outputs_and_effects_reach) {
   static_cast<void>(g.multiply(unused, a));
   g.assign(s, g.add(s, a));
   g.add_output("y", g.map(scalar_op::exp, {a}));
+  g.expect_indices({.indices = unused, .count = 3, .ignored = {}, .rule = "nobody"});
+  g.expect_indices({.indices = s, .count = 7, .ignored = -1, .rule = "somebody"});
   const graph kept = pruned(g);
+  ASSERT_EQ(kept.index_ranges().size(), 1u);
+  EXPECT_EQ(kept.index_ranges()[0].indices, kept.find_leaf("s"));
+  EXPECT_EQ(kept.index_ranges()[0].count, 7);
+  EXPECT_EQ(kept.index_ranges()[0].ignored, -1);
+  EXPECT_EQ(kept.index_ranges()[0].rule, "somebody");
   EXPECT_EQ(kept.size(), 5u);  // a, s, add, assign, exp
   EXPECT_EQ(kept.find_leaf("unused"), no_node);
   EXPECT_EQ(kept.effects().size(), 1u);

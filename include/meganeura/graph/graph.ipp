@@ -721,6 +721,10 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
     copies[id] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), operands);
   }
   for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
+  for (index_range range : g.index_ranges()) {
+    range.indices = copies[range.indices];
+    if (range.indices != no_node) result.expect_indices(std::move(range));
+  }
   return result;
 }
 
