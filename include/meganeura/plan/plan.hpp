@@ -108,7 +108,7 @@ struct plan_options {
 
 /// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on byte
 /// intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it. For tests:
-/// it shares no code with make_plan.
+/// it shares no code with the planner.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.
