@@ -4822,7 +4822,7 @@ struct plan_options {
 
 /// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on byte
 /// intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it. For tests:
-/// it shares no code with make_plan.
+/// it shares no code with the planner.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.
@@ -5521,7 +5521,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
   egraph::optimize_options optimize{};
-  plan::plan_options plan{};
+  plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;      // a timestamp around every dispatch: each then runs alone
   meganeura::checks checks = default_checks;  // what inputs are looked at for; on in debug builds
@@ -5567,6 +5567,7 @@ class program {
   void wait(std::uint64_t step) const;
 
   /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
+  /// errors: invalid_argument for another step, another output or one that is not rank-0 f32.
   [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
   /// A copy of an output of the latest step. errors: invalid_argument before the first step or for an unknown name.
   [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
@@ -5600,6 +5601,8 @@ class program {
   };
   struct result_copy {
     std::string name;
+    dtype type{};
+    int rank = 0;
     plan::range from;
     std::uint64_t offset = 0;
   };
@@ -7274,6 +7277,10 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
     copies[id] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), operands);
   }
   for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
+  for (index_range range : g.index_ranges()) {
+    range.indices = copies[range.indices];
+    if (range.indices != no_node) result.expect_indices(std::move(range));
+  }
   return result;
 }
 
@@ -11462,6 +11469,13 @@ class replay {
   }
   [[nodiscard]] const graph& g() const { return plan_.implementation; }
 
+  // Written out here, not taken from the planner, whose mistakes are to be found.
+  [[nodiscard]] std::uint64_t needed_bytes(node_id id) const {
+    std::uint64_t bytes = static_cast<std::uint64_t>(size_of(g()[id].type));
+    for (const std::int64_t extent : g()[id].extents) bytes *= static_cast<std::uint64_t>(extent);
+    return bytes;
+  }
+
   // Makes begin .. end of its area empty.
   intervals& cut(const range& r) {
     intervals& all = contents_[static_cast<std::size_t>(r.where)];
@@ -11504,7 +11518,7 @@ class replay {
     for (const binding& b : s.bindings) {
       check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
             "a range leaves its area");
-      check(in_one_page(b.where.offset, b.where.bytes, plan_.page_bytes), "a range crosses a page");
+      check(b.where.offset % plan_.page_bytes + b.where.bytes <= plan_.page_bytes, "a range crosses a page");
       for (std::size_t j = first_of_group_; j < at_; ++j) {
         for (const binding& other : plan_.steps[j].bindings) {
           if ((b.how == usage::read && other.how == usage::read) || !other.where.overlaps(b.where)) continue;
@@ -11519,12 +11533,12 @@ class replay {
     const auto operands = g().operands(s.node);
     check(s.bindings.size() > operands.size(), "a kernel has too few bindings");
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      check(s.bindings[i].how == usage::read && s.bindings[i].where.bytes == tensor_bytes(g()[operands[i]]),
+      check(s.bindings[i].how == usage::read && s.bindings[i].where.bytes == needed_bytes(operands[i]),
             "an operand is not bound as it is");
       check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
     }
     const binding& result = s.bindings[operands.size()];
-    check(result.how == usage::write && result.where.bytes == tensor_bytes(g()[s.node]), "a result is not bound as it is");
+    check(result.how == usage::write && result.where.bytes == needed_bytes(s.node), "a result is not bound as it is");
     write(result.where, s.node);
   }
 
@@ -14277,7 +14291,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
-  planning.page_bytes = std::min(planning.page_bytes, page_bytes_of(on.facts()));
+  planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
@@ -14307,7 +14321,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   std::uint64_t result_bytes = step_values_bytes;
   for (const auto& output : plan_.outputs) {
     if (output.where.bytes > small_output_bytes) continue;
-    results_.push_back({output.name, output.where, result_bytes});
+    results_.push_back({output.name, output.type, output.extents.rank(), output.where, result_bytes});
     result_bytes += plan::aligned(output.where.bytes);
   }
   plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = step_values_bytes;
@@ -14546,7 +14560,8 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   check_ran(name);
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
-  if (result == results_.end() || s == slots_.end() || result->from.bytes != sizeof(float)) {
+  const bool ran = step != 0 && s != slots_.end();  // a slot that no step used yet has the number 0
+  if (result == results_.end() || !ran || result->type != dtype::f32 || result->rank != 0) {
     fail(error_category::invalid_argument,
          "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
          "steps are kept; the latest is {}",

@@ -22,7 +22,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
   egraph::optimize_options optimize{};
-  plan::plan_options plan{};
+  plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;      // a timestamp around every dispatch: each then runs alone
   meganeura::checks checks = default_checks;  // what inputs are looked at for; on in debug builds
@@ -68,6 +68,7 @@ class program {
   void wait(std::uint64_t step) const;
 
   /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
+  /// errors: invalid_argument for another step, another output or one that is not rank-0 f32.
   [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
   /// A copy of an output of the latest step. errors: invalid_argument before the first step or for an unknown name.
   [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
@@ -101,6 +102,8 @@ class program {
   };
   struct result_copy {
     std::string name;
+    dtype type{};
+    int rank = 0;
     plan::range from;
     std::uint64_t offset = 0;
   };

@@ -56,7 +56,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
-  planning.page_bytes = std::min(planning.page_bytes, page_bytes_of(on.facts()));
+  planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
@@ -86,7 +86,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   std::uint64_t result_bytes = step_values_bytes;
   for (const auto& output : plan_.outputs) {
     if (output.where.bytes > small_output_bytes) continue;
-    results_.push_back({output.name, output.where, result_bytes});
+    results_.push_back({output.name, output.type, output.extents.rank(), output.where, result_bytes});
     result_bytes += plan::aligned(output.where.bytes);
   }
   plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = step_values_bytes;
@@ -325,7 +325,8 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   check_ran(name);
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
-  if (result == results_.end() || s == slots_.end() || result->from.bytes != sizeof(float)) {
+  const bool ran = step != 0 && s != slots_.end();  // a slot that no step used yet has the number 0
+  if (result == results_.end() || !ran || result->type != dtype::f32 || result->rank != 0) {
     fail(error_category::invalid_argument,
          "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
          "steps are kept; the latest is {}",
