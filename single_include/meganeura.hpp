@@ -4939,59 +4939,6 @@ class parameters {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // A training progress line: rewritten in place on a terminal, one line an epoch in a log.
-
-#include <unistd.h>
-
-#include <chrono>
-#include <cstdio>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Prints only to the stream it is given. Call `update` after every step and `finish_epoch` after every epoch.
-class progress {
- public:
-  progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
-      : stream_(stream), epochs_(epochs), samples_(samples_per_epoch), terminal_(::isatty(::fileno(stream)) == 1) {}
-
-  /// `done` samples of this epoch are trained; on a terminal the line is refreshed at most ten times a second.
-  void update(std::size_t done, float loss) {
-    done_ = done;
-    const auto now = clock::now();
-    if (!terminal_ || now - shown_ < std::chrono::milliseconds(100)) return;
-    shown_ = now;
-    fmt::print(stream_, "\r\x1b[K{}", line(loss));
-    std::fflush(stream_);
-  }
-
-  /// Leaves one finished line behind, wherever it goes.
-  void finish_epoch(float mean_loss) {
-    done_ = samples_;
-    fmt::print(stream_, "{}{}\n", terminal_ ? "\r\x1b[K" : "", line(mean_loss));
-    std::fflush(stream_);
-    ++epoch_;
-    done_ = 0;
-  }
-
- private:
-  using clock = std::chrono::steady_clock;
-
-  [[nodiscard]] std::string line(float loss) const {
-    const double seconds = std::chrono::duration<double>(clock::now() - start_).count();
-    const auto trained = static_cast<double>(epoch_ * samples_ + done_);
-    const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
-    return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
-                       epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
-                       static_cast<double>(loss), trained / seconds, seconds, left);
-  }
-
-  std::FILE* stream_;
-  std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
-  bool terminal_;
-  clock::time_point start_ = clock::now(), shown_{};
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Inference: a typed model bound to a device, its symbols fixed, ready to run.
 // Where a call of this library begins: what the standard library throws below becomes the one exception type.
 
 #include <system_error>
@@ -5016,17 +4963,64 @@ namespace meganeura::inline MEGANEURA_ABI {
   }
 }
 
-/// Runs `work`, which is the body of a public call. What it returns is returned; what it throws is an `error`.
-template <class Work>
-decltype(auto) as_errors(const char* doing, Work&& work) {
-  try {
-    return std::forward<Work>(work)();
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Prints only to the stream it is given. Call `update` after every step and `finish_epoch` after every epoch.
+class progress {
+ public:
+  progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
+      : stream_(stream), epochs_(epochs), samples_(samples_per_epoch), terminal_(::isatty(::fileno(stream)) == 1) {}
+
+  /// `done` samples of this epoch are trained; on a terminal the line is refreshed at most ten times a second.
+  void update(std::size_t done, float loss) try {
+    done_ = done;
+    const auto now = clock::now();
+    if (!terminal_ || now - shown_ < std::chrono::milliseconds(100)) return;
+    shown_ = now;
+    fmt::print(stream_, "\r\x1b[K{}", line(loss));
+    std::fflush(stream_);
   } catch (...) {
-    rethrow_as_error(doing);
+    rethrow_as_error("showing progress");
   }
-}
+
+  /// Leaves one finished line behind, wherever it goes.
+  void finish_epoch(float mean_loss) try {
+    done_ = samples_;
+    fmt::print(stream_, "{}{}\n", terminal_ ? "\r\x1b[K" : "", line(mean_loss));
+    std::fflush(stream_);
+    ++epoch_;
+    done_ = 0;
+  } catch (...) {
+    rethrow_as_error("showing progress");
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  [[nodiscard]] std::string line(float loss) const {
+    const double seconds = std::chrono::duration<double>(clock::now() - start_).count();
+    const auto trained = static_cast<double>(epoch_ * samples_ + done_);
+    const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
+    return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
+                       epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
+                       static_cast<double>(loss), trained / seconds, seconds, left);
+  }
+
+  std::FILE* stream_;
+  std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
+  bool terminal_;
+  clock::time_point start_ = clock::now(), shown_{};
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Inference: a typed model bound to a device, its symbols fixed, ready to run.
 // From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -5822,7 +5816,7 @@ class step_result {
       : program_(&from), submitted_(submitted), step_(step) {}
   /// The loss before this step's update; waits for the step. Valid until two further steps are submitted.
   /// errors: invalid_argument for a loss that is not finite, where the option `checks` includes that.
-  [[nodiscard]] float loss() const {
+  [[nodiscard]] float loss() const try {
     const float value = program_->scalar_output("loss", submitted_);
     if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
       fail(error_category::invalid_argument,
@@ -5830,6 +5824,8 @@ class step_result {
            value);
     }
     return value;
+  } catch (...) {
+    rethrow_as_error("reading a loss");
   }
   void wait() const { program_->wait(submitted_); }
 
@@ -10717,15 +10713,21 @@ MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
   rethrow_as_error("beginning a recording");
 }
 
-MEGANEURA_INLINE void device::wait(std::uint64_t value) const {
+MEGANEURA_INLINE void device::wait(std::uint64_t value) const try {
   if (value > state_->submitted()) {
     fail(error_category::invalid_argument, "timeline value {} was waited for and the last submitted is {}", value,
          state_->submitted());
   }
   state_->wait(value);
+} catch (...) {
+  rethrow_as_error("waiting for the device");
 }
 
-MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const { return state_->completed() >= value; }
+MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const try {
+  return state_->completed() >= value;
+} catch (...) {
+  rethrow_as_error("asking the device for its progress");
+}
 
 MEGANEURA_INLINE void device::wait_idle() const try {
   state_->wait(state_->submit(VK_NULL_HANDLE));
@@ -10741,7 +10743,11 @@ MEGANEURA_INLINE void device::save_pipeline_cache() const try {
 }
 
 MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state_->cache_origin; }
-MEGANEURA_INLINE std::string device::cache_file() const { return state_->cache_file.string(); }
+MEGANEURA_INLINE std::string device::cache_file() const try {
+  return state_->cache_file.string();
+} catch (...) {
+  rethrow_as_error("naming the pipeline cache");
+}
 
 MEGANEURA_INLINE device_counters device::counters() const {
   return {state_->allocations, state_->pipelines, state_->recordings, state_->submissions};
@@ -14360,20 +14366,24 @@ MEGANEURA_INLINE void program::list_kept() {
   }
 }
 
-MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const {
+MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
   const vulkan::buffer_range from = at(kept.where);
   const auto ticket = device_.read_back(from.target, from.offset, from.size);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
+} catch (...) {
+  rethrow_as_error("reading what a program keeps");
 }
 
-MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const {
+MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const try {
   if (values.size() != kept.where.bytes) {
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
          to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
   }
   const vulkan::buffer_range to = at(kept.where);
   device_.upload(to.target, to.offset, values);
+} catch (...) {
+  rethrow_as_error("writing what a program keeps");
 }
 
 MEGANEURA_INLINE void program::reset_state() const try {
@@ -14517,11 +14527,13 @@ MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<
   std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
 }
 
-MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
+MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   const plan::layout::slot* input = checked_input({name, type, values});
   if (!input) return;
   store(*input, values);
   input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
+} catch (...) {
+  rethrow_as_error("setting an input");
 }
 
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
@@ -14545,10 +14557,12 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   rethrow_as_error("a step");
 }
 
-MEGANEURA_INLINE void program::wait(std::uint64_t step) const {
+MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
   for (const slot& s : slots_) {
     if (s.step == step && s.timeline) device_.wait(s.timeline);
   }
+} catch (...) {
+  rethrow_as_error("waiting for a step");
 }
 
 MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
@@ -14556,7 +14570,7 @@ MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
   fail(error_category::invalid_argument, "output \"{}\" was read before the first run; run the model first", output);
 }
 
-MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const {
+MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const try {
   check_ran(name);
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
@@ -14571,6 +14585,8 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   float value = 0;
   std::memcpy(&value, s->results.mapped().data() + result->offset, sizeof(value));
   return value;
+} catch (...) {
+  rethrow_as_error("reading an output");
 }
 
 MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view name) const {
@@ -16542,15 +16558,19 @@ MEGANEURA_INLINE std::span<std::byte> buffer::mapped() const {
   return {state_->memory.mapped, state_->memory.bytes};
 }
 
-MEGANEURA_INLINE bool read_back_ticket::ready() const {
+MEGANEURA_INLINE bool read_back_ticket::ready() const try {
   if (state_ == nullptr)
     fail(error_category::invalid_argument, "an empty read-back ticket was asked whether it is ready");
   return state_->device->completed() >= state_->slot->value;
+} catch (...) {
+  rethrow_as_error("asking for a read-back");
 }
 
-MEGANEURA_INLINE void read_back_ticket::wait() const {
+MEGANEURA_INLINE void read_back_ticket::wait() const try {
   if (state_ == nullptr) fail(error_category::invalid_argument, "an empty read-back ticket was waited for");
   state_->device->wait(state_->slot->value);
+} catch (...) {
+  rethrow_as_error("waiting for a read-back");
 }
 
 MEGANEURA_INLINE std::span<const std::byte> read_back_ticket::data() const {
@@ -16667,9 +16687,11 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   return {};
 }
 
-MEGANEURA_INLINE const std::string& pipeline::name() const {
+MEGANEURA_INLINE const std::string& pipeline::name() const try {
   if (state_ == nullptr) fail(error_category::invalid_argument, "an empty pipeline handle was asked for its name");
   return state_->name;
+} catch (...) {
+  rethrow_as_error("naming a pipeline");
 }
 
 namespace detail {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <new>
+#include <optional>
 
 namespace mn = meganeura;
 namespace faults = meganeura::faults;
@@ -64,6 +65,34 @@ void expect_survival(const std::function<void()>& work, std::uint64_t most, cons
   }
 }
 
+/// `call` refuses, and each allocation on the way to its sentence fails in turn: an `error` comes out all the same.
+void expect_refusal(const char* what, const std::function<void()>& call) {
+  for (std::uint64_t at = 0;; ++at) {
+    ASSERT_LT(at, 100u) << what;
+    std::uint64_t count = 0;
+    std::optional<mn::error_category> category;
+    try {
+      const faults::allocation_fault fault(at);
+      category = mn::test::thrown_by([&] {
+        try {
+          call();
+        } catch (...) {
+          count = fault.count();
+          throw;
+        }
+      });
+    } catch (const std::bad_alloc&) {
+      ADD_FAILURE() << what << ": std::bad_alloc at allocation " << at;
+      continue;
+    }
+    ASSERT_TRUE(category.has_value()) << what;
+    const bool reached = count > at;
+    EXPECT_EQ(category, reached ? mn::error_category::out_of_memory : mn::error_category::invalid_argument)
+        << what << " at allocation " << at;
+    if (!reached) return;
+  }
+}
+
 }  // namespace
 
 TEST(faults_threads, without_threads_kernels_are_compiled_by_the_caller) {
@@ -103,6 +132,30 @@ TEST(faults_memory, a_trainer_is_built_and_steps_or_says_why_not) {
           EXPECT_GT(run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).loss(), 0);
         },
         60);
+  }
+  EXPECT_EQ(faults::living_objects(), "");
+}
+
+TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
+  {
+    const mn::device gpu = open_device();
+    mn::trainer<model> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", 2}});
+    run.parameters().init({.seed = 1});
+    mn::program& program = run.runnable();
+    const auto& kept = program.kept().front();
+    const std::vector<std::byte> good = program.read(kept), bad(good.size() + 1);
+    expect_survival([&] { (void)program.read(kept); }, 40);
+    expect_survival([&] { program.write(kept, good); gpu.wait_idle(); }, 40);
+    expect_refusal("write", [&] { program.write(kept, bad); });
+    expect_refusal("set_input, unknown", [&] { program.set_input("no such input", mn::dtype::f32, good); });
+    expect_refusal("set_input, wrong size", [&] { program.set_input("x", mn::dtype::f32, bad); });
+    expect_refusal("scalar_output, early", [&] { (void)program.scalar_output("loss", 1); });
+    (void)run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).loss();
+    expect_refusal("scalar_output, unknown", [&] { (void)program.scalar_output("no such output", 1); });
+    expect_refusal("device.wait", [&] { gpu.wait(1'000'000); });
+    expect_refusal("an empty ticket", [] { mn::vulkan::read_back_ticket().wait(); });
+    expect_refusal("an empty ticket", [] { (void)mn::vulkan::read_back_ticket().ready(); });
+    expect_refusal("an empty pipeline", [] { (void)mn::vulkan::pipeline().name(); });
   }
   EXPECT_EQ(faults::living_objects(), "");
 }

@@ -6,7 +6,6 @@
 #include <new>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -25,16 +24,6 @@ namespace meganeura::inline MEGANEURA_ABI {
     fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
   } catch (const std::system_error& problem) {  // files, folders, threads, locks
     fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
-  }
-}
-
-/// Runs `work`, which is the body of a public call. What it returns is returned; what it throws is an `error`.
-template <class Work>
-decltype(auto) as_errors(const char* doing, Work&& work) {
-  try {
-    return std::forward<Work>(work)();
-  } catch (...) {
-    rethrow_as_error(doing);
   }
 }
 

@@ -125,20 +125,24 @@ MEGANEURA_INLINE void program::list_kept() {
   }
 }
 
-MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const {
+MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
   const vulkan::buffer_range from = at(kept.where);
   const auto ticket = device_.read_back(from.target, from.offset, from.size);
   const auto bytes = ticket.data();
   return {bytes.begin(), bytes.end()};
+} catch (...) {
+  rethrow_as_error("reading what a program keeps");
 }
 
-MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const {
+MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const try {
   if (values.size() != kept.where.bytes) {
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
          to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
   }
   const vulkan::buffer_range to = at(kept.where);
   device_.upload(to.target, to.offset, values);
+} catch (...) {
+  rethrow_as_error("writing what a program keeps");
 }
 
 MEGANEURA_INLINE void program::reset_state() const try {
@@ -282,11 +286,13 @@ MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<
   std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
 }
 
-MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) {
+MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   const plan::layout::slot* input = checked_input({name, type, values});
   if (!input) return;
   store(*input, values);
   input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
+} catch (...) {
+  rethrow_as_error("setting an input");
 }
 
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
@@ -310,10 +316,12 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   rethrow_as_error("a step");
 }
 
-MEGANEURA_INLINE void program::wait(std::uint64_t step) const {
+MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
   for (const slot& s : slots_) {
     if (s.step == step && s.timeline) device_.wait(s.timeline);
   }
+} catch (...) {
+  rethrow_as_error("waiting for a step");
 }
 
 MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
@@ -321,7 +329,7 @@ MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
   fail(error_category::invalid_argument, "output \"{}\" was read before the first run; run the model first", output);
 }
 
-MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const {
+MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const try {
   check_ran(name);
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
@@ -336,6 +344,8 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   float value = 0;
   std::memcpy(&value, s->results.mapped().data() + result->offset, sizeof(value));
   return value;
+} catch (...) {
+  rethrow_as_error("reading an output");
 }
 
 MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view name) const {

@@ -2,6 +2,7 @@
 // A training progress line: rewritten in place on a terminal, one line an epoch in a log.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/boundary.hpp>
 
 #include <fmt/format.h>
 
@@ -20,22 +21,26 @@ class progress {
       : stream_(stream), epochs_(epochs), samples_(samples_per_epoch), terminal_(::isatty(::fileno(stream)) == 1) {}
 
   /// `done` samples of this epoch are trained; on a terminal the line is refreshed at most ten times a second.
-  void update(std::size_t done, float loss) {
+  void update(std::size_t done, float loss) try {
     done_ = done;
     const auto now = clock::now();
     if (!terminal_ || now - shown_ < std::chrono::milliseconds(100)) return;
     shown_ = now;
     fmt::print(stream_, "\r\x1b[K{}", line(loss));
     std::fflush(stream_);
+  } catch (...) {
+    rethrow_as_error("showing progress");
   }
 
   /// Leaves one finished line behind, wherever it goes.
-  void finish_epoch(float mean_loss) {
+  void finish_epoch(float mean_loss) try {
     done_ = samples_;
     fmt::print(stream_, "{}{}\n", terminal_ ? "\r\x1b[K" : "", line(mean_loss));
     std::fflush(stream_);
     ++epoch_;
     done_ = 0;
+  } catch (...) {
+    rethrow_as_error("showing progress");
   }
 
  private:

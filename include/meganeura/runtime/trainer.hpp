@@ -2,6 +2,7 @@
 // Training: a typed model, a loss and an optimiser as one recorded step on a device.
 #pragma once
 #include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/runtime/checkpoint.hpp>
@@ -64,7 +65,7 @@ class step_result {
       : program_(&from), submitted_(submitted), step_(step) {}
   /// The loss before this step's update; waits for the step. Valid until two further steps are submitted.
   /// errors: invalid_argument for a loss that is not finite, where the option `checks` includes that.
-  [[nodiscard]] float loss() const {
+  [[nodiscard]] float loss() const try {
     const float value = program_->scalar_output("loss", submitted_);
     if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
       fail(error_category::invalid_argument,
@@ -72,6 +73,8 @@ class step_result {
            value);
     }
     return value;
+  } catch (...) {
+    rethrow_as_error("reading a loss");
   }
   void wait() const { program_->wait(submitted_); }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Buffers and read-back tickets: handles over what the device state allocates.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/vulkan/buffer.hpp>
 #include <meganeura/vulkan/buffer_state.hpp>
 
@@ -38,15 +39,19 @@ MEGANEURA_INLINE std::span<std::byte> buffer::mapped() const {
   return {state_->memory.mapped, state_->memory.bytes};
 }
 
-MEGANEURA_INLINE bool read_back_ticket::ready() const {
+MEGANEURA_INLINE bool read_back_ticket::ready() const try {
   if (state_ == nullptr)
     fail(error_category::invalid_argument, "an empty read-back ticket was asked whether it is ready");
   return state_->device->completed() >= state_->slot->value;
+} catch (...) {
+  rethrow_as_error("asking for a read-back");
 }
 
-MEGANEURA_INLINE void read_back_ticket::wait() const {
+MEGANEURA_INLINE void read_back_ticket::wait() const try {
   if (state_ == nullptr) fail(error_category::invalid_argument, "an empty read-back ticket was waited for");
   state_->device->wait(state_->slot->value);
+} catch (...) {
+  rethrow_as_error("waiting for a read-back");
 }
 
 MEGANEURA_INLINE std::span<const std::byte> read_back_ticket::data() const {

@@ -131,15 +131,21 @@ MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
   rethrow_as_error("beginning a recording");
 }
 
-MEGANEURA_INLINE void device::wait(std::uint64_t value) const {
+MEGANEURA_INLINE void device::wait(std::uint64_t value) const try {
   if (value > state_->submitted()) {
     fail(error_category::invalid_argument, "timeline value {} was waited for and the last submitted is {}", value,
          state_->submitted());
   }
   state_->wait(value);
+} catch (...) {
+  rethrow_as_error("waiting for the device");
 }
 
-MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const { return state_->completed() >= value; }
+MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const try {
+  return state_->completed() >= value;
+} catch (...) {
+  rethrow_as_error("asking the device for its progress");
+}
 
 MEGANEURA_INLINE void device::wait_idle() const try {
   state_->wait(state_->submit(VK_NULL_HANDLE));
@@ -155,7 +161,11 @@ MEGANEURA_INLINE void device::save_pipeline_cache() const try {
 }
 
 MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state_->cache_origin; }
-MEGANEURA_INLINE std::string device::cache_file() const { return state_->cache_file.string(); }
+MEGANEURA_INLINE std::string device::cache_file() const try {
+  return state_->cache_file.string();
+} catch (...) {
+  rethrow_as_error("naming the pipeline cache");
+}
 
 MEGANEURA_INLINE device_counters device::counters() const {
   return {state_->allocations, state_->pipelines, state_->recordings, state_->submissions};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checking, creating and caching compute pipelines.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/io/file.hpp>
 #include <meganeura/vulkan/pipeline_state.hpp>
 
@@ -119,9 +120,11 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   return {};
 }
 
-MEGANEURA_INLINE const std::string& pipeline::name() const {
+MEGANEURA_INLINE const std::string& pipeline::name() const try {
   if (state_ == nullptr) fail(error_category::invalid_argument, "an empty pipeline handle was asked for its name");
   return state_->name;
+} catch (...) {
+  rethrow_as_error("naming a pipeline");
 }
 
 namespace detail {
