@@ -3807,6 +3807,8 @@ using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// Bytes of one element of that dtype; 0 for a name the format does not have.
 [[nodiscard]] std::size_t safetensors_element_size(std::string_view dtype);
+/// How the format spells a dtype.
+[[nodiscard]] const char* safetensors_dtype(dtype type);
 
 /// An open checkpoint. Everything is checked on opening: the header's length and JSON, that names are UTF-8 and used
 /// once, each dtype, shape and byte range, and that the ranges cover the data exactly, without overlap, gap or a
@@ -4897,21 +4899,27 @@ class parameters {
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
   /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
   /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
+  /// errors: invalid_argument when a parameter is no float; nothing is changed then.
   void init(const init_options& options = {}) const;
 
-  /// errors: invalid_argument for an unknown name (the nearest one is suggested) or a wrong number of values.
+  /// Of an f32 parameter or an f16 one, to which the values are rounded (to the nearest, ties to even).
+  /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a parameter
+  /// that is not a float.
   void set(std::string_view name, std::span<const float> values) const;
-  /// errors: invalid_argument for an unknown name, a tensor that is not f32 or one that has no values yet.
+  /// errors: invalid_argument for an unknown name, a tensor that is neither f32 nor f16 or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
   /// The same as raw bytes of the tensor's own dtype.
   void set_bytes(std::string_view name, std::span<const std::byte> values) const;
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
-  /// Reads a .safetensors file of F32, F16 or BF16 tensors. Everything is checked before anything is changed.
-  /// errors: io; invalid_file for a damaged file, or with one sentence naming every missing, extra and mis-shaped
-  /// tensor.
+  /// Reads a .safetensors file: F32, F16 or BF16 tensors for f32 and f16 parameters, rounded where they must be, the same
+  /// dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then read one
+  /// by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of its new
+  /// values.
+  /// errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every missing, extra,
+  /// mis-shaped and mistyped tensor.
   void load(const std::string& path, const load_options& options = {}) const;
-  /// Writes F32 tensors to a temporary file and renames it. errors: io.
+  /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 
   [[nodiscard]] const plan::layout& slots() const { return state_->slots; }
@@ -8776,6 +8784,11 @@ inline std::string describe_length(std::uint64_t length) {
 
 }  // namespace detail
 
+MEGANEURA_INLINE const char* safetensors_dtype(dtype type) {
+  constexpr const char* names[] = {"F32", "F16", "I32", "U32", "BOOL"};
+  return names[static_cast<int>(type)];
+}
+
 MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::size_t> sizes[] = {
       {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I32", 4},  {"U32", 4},     {"I64", 8},    {"U64", 8},
@@ -11634,6 +11647,40 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // Initialising, loading and saving of weights.
+// The 16-bit floats of IEEE 754 on the host.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Exact; NaN stays NaN.
+[[nodiscard]] inline float half_to_float(std::uint16_t half) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
+  if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  if (magnitude < 0x0400) {  // subnormal: units of 2^-24
+    const float value = static_cast<float>(magnitude) * 0x1p-24f;
+    return sign != 0 ? -value : value;
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
+}
+
+/// To the nearest, ties to even: from 65520 on that is infinity. NaN stays NaN.
+[[nodiscard]] inline std::uint16_t float_to_half(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value), magnitude = bits & 0x7fffffffu;
+  const std::uint32_t sign = bits >> 16 & 0x8000u;
+  std::uint32_t half = 0;
+  if (magnitude > 0x7f800000u) {
+    half = 0x7e00u;
+  } else if (magnitude >= 0x47800000u) {
+    half = 0x7c00u;
+  } else if (magnitude < 0x38800000u) {  // below 2^-14: one unit is 2^-24, the last bit of a float from 0.5 on
+    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    const std::uint32_t rebased = magnitude - (112u << 23);
+    half = (rebased + 0xfffu + (rebased >> 13 & 1u)) >> 13;
+  }
+  return static_cast<std::uint16_t>(sign | half);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // "Did you mean": the known name nearest to one that is not.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -11742,27 +11789,36 @@ inline std::vector<float> initial_values(const plan::layout::slot& slot, std::ui
   return values;
 }
 
-inline float half_to_float(std::uint16_t half) {
-  const int exponent = half >> 10 & 31, mantissa = half & 1023;
-  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
-  if (exponent == 31) return mantissa ? NAN : (half & 0x8000 ? -INFINITY : INFINITY);
-  return static_cast<float>(half & 0x8000 ? -magnitude : magnitude);
-}
-
+// Values of a file or of the caller as a parameter holds them. One dtype on both sides is copied bit for bit.
 inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::string_view dtype) {
   if (dtype == "F32") {
-    std::vector<float> values(bytes.size() / 4);
-    std::memcpy(values.data(), bytes.data(), bytes.size());
+    std::vector<float> values(bytes.size() / sizeof(float));
+    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  std::vector<std::uint16_t> halves(bytes.size() / 2);
-  std::memcpy(halves.data(), bytes.data(), bytes.size());
-  std::vector<float> values;
-  values.reserve(halves.size());
-  for (std::uint16_t half : halves) {
-    values.push_back(dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
+  std::vector<float> values(bytes.size() / sizeof(std::uint16_t));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, bytes.data() + i * sizeof(half), sizeof(half));
+    values[i] = dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16);
   }
   return values;
+}
+
+inline std::vector<std::uint16_t> to_halves(std::span<const float> values) {
+  std::vector<std::uint16_t> halves(values.size());
+  std::ranges::transform(values, halves.begin(), float_to_half);
+  return halves;
+}
+
+// What a file may hold for a parameter of this dtype, as a sentence says it.
+inline const char* readable_dtypes(dtype type) {
+  return is_float(type) ? "F32, F16 or BF16" : io::safetensors_dtype(type);
+}
+
+inline bool is_readable(std::string_view found, dtype type) {
+  if (!is_float(type)) return found == io::safetensors_dtype(type);
+  return found == "F32" || found == "F16" || found == "BF16";
 }
 
 }  // namespace detail
@@ -11836,30 +11892,33 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
 
 MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const try {
   const auto& target = slot(name);
-  if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || target.type != dtype::f32) {
+  if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || !is_float(target.type)) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
-  set_bytes(name, std::as_bytes(values));
+  if (target.type == dtype::f32) return set_bytes(name, std::as_bytes(values));
+  set_bytes(name, std::as_bytes(std::span<const std::uint16_t>(detail::to_halves(values))));
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }
 
 MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const try {
   const auto& source = slot(name);
-  if (source.type != dtype::f32) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not f32; read it by get_bytes", name,
+  if (!is_float(source.type)) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
-  const auto bytes = get_bytes(name);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+  return detail::to_floats(get_bytes(name), io::safetensors_dtype(source.type));
 } catch (...) {
   rethrow_as_error("reading a parameter");
 }
 
 MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
+  for (const auto& target : slots().slots) {
+    if (is_float(target.type)) continue;
+    fail(error_category::invalid_argument, "init: \"{}\" is {}{}, and only floats are initialised; set or load all of them",
+         target.name, to_string(target.type), to_string(target.extents));
+  }
   for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
 } catch (...) {
   rethrow_as_error("initialising parameters");
@@ -11878,9 +11937,9 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
       continue;
     }
     const bool same_shape = std::ranges::equal(entry->shape, target.extents);
-    if (!same_shape || (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16")) {
+    if (!same_shape || !detail::is_readable(entry->dtype, target.type)) {
       problems.add([&] {
-        const std::string expected = same_shape ? "F32, F16 or BF16" : to_string(target.extents);
+        const std::string expected = same_shape ? detail::readable_dtypes(target.type) : to_string(target.extents);
         const std::string found = same_shape ? entry->dtype : fmt::format("[{}]", fmt::join(entry->shape, ", "));
         return fmt::format("{}: expected {}, found {}", quote(name), expected, found);
       });
@@ -11896,7 +11955,11 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems.sentence());
   }
   for (const auto& [target, entry] : matches) {
-    set(target->name, detail::to_floats(file.read(*entry), entry->dtype));  // one tensor at a time in memory
+    const std::vector<std::byte> bytes = file.read(*entry);  // one tensor at a time in memory
+    if (entry->dtype == io::safetensors_dtype(target->type))
+      set_bytes(target->name, bytes);
+    else
+      set(target->name, detail::to_floats(bytes, entry->dtype));
   }
 } catch (...) {
   rethrow_as_error("loading parameters");
@@ -11906,13 +11969,14 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::string> names;
   for (const auto& source : slots().slots) names.push_back(source.name);
   check_values("save", names);
-  std::vector<std::vector<float>> values;
+  std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
-  values.reserve(slots().slots.size());
   for (const auto& source : slots().slots) {
-    values.push_back(get(source.name));
-    entries.push_back(
-        {source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
+    values.push_back(get_bytes(source.name));
+    entries.push_back({source.name,
+                       io::safetensors_dtype(source.type),
+                       {source.extents.begin(), source.extents.end()},
+                       values.back()});
   }
   io::write_safetensors(path, entries, {{"format", "pt"}});
 } catch (...) {
@@ -14662,11 +14726,6 @@ void each_rate(Optimizer& chosen, Visit visit) {
       chosen);
 }
 
-inline const char* safetensors_dtype(dtype type) {
-  constexpr const char* names[] = {"F32", "F16", "I32", "U32", "BOOL"};
-  return names[static_cast<int>(type)];
-}
-
 // The metadata of a checkpoint, entry by entry.
 class checkpoint_metadata {
  public:
@@ -14716,9 +14775,9 @@ inline std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weigh
 inline void compare(const checkpoint_tensor& wanted, const io::safetensors_file& file, problem_list& problems) {
   const auto* found = file.find(wanted.name);
   if (!found) return problems.add([&] { return describe_missing(wanted.name, file.tensors()); });
-  if (std::ranges::equal(found->shape, wanted.extents) && found->dtype == safetensors_dtype(wanted.type)) return;
+  if (std::ranges::equal(found->shape, wanted.extents) && found->dtype == io::safetensors_dtype(wanted.type)) return;
   problems.add([&] {
-    return fmt::format("{}: expected {} {}, found {} [{}]", quote(wanted.name), safetensors_dtype(wanted.type),
+    return fmt::format("{}: expected {} {}, found {} [{}]", quote(wanted.name), io::safetensors_dtype(wanted.type),
                        to_string(wanted.extents), found->dtype, fmt::join(found->shape, ", "));
   });
 }
@@ -14761,7 +14820,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   for (const auto& tensor : tensors) {
     values.push_back(tensor.kept ? training.read(*tensor.kept) : weights.get_bytes(tensor.name));
     entries.push_back({tensor.name,
-                       detail::safetensors_dtype(tensor.type),
+                       io::safetensors_dtype(tensor.type),
                        {tensor.extents.begin(), tensor.extents.end()},
                        values.back()});
   }

@@ -1,22 +1,108 @@
 // SPDX-License-Identifier: MIT
 // Weights by name: types, conversions, files that do not fit; and what a program hands out of a step.
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/half.hpp>
+#include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/program.hpp>
 
+#include <oracle/tensor.hpp>
 #include <support/shared_device.hpp>
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 
-#include <span>
-#include <vector>
+#include <array>
+#include <cmath>
+#include <random>
 
 namespace {
 
 using namespace meganeura;
 
+template <class Number>
+std::vector<std::byte> bytes_of(const std::vector<Number>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+graph with_parameters(std::initializer_list<std::pair<const char*, dtype>> all, std::int64_t size) {
+  graph g;
+  for (const auto& [name, type] : all) g.parameter(name, type, {size});
+  return g;
+}
+
 parameters made(const graph& g) { return {support::shared_device(), plan::make_layout(g, op::parameter)}; }
+
+TEST(runtime_parameters, every_half_is_a_float_and_back) {
+  for (std::uint32_t i = 0; i < 0x10000; ++i) {
+    const auto half = static_cast<std::uint16_t>(i);
+    const float value = half_to_float(half);
+    const bool nan = (half & 0x7fff) > 0x7c00;
+    ASSERT_EQ(std::isnan(value), nan) << i;
+    ASSERT_EQ(float_to_half(value) | (nan ? 0x3ff : 0), half | (nan ? 0x3ff : 0)) << i;
+  }
+}
+
+TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  graph g;
+  g.parameter("q", dtype::f16, {4, 16});
+  g.parameter("r", dtype::f32, {4, 16});
+  const parameters weights = made(g), others = made(g);
+  weights.init({.seed = 3});
+  for (const float value : weights.get("q")) {
+    EXPECT_LE(std::fabs(value), 0.25f);
+    EXPECT_EQ(value, static_cast<float>(oracle::round_to_half(static_cast<double>(value))));
+  }
+  std::vector<float> values(64, 1.5f);
+  const std::array<float, 11> sharp{1 + 0x1p-11f, 1 + 3 * 0x1p-11f, 65519, 65520,     -65520,          0x1p-25f,
+                                    0x1.8p-25f,   -0x1p-24f,        -0.0f, 0x1p-14f, std::nextafter(0x1p-14f, 0.0f)};
+  std::copy(sharp.begin(), sharp.end(), values.begin());
+  std::mt19937 random(1);
+  for (std::size_t i = 12; i < values.size(); ++i) values[i] = std::ldexp(static_cast<float>(random()), -50 + int(i) / 2);
+  weights.set("q", values);
+  const auto read = weights.get("q");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto expected = static_cast<float>(oracle::round_to_half(static_cast<double>(values[i])));
+    EXPECT_EQ(read[i], expected) << values[i];
+    EXPECT_EQ(std::signbit(read[i]), std::signbit(expected)) << values[i];
+  }
+  weights.save(path);
+  EXPECT_EQ(io::safetensors_file::open(path).find("q")->dtype, "F16");
+  others.load(path);
+  EXPECT_EQ(others.get_bytes("q"), weights.get_bytes("q"));
+  EXPECT_EQ(others.get("r"), weights.get("r"));
+  // From F32 in the file into halves, and from F16 and BF16 into floats.
+  io::write_safetensors(path, std::vector<io::safetensors_entry>{{"q", "F32", {4, 16}, std::as_bytes(std::span(values))},
+                                                                 {"r", "F16", {4, 16}, weights.get_bytes("q")}});
+  others.load(path);
+  EXPECT_EQ(others.get("q"), read);
+  EXPECT_EQ(others.get("r"), read);
+}
+
+TEST(runtime_parameters, a_dtype_that_does_not_fit_is_found_before_anything_is_changed) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  const graph g = with_parameters({{"a", dtype::f32}, {"q", dtype::i32}}, 4);
+  const parameters weights = made(g);
+  const std::vector<float> old(4, 1.0f), other(4, 2.0f);
+  const std::vector<std::int32_t> numbers{1, 2, 3, 4};
+  weights.set("a", old);
+  weights.set_bytes("q", bytes_of(numbers));
+  io::write_safetensors(path, std::vector<io::safetensors_entry>{{"a", "F32", {4}, std::as_bytes(std::span(other))},
+                                                                 {"q", "F32", {4}, std::as_bytes(std::span(other))}});
+  EXPECT_EQ(support::sentence_of([&] { weights.load(path); }),
+            path + " does not fit the model and nothing was loaded; \"q\": expected I32, found F32");
+  EXPECT_EQ(weights.get("a"), old);
+  EXPECT_NE(support::sentence_of([&] { weights.init(); }).find("\"q\" is i32"), std::string::npos);
+  EXPECT_EQ(weights.get("a"), old);
+  weights.save(path);
+  const parameters loaded = made(g);
+  loaded.load(path);
+  EXPECT_EQ(loaded.get_bytes("q"), bytes_of(numbers));
+}
 
 TEST(runtime_parameters, a_scalar_is_of_a_step_that_ran_and_of_its_own_type) {
   graph g;

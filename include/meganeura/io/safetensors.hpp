@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reading and writing .safetensors checkpoints: a JSON header, then the bytes of the tensors.
 #pragma once
+#include <meganeura/core/dtype.hpp>
 #include <meganeura/io/file.hpp>
 
 #include <cstddef>
@@ -33,6 +34,8 @@ using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// Bytes of one element of that dtype; 0 for a name the format does not have.
 [[nodiscard]] std::size_t safetensors_element_size(std::string_view dtype);
+/// How the format spells a dtype.
+[[nodiscard]] const char* safetensors_dtype(dtype type);
 
 /// An open checkpoint. Everything is checked on opening: the header's length and JSON, that names are UTF-8 and used
 /// once, each dtype, shape and byte range, and that the ranges cover the data exactly, without overlap, gap or a

@@ -79,6 +79,11 @@ inline std::string describe_length(std::uint64_t length) {
 
 }  // namespace detail
 
+MEGANEURA_INLINE const char* safetensors_dtype(dtype type) {
+  constexpr const char* names[] = {"F32", "F16", "I32", "U32", "BOOL"};
+  return names[static_cast<int>(type)];
+}
+
 MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::size_t> sizes[] = {
       {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I32", 4},  {"U32", 4},     {"I64", 8},    {"U64", 8},

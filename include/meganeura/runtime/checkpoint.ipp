@@ -44,11 +44,6 @@ void each_rate(Optimizer& chosen, Visit visit) {
       chosen);
 }
 
-inline const char* safetensors_dtype(dtype type) {
-  constexpr const char* names[] = {"F32", "F16", "I32", "U32", "BOOL"};
-  return names[static_cast<int>(type)];
-}
-
 // The metadata of a checkpoint, entry by entry.
 class checkpoint_metadata {
  public:
@@ -98,9 +93,9 @@ inline std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weigh
 inline void compare(const checkpoint_tensor& wanted, const io::safetensors_file& file, problem_list& problems) {
   const auto* found = file.find(wanted.name);
   if (!found) return problems.add([&] { return describe_missing(wanted.name, file.tensors()); });
-  if (std::ranges::equal(found->shape, wanted.extents) && found->dtype == safetensors_dtype(wanted.type)) return;
+  if (std::ranges::equal(found->shape, wanted.extents) && found->dtype == io::safetensors_dtype(wanted.type)) return;
   problems.add([&] {
-    return fmt::format("{}: expected {} {}, found {} [{}]", quote(wanted.name), safetensors_dtype(wanted.type),
+    return fmt::format("{}: expected {} {}, found {} [{}]", quote(wanted.name), io::safetensors_dtype(wanted.type),
                        to_string(wanted.extents), found->dtype, fmt::join(found->shape, ", "));
   });
 }
@@ -143,7 +138,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   for (const auto& tensor : tensors) {
     values.push_back(tensor.kept ? training.read(*tensor.kept) : weights.get_bytes(tensor.name));
     entries.push_back({tensor.name,
-                       detail::safetensors_dtype(tensor.type),
+                       io::safetensors_dtype(tensor.type),
                        {tensor.extents.begin(), tensor.extents.end()},
                        values.back()});
   }

@@ -2,6 +2,7 @@
 // Initialising, loading and saving of weights.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/half.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
@@ -43,27 +44,36 @@ inline std::vector<float> initial_values(const plan::layout::slot& slot, std::ui
   return values;
 }
 
-inline float half_to_float(std::uint16_t half) {
-  const int exponent = half >> 10 & 31, mantissa = half & 1023;
-  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
-  if (exponent == 31) return mantissa ? NAN : (half & 0x8000 ? -INFINITY : INFINITY);
-  return static_cast<float>(half & 0x8000 ? -magnitude : magnitude);
-}
-
+// Values of a file or of the caller as a parameter holds them. One dtype on both sides is copied bit for bit.
 inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::string_view dtype) {
   if (dtype == "F32") {
-    std::vector<float> values(bytes.size() / 4);
-    std::memcpy(values.data(), bytes.data(), bytes.size());
+    std::vector<float> values(bytes.size() / sizeof(float));
+    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  std::vector<std::uint16_t> halves(bytes.size() / 2);
-  std::memcpy(halves.data(), bytes.data(), bytes.size());
-  std::vector<float> values;
-  values.reserve(halves.size());
-  for (std::uint16_t half : halves) {
-    values.push_back(dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16));
+  std::vector<float> values(bytes.size() / sizeof(std::uint16_t));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, bytes.data() + i * sizeof(half), sizeof(half));
+    values[i] = dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16);
   }
   return values;
+}
+
+inline std::vector<std::uint16_t> to_halves(std::span<const float> values) {
+  std::vector<std::uint16_t> halves(values.size());
+  std::ranges::transform(values, halves.begin(), float_to_half);
+  return halves;
+}
+
+// What a file may hold for a parameter of this dtype, as a sentence says it.
+inline const char* readable_dtypes(dtype type) {
+  return is_float(type) ? "F32, F16 or BF16" : io::safetensors_dtype(type);
+}
+
+inline bool is_readable(std::string_view found, dtype type) {
+  if (!is_float(type)) return found == io::safetensors_dtype(type);
+  return found == "F32" || found == "F16" || found == "BF16";
 }
 
 }  // namespace detail
@@ -137,30 +147,33 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
 
 MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const try {
   const auto& target = slot(name);
-  if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || target.type != dtype::f32) {
+  if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || !is_float(target.type)) {
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
-  set_bytes(name, std::as_bytes(values));
+  if (target.type == dtype::f32) return set_bytes(name, std::as_bytes(values));
+  set_bytes(name, std::as_bytes(std::span<const std::uint16_t>(detail::to_halves(values))));
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }
 
 MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const try {
   const auto& source = slot(name);
-  if (source.type != dtype::f32) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not f32; read it by get_bytes", name,
+  if (!is_float(source.type)) {
+    fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
-  const auto bytes = get_bytes(name);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+  return detail::to_floats(get_bytes(name), io::safetensors_dtype(source.type));
 } catch (...) {
   rethrow_as_error("reading a parameter");
 }
 
 MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
+  for (const auto& target : slots().slots) {
+    if (is_float(target.type)) continue;
+    fail(error_category::invalid_argument, "init: \"{}\" is {}{}, and only floats are initialised; set or load all of them",
+         target.name, to_string(target.type), to_string(target.extents));
+  }
   for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
 } catch (...) {
   rethrow_as_error("initialising parameters");
@@ -179,9 +192,9 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
       continue;
     }
     const bool same_shape = std::ranges::equal(entry->shape, target.extents);
-    if (!same_shape || (entry->dtype != "F32" && entry->dtype != "F16" && entry->dtype != "BF16")) {
+    if (!same_shape || !detail::is_readable(entry->dtype, target.type)) {
       problems.add([&] {
-        const std::string expected = same_shape ? "F32, F16 or BF16" : to_string(target.extents);
+        const std::string expected = same_shape ? detail::readable_dtypes(target.type) : to_string(target.extents);
         const std::string found = same_shape ? entry->dtype : fmt::format("[{}]", fmt::join(entry->shape, ", "));
         return fmt::format("{}: expected {}, found {}", quote(name), expected, found);
       });
@@ -197,7 +210,11 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems.sentence());
   }
   for (const auto& [target, entry] : matches) {
-    set(target->name, detail::to_floats(file.read(*entry), entry->dtype));  // one tensor at a time in memory
+    const std::vector<std::byte> bytes = file.read(*entry);  // one tensor at a time in memory
+    if (entry->dtype == io::safetensors_dtype(target->type))
+      set_bytes(target->name, bytes);
+    else
+      set(target->name, detail::to_floats(bytes, entry->dtype));
   }
 } catch (...) {
   rethrow_as_error("loading parameters");
@@ -207,13 +224,14 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::string> names;
   for (const auto& source : slots().slots) names.push_back(source.name);
   check_values("save", names);
-  std::vector<std::vector<float>> values;
+  std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
-  values.reserve(slots().slots.size());
   for (const auto& source : slots().slots) {
-    values.push_back(get(source.name));
-    entries.push_back(
-        {source.name, "F32", {source.extents.begin(), source.extents.end()}, std::as_bytes(std::span(values.back()))});
+    values.push_back(get_bytes(source.name));
+    entries.push_back({source.name,
+                       io::safetensors_dtype(source.type),
+                       {source.extents.begin(), source.extents.end()},
+                       values.back()});
   }
   io::write_safetensors(path, entries, {{"format", "pt"}});
 } catch (...) {
