@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <compare>
+#include <concepts>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -83,6 +85,18 @@ TEST(core_checked, results_beyond_64_bits_are_refused) {
   EXPECT_EQ(std::int64_t{checked_int(6) * 7 - 2 + 1}, 41);
 }
 
+TEST(core_checked, unsigned_operands_are_themselves_or_refused) {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(refusal([] { (void)(checked_int(1) + most); }),
+            "a size of 18446744073709551615 is more than 63 bits; choose smaller extents");
+  EXPECT_NE(refusal([] { (void)(most - checked_int(1)); }), "accepted");
+  EXPECT_NE(refusal([] { (void)(checked_int(2) * (most / 2 + 1)); }), "accepted");
+  EXPECT_NE(refusal([] { (void)checked_int(most); }), "accepted");
+  EXPECT_NE(refusal([] { checked_int(1) += most; }), "accepted");
+  EXPECT_EQ(std::int64_t{checked_int(most / 2) - 1}, std::numeric_limits<std::int64_t>::max() - 1);
+  EXPECT_EQ(std::int64_t{checked_int(std::uint32_t{0xffffffff}) * true}, 0xffffffff);
+}
+
 TEST(core_shape, graphs_refuse_geometry_that_overflows) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {2, 3});
@@ -117,8 +131,17 @@ static_assert(std::is_convertible_v<node_id, std::uint32_t> && !std::is_converti
 static_assert(!std::is_convertible_v<node_id, egraph::class_id> && !std::is_convertible_v<egraph::class_id, node_id>);
 static_assert(!std::is_convertible_v<egraph::class_id, egraph::enode_id>);
 template <class A, class B>
-concept comparable = requires(A a, B b) { a == b; };
-static_assert(comparable<node_id, node_id> && !comparable<node_id, egraph::class_id>);
+concept equatable = requires(A a, B b) { a == b; } || requires(A a, B b) { a != b; };
+template <class A, class B>
+concept ordered = requires(A a, B b) { a < b; } || requires(A a, B b) { a <= b; } || requires(A a, B b) { a > b; } ||
+                  requires(A a, B b) { a >= b; } || requires(A a, B b) { a <=> b; };
+template <class A, class B>
+concept summed = requires(A a, B b) { a + b; } || requires(A a, B b) { a - b; };
+static_assert(equatable<node_id, node_id> && ordered<node_id, node_id> && std::totally_ordered<node_id>);
+static_assert(!equatable<node_id, egraph::class_id> && !equatable<egraph::class_id, node_id>);
+static_assert(!ordered<node_id, egraph::class_id> && !ordered<egraph::class_id, node_id>);
+static_assert(!summed<node_id, egraph::class_id> && !summed<egraph::class_id, egraph::enode_id>);
+static_assert(ordered<node_id, std::size_t> && equatable<std::uint32_t, node_id> && summed<node_id, std::size_t>);
 static_assert(std::is_same_v<decltype(no_node), const node_id>);
 
 TEST(core_id, no_id_equals_no_entry) {

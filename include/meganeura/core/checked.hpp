@@ -5,15 +5,21 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// An integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
-/// errors: invalid_argument naming both operands when a result leaves 64 bits.
+/// A signed integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
+/// errors: invalid_argument naming both operands when a result leaves 64 bits, or the unsigned operand that is too large.
 class checked_int {
  public:
+  template <std::integral Plain>
   // NOLINTNEXTLINE(google-explicit-constructor): starts a checked computation
-  constexpr checked_int(std::int64_t value) : value_(value) {}
+  constexpr checked_int(Plain value) : value_(static_cast<std::int64_t>(value)) {
+    if constexpr (std::is_unsigned_v<Plain> && sizeof(Plain) >= sizeof(std::int64_t)) {
+      if (value_ < 0) refuse(value);
+    }
+  }
   // NOLINTNEXTLINE(google-explicit-constructor): ends one
   [[nodiscard]] constexpr operator std::int64_t() const { return value_; }
 
@@ -49,6 +55,7 @@ class checked_int {
   friend constexpr checked_int operator*(Plain a, checked_int b) { return checked_int(a) * b; }
 
  private:
+  [[noreturn]] static void refuse(std::uint64_t value);
   [[noreturn]] static void refuse(char operation, std::int64_t a, std::int64_t b);
   std::int64_t value_;
 };

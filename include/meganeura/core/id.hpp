@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// A position in the table that `Kind` names. It is made from an integer only explicitly and serves as an index by itself;
-/// ids of two kinds neither convert into each other nor compare.
+/// ids of two kinds neither convert into each other, nor compare, nor add up.
 template <class Kind, std::unsigned_integral Integer = std::uint32_t>
 class strong_id {
  public:
@@ -43,18 +44,26 @@ class strong_id {
     return before;
   }
 
-  friend constexpr bool operator==(strong_id a, strong_id b) { return a.index_ == b.index_; }
-  friend constexpr bool operator<(strong_id a, strong_id b) { return a.index_ < b.index_; }
-  template <class Other, class OtherInteger>
-    requires(!std::same_as<Other, Kind>)
-  friend bool operator==(strong_id, strong_id<Other, OtherInteger>) = delete;
-  template <class Other, class OtherInteger>
-    requires(!std::same_as<Other, Kind>)
-  friend bool operator<(strong_id, strong_id<Other, OtherInteger>) = delete;
+  friend constexpr bool operator==(strong_id, strong_id) = default;
+  friend constexpr std::strong_ordering operator<=>(strong_id, strong_id) = default;
 
  private:
   Integer index_ = 0;
 };
+
+// Both would do as plain integers.
+template <class A, class B, class IntegerA, class IntegerB>
+  requires(!std::same_as<A, B>)
+bool operator==(strong_id<A, IntegerA>, strong_id<B, IntegerB>) = delete;
+template <class A, class B, class IntegerA, class IntegerB>
+  requires(!std::same_as<A, B>)
+std::strong_ordering operator<=>(strong_id<A, IntegerA>, strong_id<B, IntegerB>) = delete;
+template <class A, class B, class IntegerA, class IntegerB>
+  requires(!std::same_as<A, B>)
+IntegerA operator+(strong_id<A, IntegerA>, strong_id<B, IntegerB>) = delete;
+template <class A, class B, class IntegerA, class IntegerB>
+  requires(!std::same_as<A, B>)
+IntegerA operator-(strong_id<A, IntegerA>, strong_id<B, IntegerB>) = delete;
 
 /// No entry of any table: converts into, and compares with, ids of every kind.
 struct no_id_t {
