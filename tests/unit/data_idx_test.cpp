@@ -92,6 +92,13 @@ TEST(data_idx, a_file_that_only_says_it_is_large_costs_nothing) {
   EXPECT_EQ(problem, "f: at byte 4: expected extents of at most 10 bytes of data, found [11]");
 }
 
+TEST(data_idx, more_than_a_vector_can_hold_is_out_of_memory_whatever_the_caller_allows) {
+  const auto problem = support::sentence_of([] {
+    (void)data::parse_idx(idx({0x803, 1u << 31, 1u << 31, 2}, 4), 3, "f", ~std::uint64_t{0});
+  });
+  EXPECT_EQ(problem, "f: 9223372036854775808 elements of 1 bytes do not fit into memory");
+}
+
 TEST(data_idx, a_pair_becomes_labelled_images) {
   const support::temporary_folder folder;
   support::write(folder / "i", idx({0x803, 5, 2, 2}, 20));

@@ -11,14 +11,27 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// `size` zeros for the content of `name`. errors: `out_of_memory`, where std::vector has bad_alloc and length_error.
+/// Room for `size` elements of the content of `name`, untouched as yet.
+/// errors: `out_of_memory`, where std::vector has bad_alloc and length_error.
 template <class T>
-[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
+[[nodiscard]] std::vector<T> reserve_for(const std::string& name, std::uint64_t size) {
   try {
-    if (size <= std::vector<T>().max_size()) return std::vector<T>(static_cast<std::size_t>(size));
+    std::vector<T> result;
+    if (size <= result.max_size()) {
+      result.reserve(static_cast<std::size_t>(size));
+      return result;
+    }
   } catch (const std::bad_alloc&) {
   }
   fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", name, size, sizeof(T));
+}
+
+/// `size` zeros for the content of `name`. errors: `out_of_memory`.
+template <class T>
+[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
+  auto result = reserve_for<T>(name, size);
+  result.resize(static_cast<std::size_t>(size));
+  return result;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Bodies of data/idx.hpp.
 #pragma once
+#include <meganeura/core/allocate.hpp>
 #include <meganeura/data/gzip.hpp>
 #include <meganeura/data/idx.hpp>
 #include <meganeura/io/file.hpp>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
@@ -51,24 +51,19 @@ inline std::uint64_t count_of(std::span<const std::size_t> shape, std::uint64_t 
   return count;
 }
 
-/// Exactly `count` bytes. Memory grows as they come, so that a file which only says it has many costs nothing.
+/// Exactly `count` bytes. Memory is touched as they come, so that a file which only says it has many costs nothing.
 inline std::vector<std::uint8_t> read_exactly(const byte_source& bytes, std::uint64_t count, std::uint64_t begin,
                                               const std::string& name, std::span<const std::size_t> shape) {
   const auto expected = [&] {
     return fmt::format("{} bytes of data for the extents [{}]", count, fmt::join(shape, ", "));
   };
-  std::vector<std::uint8_t> values;
-  try {
-    values.reserve(static_cast<std::size_t>(count));
-    while (values.size() < count) {
-      const std::size_t filled = values.size(),
-                        piece = static_cast<std::size_t>(std::min<std::uint64_t>(count - filled, 1u << 20));
-      values.resize(filled + piece);
-      const std::size_t got = bytes(std::span(values).subspan(filled));
-      if (got < piece) io::bad_file(name, begin + filled + got, expected(), fmt::format("{}", filled + got));
-    }
-  } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: its {} bytes of data do not fit into memory", name, count);
+  auto values = reserve_for<std::uint8_t>(name, count);
+  while (values.size() < count) {
+    const std::size_t filled = values.size(),
+                      piece = static_cast<std::size_t>(std::min<std::uint64_t>(count - filled, 1u << 20));
+    values.resize(filled + piece);
+    const std::size_t got = bytes(std::span(values).subspan(filled));
+    if (got < piece) io::bad_file(name, begin + filled + got, expected(), fmt::format("{}", filled + got));
   }
   std::uint8_t more = 0;
   if (bytes({&more, 1}) != 0) io::bad_file(name, begin + count, expected(), "more");
