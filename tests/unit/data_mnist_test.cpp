@@ -26,7 +26,7 @@ namespace support = meganeura::support;
 class data_mnist : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"MEGANEURA_DATA", "XDG_CACHE_HOME"}) {
+    for (const char* name : {"MEGANEURA_DATA", "XDG_CACHE_HOME", "HOME"}) {
       const char* value = std::getenv(name);
       before_.emplace_back(name, value == nullptr ? std::nullopt : std::optional<std::string>(value));
     }
@@ -113,6 +113,17 @@ TEST_F(data_mnist, without_files_digits_are_drawn_and_the_sentence_says_so) {
   EXPECT_EQ(set.test.size(), 2000u);
   EXPECT_TRUE(set.source.starts_with("digits drawn by a program")) << set.source;
   EXPECT_NE(set.train.pixels, set.test.pixels);
+}
+
+TEST_F(data_mnist, without_a_home_there_is_no_cache_and_the_current_folder_is_none) {
+  write_pair(folder.path(), "t10k", 10);
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  for (const char* name : {"XDG_CACHE_HOME", "HOME"}) ::unsetenv(name);
+  const auto set = data::load_mnist(offline());
+  fs::current_path(before);
+  EXPECT_TRUE(set.source.starts_with("digits drawn by a program, not MNIST (no files, and neither XDG_CACHE_HOME nor "
+                                     "HOME names a place for a download)")) << set.source;
 }
 
 TEST_F(data_mnist, a_folder_that_is_not_there_or_has_no_files_is_an_error) {
