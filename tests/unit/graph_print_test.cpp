@@ -40,6 +40,20 @@ TEST(graph_print, dot_has_every_node_and_edge) {
   EXPECT_NE(text.find("\\\"x\\\""), std::string::npos);  // quotes inside a label are escaped
 }
 
+TEST(graph_print, a_convolve_shows_its_space_and_where_it_writes) {
+  convolve_attribute nhwc{.convolution = {.form = convolution_attribute::output, .spatial = 1},
+                          .space = {2, 3, 5},
+                          .output = {.strides = {15, 1, 3}},
+                          .finish = {}};
+  scalar_builder b;
+  nhwc.finish.program = b.finish(b.argument(0, dtype::f32));
+  EXPECT_EQ(to_string(attribute(nhwc)),
+            "output stride=[1] pad=[0]+[0] dilation=[1] groups=1 space=[2,3,5] output=0+[15,1,3] a0");
+  convolve_attribute other = nhwc;
+  other.output.offset = 7;
+  EXPECT_NE(to_string(attribute(other)), to_string(attribute(nhwc)));
+}
+
 TEST(graph_print, programs_read_as_calls) {
   scalar_builder b;
   const scalar_ref x = b.argument(0, dtype::f32);

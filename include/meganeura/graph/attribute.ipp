@@ -134,7 +134,8 @@ struct attribute_printer {
                        a.n_axes, a.k_axes, to_string(a.finish.program));
   }
   std::string operator()(const convolve_attribute& a) const {
-    return (*this)(a.convolution) + ' ' + to_string(a.finish.program);
+    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), list(a.space.begin(), a.space.rank()),
+                       a.output.offset, list(a.output.strides, used_rank(a.output.strides)), to_string(a.finish.program));
   }
   static const char* kind_name(reduce_kind kind) {
     constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
