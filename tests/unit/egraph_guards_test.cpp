@@ -303,6 +303,27 @@ TEST(egraph_guards, a_map_of_many_operands_has_a_kernel) {
   expect_plan_agrees(g, random_leaves(g));
 }
 
+TEST(egraph_guards, repeated_and_constant_operands_are_no_buffers) {
+  graph g;
+  scalar_builder b;
+  std::vector<node_id> operands;
+  const node_id x = g.input("x", dtype::f32, {3, 4}), y = g.input("y", dtype::f32, {3, 4});
+  scalar_ref sum = b.constant(0);
+  for (int i = 0; i < 8; ++i) {
+    operands.push_back(i % 4 == 3 ? g.full({3, 4}, i) : i % 2 == 0 ? x : y);
+    sum = b.binary(scalar_op::add, b.unary(scalar_op::sin, sum), b.argument(i, dtype::f32));
+  }
+  g.add_output("sum", g.map(b.finish(sum), operands, dtype::f32));
+  egraph::optimize_options options;
+  options.fusion = options.algebra = false;  // or what was split could grow together again
+  options.region.buffers = 3;
+  const graph plan = egraph::optimize(g, options);
+  int kernels = 0;
+  for (node_id id{0}; id < plan.size(); ++id) kernels += plan[id].kind == op::region;
+  EXPECT_EQ(kernels, 1);
+  expect_plan_agrees(g, random_leaves(g), options);
+}
+
 TEST(egraph_guards, a_product_of_nine_labels_has_a_kernel_when_some_of_them_merge) {
   graph g;
   const node_id a = g.input("a", dtype::f32, {2, 2, 2, 2, 2, 2, 2, 2});

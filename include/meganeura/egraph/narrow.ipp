@@ -25,6 +25,16 @@ MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<
 
 namespace detail {
 
+// How many tensors a kernel binds for them: each once, and constants are written into the kernel.
+inline std::size_t count_reads(const engine& e, std::span<const class_id> operands) {
+  std::vector<class_id> reads;
+  for (class_id operand : operands) {
+    if (!e[e.find(operand)].constant) reads.push_back(e.find(operand));
+  }
+  std::sort(reads.begin(), reads.end());
+  return static_cast<std::size_t>(std::unique(reads.begin(), reads.end()) - reads.begin());
+}
+
 class map_splitter {
  public:
   map_splitter(engine& e, dtype type, const shape& extents, const scalar_program& program,
@@ -43,7 +53,10 @@ class map_splitter {
   [[nodiscard]] std::vector<class_id> own_reads(scalar_ref ref) const {
     const scalar_node& node = program_.nodes[ref];
     std::vector<class_id> reads;
-    if (node.op == scalar_op::argument) reads.push_back(e_.find(operands_[static_cast<std::size_t>(node.value)]));
+    if (node.op == scalar_op::argument) {
+      const class_id operand = e_.find(operands_[static_cast<std::size_t>(node.value)]);
+      if (!e_[operand].constant) reads.push_back(operand);
+    }
     for (int i = 0; i < info(node.op).arity; ++i) {
       const std::vector<class_id>& below = reads_[node.operands[i]];
       reads.insert(reads.end(), below.begin(), below.end());
@@ -119,7 +132,7 @@ class map_splitter {
 
 MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
                                   std::span<const class_id> operands, std::size_t most) {
-  if (operands.size() <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
+  if (detail::count_reads(e, operands) <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
   return detail::map_splitter(e, type, extents, program, operands).split(std::max<std::size_t>(most, 3));
 }
 
