@@ -22,10 +22,6 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
   engine& e = result.graph;
   for (node_id id{0}; id < g.size(); ++id) {
     const node& n = g[id];
-    if (n.extents.elements() < 1) {
-      fail(error_category::unsupported, "optimize: {} {}{} has no elements; give every axis at least one",
-           to_string(n.kind), to_string(n.type), to_string(n.extents));
-    }
     std::vector<class_id> operands;
     for (node_id operand : g.operands(id)) operands.push_back(result.classes[operand]);
     // stop_gradient has done its work; keeping it as a node equal to its operand would make a class reach itself.

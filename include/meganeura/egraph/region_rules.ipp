@@ -40,7 +40,8 @@ inline scalar_program row_program(reduce_kind kind, dtype type) {
 }
 
 // The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are one
-// node of one program, which kernels compute the same way each time (kernels/region.ipp), so that there is such an element.
+// node of one program; scalar programs round after every operation (kernels/scalar_emit.ipp), so that each look gives the
+// same value and there is such an element.
 inline scalar_program arg_program(reduce_kind kind, dtype type) {
   const bool is_max = kind == reduce_kind::arg_max;
   scalar_builder b;

@@ -83,7 +83,8 @@ class file_writer {
 };
 
 /// Writes the pieces one after another by a `file_writer`.
-/// errors: `io`; `path` then holds what it held before.
+/// errors: `io`; `path` then holds what it held before, or all of the new content when only the folder could not be
+/// flushed to the disk.
 void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 
 /// Whether `write_file` could begin to write there, tried out: nothing is left behind. For long work that ends in a

@@ -208,23 +208,7 @@ class row_emitter {
     analyse();
   }
 
-  // An element compared with the extremum of its row must not depend on the pass it is computed in: no contraction then.
   void run(const flat_grid& grid, const bound_tensor& result, bool per_row) {
-    if (compares_with_extremum()) return owner_.precise([&] { emit_all(grid, result, per_row); });
-    emit_all(grid, result, per_row);
-  }
-
- private:
-  [[nodiscard]] bool compares_with_extremum() const {
-    const auto has = [&](auto&& holds) { return std::ranges::any_of(program_.nodes, holds); };
-    const bool extrema =
-        has([](const scalar_node& node) { return node.op == scalar_op::row_max || node.op == scalar_op::row_min; });
-    return extrema && has([&](const scalar_node& node) {
-             return is_comparison(node.op) && is_float(program_.nodes[node.operands[0]].type);
-           });
-  }
-
-  void emit_all(const flat_grid& grid, const bound_tensor& result, bool per_row) {
     place(grid);
     for (int level = 1; level <= levels_; ++level) {
       emit_uniform(level - 1);
@@ -234,6 +218,7 @@ class row_emitter {
     per_row ? store_row(result) : store_elements(result);
   }
 
+ private:
   using memo = std::vector<std::optional<scalar_value>>;
   struct node_facts {
     int level = 0;         // how many reductions, one after the other, stand below
