@@ -210,7 +210,8 @@ inline std::vector<double> run_net(const graph& g, const oracle::tensors<double>
   return losses;
 }
 
-/// A net as a session and as a trainer, fused and unfused, against the oracle; its loss falls.
+/// The programs that infer from a net and train it, fused and unfused, against the oracle; its loss falls. The typed
+/// shells over them, session<> and trainer<>, have tests of their own (runtime_session_test, runtime_training_test).
 inline void expect_net_works(const graph& forward, node_id output, node_id loss, const std::string& name, float rate) {
   graph inference = forward, training = forward;
   inference.add_output("output", output);
@@ -227,10 +228,10 @@ inline void expect_net_works(const graph& forward, node_id output, node_id loss,
   const kernels::step_values values{.step = 1, .seed_low = 5, .seed_high = 6, .learning_rate = rate};
   program_options unfused;
   unfused.optimize.fusion = unfused.optimize.epilogues = unfused.optimize.algebra = false;
-  run_net(inference, leaves, stable_run(inference, leaves, false, values), {}, 1, rate, name + " session");
-  const stable_run truth(training, leaves, false, values);
+  const stable_run inferred(inference, leaves, false, values), trained(training, leaves, false, values);
   for (const auto& [kind, options] : {std::pair{" fused", program_options{}}, std::pair{" unfused", unfused}}) {
-    const auto losses = run_net(training, leaves, truth, options, 5, rate, name + kind);
+    run_net(inference, leaves, inferred, options, 1, rate, name + " inference" + kind);
+    const auto losses = run_net(training, leaves, trained, options, 5, rate, name + " training" + kind);
     EXPECT_LT(losses.back(), losses.front()) << name << kind;
   }
 }

@@ -13,6 +13,7 @@
 #include <support/plan_executor.hpp>
 #include <support/random_program.hpp>
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -191,6 +192,13 @@ TEST(graph_fuzz, gradients_agree_with_differences) {
     random_graph made(seed, smooth_options(steps));
     return to_text(made.nodes());
   });
+}
+
+TEST(graph_fuzz, a_run_that_compares_nothing_fails) {
+  const auto idle = [] {
+    support::fuzz(3, [](std::uint64_t, int, int, verdict&) {}, [](int, int, std::uint64_t) { return std::string(); });
+  };
+  EXPECT_NONFATAL_FAILURE(idle(), "a run that compares nothing shows nothing");
 }
 
 }  // namespace

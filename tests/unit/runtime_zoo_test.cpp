@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A zoo of small nets: each as a session and as a trainer, fused and unfused, against the oracle.
+// A zoo of small nets: the programs that infer from each and train it, fused and unfused, against the oracle.
 #include <support/zoo.hpp>
 
 #include <gtest/gtest.h>
