@@ -28,6 +28,7 @@
 
 #include <fmt/core.h>
 
+#include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +37,7 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// A position in the table that `Kind` names. It is made from an integer only explicitly and serves as an index by itself;
-/// ids of two kinds neither convert into each other nor compare.
+/// ids of two kinds neither convert into each other, nor compare, nor add up.
 template <class Kind, std::unsigned_integral Integer = std::uint32_t>
 class strong_id {
  public:
@@ -66,18 +67,26 @@ class strong_id {
     return before;
   }
 
-  friend constexpr bool operator==(strong_id a, strong_id b) { return a.index_ == b.index_; }
-  friend constexpr bool operator<(strong_id a, strong_id b) { return a.index_ < b.index_; }
-  template <class Other, class OtherInteger>
-    requires(!std::same_as<Other, Kind>)
-  friend bool operator==(strong_id, strong_id<Other, OtherInteger>) = delete;
-  template <class Other, class OtherInteger>
-    requires(!std::same_as<Other, Kind>)
-  friend bool operator<(strong_id, strong_id<Other, OtherInteger>) = delete;
+  friend constexpr bool operator==(strong_id, strong_id) = default;
+  friend constexpr std::strong_ordering operator<=>(strong_id, strong_id) = default;
 
  private:
   Integer index_ = 0;
 };
+
+// Both would do as plain integers.
+template <class A, class B, class IntegerA, class IntegerB>
+  requires(!std::same_as<A, B>)
+bool operator==(strong_id<A, IntegerA>, strong_id<B, IntegerB>) = delete;
+template <class A, class B, class IntegerA, class IntegerB>
+  requires(!std::same_as<A, B>)
+std::strong_ordering operator<=>(strong_id<A, IntegerA>, strong_id<B, IntegerB>) = delete;
+template <class A, class B, class IntegerA, class IntegerB>
+  requires(!std::same_as<A, B>)
+IntegerA operator+(strong_id<A, IntegerA>, strong_id<B, IntegerB>) = delete;
+template <class A, class B, class IntegerA, class IntegerB>
+  requires(!std::same_as<A, B>)
+IntegerA operator-(strong_id<A, IntegerA>, strong_id<B, IntegerB>) = delete;
 
 /// No entry of any table: converts into, and compares with, ids of every kind.
 struct no_id_t {
@@ -888,14 +897,27 @@ void write_log(const log_sink& sink, log_level level, fmt::format_string<Argumen
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// `size` zeros for the content of `name`. errors: `out_of_memory`, where std::vector has bad_alloc and length_error.
+/// Room for `size` elements of the content of `name`, untouched as yet.
+/// errors: `out_of_memory`, where std::vector has bad_alloc and length_error.
 template <class T>
-[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
+[[nodiscard]] std::vector<T> reserve_for(const std::string& name, std::uint64_t size) {
   try {
-    if (size <= std::vector<T>().max_size()) return std::vector<T>(static_cast<std::size_t>(size));
+    std::vector<T> result;
+    if (size <= result.max_size()) {
+      result.reserve(static_cast<std::size_t>(size));
+      return result;
+    }
   } catch (const std::bad_alloc&) {
   }
   fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", name, size, sizeof(T));
+}
+
+/// `size` zeros for the content of `name`. errors: `out_of_memory`.
+template <class T>
+[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
+  auto result = reserve_for<T>(name, size);
+  result.resize(static_cast<std::size_t>(size));
+  return result;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3776,7 +3798,8 @@ class file_writer {
 };
 
 /// Writes the pieces one after another by a `file_writer`.
-/// errors: `io`; `path` then holds what it held before.
+/// errors: `io`; `path` then holds what it held before, or all of the new content when only the folder could not be
+/// flushed to the disk.
 void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 
 /// Whether `write_file` could begin to write there, tried out: nothing is left behind. For long work that ends in a
@@ -6500,7 +6523,8 @@ struct attribute_printer {
                        a.n_axes, a.k_axes, to_string(a.finish.program));
   }
   std::string operator()(const convolve_attribute& a) const {
-    return (*this)(a.convolution) + ' ' + to_string(a.finish.program);
+    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), list(a.space.begin(), a.space.rank()),
+                       a.output.offset, list(a.output.strides, used_rank(a.output.strides)), to_string(a.finish.program));
   }
   static const char* kind_name(reduce_kind kind) {
     constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
@@ -6524,12 +6548,17 @@ MEGANEURA_INLINE std::string to_string(const attribute& value) { return std::vis
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// An integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
-/// errors: invalid_argument naming both operands when a result leaves 64 bits.
+/// A signed integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
+/// errors: invalid_argument naming both operands when a result leaves 64 bits, or the unsigned operand that is too large.
 class checked_int {
  public:
+  template <std::integral Plain>
   // NOLINTNEXTLINE(google-explicit-constructor): starts a checked computation
-  constexpr checked_int(std::int64_t value) : value_(value) {}
+  constexpr checked_int(Plain value) : value_(static_cast<std::int64_t>(value)) {
+    if constexpr (std::is_unsigned_v<Plain> && sizeof(Plain) >= sizeof(std::int64_t)) {
+      if (value_ < 0) refuse(value);
+    }
+  }
   // NOLINTNEXTLINE(google-explicit-constructor): ends one
   [[nodiscard]] constexpr operator std::int64_t() const { return value_; }
 
@@ -6565,6 +6594,7 @@ class checked_int {
   friend constexpr checked_int operator*(Plain a, checked_int b) { return checked_int(a) * b; }
 
  private:
+  [[noreturn]] static void refuse(std::uint64_t value);
   [[noreturn]] static void refuse(char operation, std::int64_t a, std::int64_t b);
   std::int64_t value_;
 };
@@ -7980,8 +8010,10 @@ inline bool has_test_pair(const std::filesystem::path& folder) {
   return !find_file(folder, test_images).empty() && !find_file(folder, test_labels).empty();
 }
 
-/// What the cache holds, once nobody is filling it any more. Half a pair there is what a download left that ended early.
+/// What the cache holds, once nobody is filling it any more; an empty path is no cache, not the current folder. Half a pair
+/// there is what a download left that ended early.
 inline std::optional<mnist_data> load_cache(const std::filesystem::path& cache, const std::string& label) {
+  if (cache.empty()) return std::nullopt;
   const folder_lock lock(cache.string(), folder_lock::use::read);
   if (!has_test_pair(cache)) return std::nullopt;
   return load_folder(cache, label, pairs::may_be_half);
@@ -13246,7 +13278,8 @@ inline scalar_program row_program(reduce_kind kind, dtype type) {
 }
 
 // The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are one
-// node of one program, which kernels compute the same way each time (kernels/region.ipp), so that there is such an element.
+// node of one program; scalar programs round after every operation (kernels/scalar_emit.ipp), so that each look gives the
+// same value and there is such an element.
 inline scalar_program arg_program(reduce_kind kind, dtype type) {
   const bool is_max = kind == reduce_kind::arg_max;
   scalar_builder b;
@@ -14015,10 +14048,6 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
   engine& e = result.graph;
   for (node_id id{0}; id < g.size(); ++id) {
     const node& n = g[id];
-    if (n.extents.elements() < 1) {
-      fail(error_category::unsupported, "optimize: {} {}{} has no elements; give every axis at least one",
-           to_string(n.kind), to_string(n.type), to_string(n.extents));
-    }
     std::vector<class_id> operands;
     for (node_id operand : g.operands(id)) operands.push_back(result.classes[operand]);
     // stop_gradient has done its work; keeping it as a node equal to its operand would make a class reach itself.
@@ -14967,6 +14996,10 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+MEGANEURA_INLINE void checked_int::refuse(std::uint64_t value) {
+  fail(error_category::invalid_argument, "a size of {} is more than 63 bits; choose smaller extents", value);
+}
+
 MEGANEURA_INLINE void checked_int::refuse(char operation, std::int64_t a, std::int64_t b) {
   fail(error_category::invalid_argument, "a size of {} {} {} does not fit into 64 bits; choose smaller extents", a,
        operation, b);
@@ -15570,24 +15603,19 @@ inline std::uint64_t count_of(std::span<const std::size_t> shape, std::uint64_t 
   return count;
 }
 
-/// Exactly `count` bytes. Memory grows as they come, so that a file which only says it has many costs nothing.
+/// Exactly `count` bytes. Memory is touched as they come, so that a file which only says it has many costs nothing.
 inline std::vector<std::uint8_t> read_exactly(const byte_source& bytes, std::uint64_t count, std::uint64_t begin,
                                               const std::string& name, std::span<const std::size_t> shape) {
   const auto expected = [&] {
     return fmt::format("{} bytes of data for the extents [{}]", count, fmt::join(shape, ", "));
   };
-  std::vector<std::uint8_t> values;
-  try {
-    values.reserve(static_cast<std::size_t>(count));
-    while (values.size() < count) {
-      const std::size_t filled = values.size(),
-                        piece = static_cast<std::size_t>(std::min<std::uint64_t>(count - filled, 1u << 20));
-      values.resize(filled + piece);
-      const std::size_t got = bytes(std::span(values).subspan(filled));
-      if (got < piece) io::bad_file(name, begin + filled + got, expected(), fmt::format("{}", filled + got));
-    }
-  } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: its {} bytes of data do not fit into memory", name, count);
+  auto values = reserve_for<std::uint8_t>(name, count);
+  while (values.size() < count) {
+    const std::size_t filled = values.size(),
+                      piece = static_cast<std::size_t>(std::min<std::uint64_t>(count - filled, 1u << 20));
+    values.resize(filled + piece);
+    const std::size_t got = bytes(std::span(values).subspan(filled));
+    if (got < piece) io::bad_file(name, begin + filled + got, expected(), fmt::format("{}", filled + got));
   }
   std::uint8_t more = 0;
   if (bytes({&more, 1}) != 0) io::bad_file(name, begin + count, expected(), "more");
@@ -17655,6 +17683,16 @@ MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<
 
 namespace detail {
 
+// How many tensors a kernel binds for them: each once, and constants are written into the kernel.
+inline std::size_t count_reads(const engine& e, std::span<const class_id> operands) {
+  std::vector<class_id> reads;
+  for (class_id operand : operands) {
+    if (!e[e.find(operand)].constant) reads.push_back(e.find(operand));
+  }
+  std::sort(reads.begin(), reads.end());
+  return static_cast<std::size_t>(std::unique(reads.begin(), reads.end()) - reads.begin());
+}
+
 class map_splitter {
  public:
   map_splitter(engine& e, dtype type, const shape& extents, const scalar_program& program,
@@ -17673,7 +17711,10 @@ class map_splitter {
   [[nodiscard]] std::vector<class_id> own_reads(scalar_ref ref) const {
     const scalar_node& node = program_.nodes[ref];
     std::vector<class_id> reads;
-    if (node.op == scalar_op::argument) reads.push_back(e_.find(operands_[static_cast<std::size_t>(node.value)]));
+    if (node.op == scalar_op::argument) {
+      const class_id operand = e_.find(operands_[static_cast<std::size_t>(node.value)]);
+      if (!e_[operand].constant) reads.push_back(operand);
+    }
     for (int i = 0; i < info(node.op).arity; ++i) {
       const std::vector<class_id>& below = reads_[node.operands[i]];
       reads.insert(reads.end(), below.begin(), below.end());
@@ -17749,7 +17790,7 @@ class map_splitter {
 
 MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
                                   std::span<const class_id> operands, std::size_t most) {
-  if (operands.size() <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
+  if (detail::count_reads(e, operands) <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
   return detail::map_splitter(e, type, extents, program, operands).split(std::max<std::size_t>(most, 3));
 }
 
@@ -23594,23 +23635,7 @@ class row_emitter {
     analyse();
   }
 
-  // An element compared with the extremum of its row must not depend on the pass it is computed in: no contraction then.
   void run(const flat_grid& grid, const bound_tensor& result, bool per_row) {
-    if (compares_with_extremum()) return owner_.precise([&] { emit_all(grid, result, per_row); });
-    emit_all(grid, result, per_row);
-  }
-
- private:
-  [[nodiscard]] bool compares_with_extremum() const {
-    const auto has = [&](auto&& holds) { return std::ranges::any_of(program_.nodes, holds); };
-    const bool extrema =
-        has([](const scalar_node& node) { return node.op == scalar_op::row_max || node.op == scalar_op::row_min; });
-    return extrema && has([&](const scalar_node& node) {
-             return is_comparison(node.op) && is_float(program_.nodes[node.operands[0]].type);
-           });
-  }
-
-  void emit_all(const flat_grid& grid, const bound_tensor& result, bool per_row) {
     place(grid);
     for (int level = 1; level <= levels_; ++level) {
       emit_uniform(level - 1);
@@ -23620,6 +23645,7 @@ class row_emitter {
     per_row ? store_row(result) : store_elements(result);
   }
 
+ private:
   using memo = std::vector<std::optional<scalar_value>>;
   struct node_facts {
     int level = 0;         // how many reductions, one after the other, stand below
