@@ -4330,14 +4330,16 @@ class read_back_ticket {
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
-/// Each answers a question the planner or the run time asks; all are false or 0 for a driver nobody has measured.
+/// All are false or 0 for a driver nobody has measured.
 struct quirk_set {
-  bool prefers_texel_buffers = false;        // vec4 texel fetches are far cheaper than storage-buffer loads
+  // Generators and checks ask for these.
+  bool prefers_texel_buffers = false;     // vec4 texel fetches are far cheaper than storage-buffer loads
+  std::uint32_t max_loop_iterations = 0;  // an invocation stops after so many, of all its loops; 0 = never
+  std::uint32_t max_shared_bytes = 0;     // a workgroup that uses more loses the device; 0 = the reported limit holds
+  // Recorded only, for whoever measures or extends: nothing in this library reads them.
   bool jit_at_first_dispatch = false;        // pipeline creation is a promise: run each pipeline once before timing
-  bool silent_shared_overflow = false;       // too much workgroup memory loses the device instead of failing creation
   bool slow_cooperative_matrix2 = false;     // VK_NV_cooperative_matrix2 compiles slowly and runs below the KHR path
   bool expensive_workgroup_barrier = false;  // prefer workgroups of one subgroup
-  std::uint32_t max_loop_iterations = 0;     // an invocation stops after so many, of all its loops; 0 = never
 };
 
 struct quirk {
@@ -4363,8 +4365,9 @@ inline constexpr std::array<quirk, 6> quirk_table{{
      "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
      "an error",
      &quirk_set::max_loop_iterations, 65535},
-    {"NVIDIA accepts too much shared memory", 0x10DE, 4, &quirk_set::silent_shared_overflow,
-     "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
+    {"NVIDIA accepts too much shared memory", 0x10DE, 4, nullptr,
+     "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device",
+     &quirk_set::max_shared_bytes, 49152},
     {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, &quirk_set::slow_cooperative_matrix2,
      "driver 580.159, H200: at most 77 TFLOP/s against 279, and 0.5 to 2.8 s to create a pipeline"},
 }};
@@ -4437,7 +4440,7 @@ struct device_facts {
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
   std::uint32_t subgroup_operations = 0;      // in compute kernels; of spirv::subgroup_operation
   std::uint32_t max_workgroup_subgroups = 0;  // of one workgroup, when a kernel asks for a subgroup size
-  std::uint32_t max_shared_bytes = 0;         // workgroup memory
+  std::uint32_t max_shared_bytes = 0;         // workgroup memory, as reported
   std::uint32_t max_workgroup_invocations = 0;
   std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
   std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0, max_uniform_buffers = 0;  // bindings of one kernel
@@ -4471,6 +4474,11 @@ struct device_facts {
   quirk_set quirks;
   std::string unusable_because;  // empty when the library can run here
 
+  /// What a workgroup may use: the reported limit, or less where the driver is known to break before it.
+  [[nodiscard]] constexpr std::uint32_t usable_shared_bytes() const {
+    const bool breaks_earlier = quirks.max_shared_bytes != 0 && quirks.max_shared_bytes < max_shared_bytes;
+    return breaks_earlier ? quirks.max_shared_bytes : max_shared_bytes;
+  }
   /// An offset that suits every kind of binding of this device.
   [[nodiscard]] constexpr std::uint64_t binding_alignment() const {
     std::uint64_t alignment = 16;  // an RGBA32F texel, and the widest load a kernel makes
@@ -4701,7 +4709,7 @@ using vulkan::enumerate_devices;
 [[nodiscard]] inline kernels::target make_target(const device_facts& facts) {
   const std::uint32_t invocations = std::min(facts.max_workgroup_invocations, facts.max_workgroup_size[0]);
   kernels::target target{.subgroup_size = facts.subgroup_size,
-                         .max_shared_bytes = facts.max_shared_bytes,
+                         .max_shared_bytes = facts.usable_shared_bytes(),
                          .max_invocations = std::bit_floor(invocations),
                          .compute_units = facts.compute_units,
                          .max_texel_elements = facts.max_texel_elements,
@@ -16673,9 +16681,9 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 namespace detail {
 
 inline std::string refuse_size(const device_facts& facts, const spirv::module& kernel) {
-  if (kernel.shared_bytes > facts.max_shared_bytes) {
+  if (kernel.shared_bytes > facts.usable_shared_bytes()) {
     return fmt::format("it needs {} bytes of shared memory and the limit is {}", kernel.shared_bytes,
-                       facts.max_shared_bytes);
+                       facts.usable_shared_bytes());
   }
   std::uint64_t invocations = 1;
   for (std::size_t axis = 0; axis < 3; ++axis) {

@@ -6,6 +6,7 @@
 #include <meganeura/models/smollm2.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
+#include <meganeura/spirv/kernel.hpp>
 
 #include <oracle/tensor.hpp>
 #include <oracle/tolerance.hpp>
@@ -196,6 +197,20 @@ vulkan::device_facts made_up_card() {
   card.max_texel_elements = 1 << 27;
   card.compute_units = 132;
   return card;
+}
+
+TEST(runtime_limits, no_kernel_takes_more_shared_memory_than_the_driver_bears) {
+  vulkan::device_facts card = made_up_card();
+  card.max_shared_bytes = 101376;
+  spirv::module greedy = spirv::kernel("greedy", {64, 1, 1}).finish();
+  greedy.shared_bytes = 65536;
+  EXPECT_EQ(make_target(card).max_shared_bytes, 101376u);
+  EXPECT_EQ(vulkan::reason_to_refuse(card, greedy), "");
+  card.quirks = vulkan::find_quirks(0x10DE, 4);
+  EXPECT_EQ(make_target(card).max_shared_bytes, 49152u);
+  EXPECT_NE(vulkan::reason_to_refuse(card, greedy), "");
+  card.max_shared_bytes = 32768;  // less than the driver bears stays what it is
+  EXPECT_EQ(make_target(card).max_shared_bytes, 32768u);
 }
 
 // `change` takes something away; every kernel of the three models' training steps has to do without.

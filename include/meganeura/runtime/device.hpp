@@ -20,7 +20,7 @@ using vulkan::enumerate_devices;
 [[nodiscard]] inline kernels::target make_target(const device_facts& facts) {
   const std::uint32_t invocations = std::min(facts.max_workgroup_invocations, facts.max_workgroup_size[0]);
   kernels::target target{.subgroup_size = facts.subgroup_size,
-                         .max_shared_bytes = facts.max_shared_bytes,
+                         .max_shared_bytes = facts.usable_shared_bytes(),
                          .max_invocations = std::bit_floor(invocations),
                          .compute_units = facts.compute_units,
                          .max_texel_elements = facts.max_texel_elements,

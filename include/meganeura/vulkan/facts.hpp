@@ -63,7 +63,7 @@ struct device_facts {
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
   std::uint32_t subgroup_operations = 0;      // in compute kernels; of spirv::subgroup_operation
   std::uint32_t max_workgroup_subgroups = 0;  // of one workgroup, when a kernel asks for a subgroup size
-  std::uint32_t max_shared_bytes = 0;         // workgroup memory
+  std::uint32_t max_shared_bytes = 0;         // workgroup memory, as reported
   std::uint32_t max_workgroup_invocations = 0;
   std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
   std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0, max_uniform_buffers = 0;  // bindings of one kernel
@@ -97,6 +97,11 @@ struct device_facts {
   quirk_set quirks;
   std::string unusable_because;  // empty when the library can run here
 
+  /// What a workgroup may use: the reported limit, or less where the driver is known to break before it.
+  [[nodiscard]] constexpr std::uint32_t usable_shared_bytes() const {
+    const bool breaks_earlier = quirks.max_shared_bytes != 0 && quirks.max_shared_bytes < max_shared_bytes;
+    return breaks_earlier ? quirks.max_shared_bytes : max_shared_bytes;
+  }
   /// An offset that suits every kind of binding of this device.
   [[nodiscard]] constexpr std::uint64_t binding_alignment() const {
     std::uint64_t alignment = 16;  // an RGBA32F texel, and the widest load a kernel makes

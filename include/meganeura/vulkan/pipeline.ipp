@@ -19,9 +19,9 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 namespace detail {
 
 inline std::string refuse_size(const device_facts& facts, const spirv::module& kernel) {
-  if (kernel.shared_bytes > facts.max_shared_bytes) {
+  if (kernel.shared_bytes > facts.usable_shared_bytes()) {
     return fmt::format("it needs {} bytes of shared memory and the limit is {}", kernel.shared_bytes,
-                       facts.max_shared_bytes);
+                       facts.usable_shared_bytes());
   }
   std::uint64_t invocations = 1;
   for (std::size_t axis = 0; axis < 3; ++axis) {

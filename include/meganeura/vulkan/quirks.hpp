@@ -8,14 +8,16 @@
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
-/// Each answers a question the planner or the run time asks; all are false or 0 for a driver nobody has measured.
+/// All are false or 0 for a driver nobody has measured.
 struct quirk_set {
-  bool prefers_texel_buffers = false;        // vec4 texel fetches are far cheaper than storage-buffer loads
+  // Generators and checks ask for these.
+  bool prefers_texel_buffers = false;     // vec4 texel fetches are far cheaper than storage-buffer loads
+  std::uint32_t max_loop_iterations = 0;  // an invocation stops after so many, of all its loops; 0 = never
+  std::uint32_t max_shared_bytes = 0;     // a workgroup that uses more loses the device; 0 = the reported limit holds
+  // Recorded only, for whoever measures or extends: nothing in this library reads them.
   bool jit_at_first_dispatch = false;        // pipeline creation is a promise: run each pipeline once before timing
-  bool silent_shared_overflow = false;       // too much workgroup memory loses the device instead of failing creation
   bool slow_cooperative_matrix2 = false;     // VK_NV_cooperative_matrix2 compiles slowly and runs below the KHR path
   bool expensive_workgroup_barrier = false;  // prefer workgroups of one subgroup
-  std::uint32_t max_loop_iterations = 0;     // an invocation stops after so many, of all its loops; 0 = never
 };
 
 struct quirk {
@@ -41,8 +43,9 @@ inline constexpr std::array<quirk, 6> quirk_table{{
      "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
      "an error",
      &quirk_set::max_loop_iterations, 65535},
-    {"NVIDIA accepts too much shared memory", 0x10DE, 4, &quirk_set::silent_shared_overflow,
-     "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
+    {"NVIDIA accepts too much shared memory", 0x10DE, 4, nullptr,
+     "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device",
+     &quirk_set::max_shared_bytes, 49152},
     {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, &quirk_set::slow_cooperative_matrix2,
      "driver 580.159, H200: at most 77 TFLOP/s against 279, and 0.5 to 2.8 s to create a pipeline"},
 }};
