@@ -36,6 +36,19 @@ std::size_t count(const meganeura::spirv::module& m, op code) {
   return found;
 }
 
+TEST(spirv_kernel, a_kernel_that_preserves_special_values_validates) {
+  kernel k("special_values");
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  out[k.global_id()] = f32(1.0f);
+  const meganeura::spirv::module plain = k.finish();
+  const meganeura::spirv::module kept = preserve_special_values(plain);
+  EXPECT_EQ(complaint(kept), "");
+  EXPECT_EQ(count(kept, op::capability), count(plain, op::capability) + 1);
+  EXPECT_EQ(count(kept, op::execution_mode), count(plain, op::execution_mode) + 1);
+  EXPECT_EQ(count(kept, op::extension), count(plain, op::extension) + 1);
+  EXPECT_TRUE(kept.needs_special_values && !plain.needs_special_values);
+}
+
 TEST(spirv_kernel, integer_operators_validate) {
   kernel k("integers");
   const auto in = k.storage_buffer<i32>("in");

@@ -9,6 +9,7 @@
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/window.hpp>
 
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -50,6 +51,7 @@ namespace detail {
 
 MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
   kernel_dispatch made = detail::make_kernel(g, id, on);
+  if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
   fail(error_category::unsupported,
        "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "

@@ -17,6 +17,7 @@ struct target {
   std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
   bool subgroup_arithmetic = true;  // both: in subgroups of exactly that size, none of whose lanes is empty
   bool subgroup_shuffle = true;
+  bool special_values = false;      // floats may be told to keep NaN, infinities and the sign of zero
   bool f16 = false;
   bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
   bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels

@@ -25,6 +25,7 @@ using vulkan::enumerate_devices;
                          .compute_units = facts.compute_units,
                          .max_texel_elements = facts.max_texel_elements,
                          .max_loop_iterations = facts.quirks.max_loop_iterations,
+                         .special_values = facts.has_special_values,
                          .f16 = facts.has_f16,
                          .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
   const bool one_size = facts.min_subgroup_size == facts.max_subgroup_size || facts.has_subgroup_size_control;

@@ -35,7 +35,16 @@ struct module {
   std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                     // shaderFloat16 and 16-bit storage
   bool needs_cooperative_matrix = false;      // VK_KHR_cooperative_matrix and the Vulkan memory model
+  bool needs_special_values = false;          // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;      // of subgroup_operation
 };
 
+/// The same kernel with the word to the driver that 32-bit floats may be NaN, infinite or -0: without it Vulkan allows
+/// x * 0 to become 0 (VK_KHR_shader_float_controls, SignedZeroInfNanPreserve; Mesa and NVIDIA make use of that).
+[[nodiscard]] module preserve_special_values(module kernel);
+
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/spirv/module.ipp>
+#endif

@@ -170,6 +170,7 @@ enum class capability : std::uint32_t {
   group_non_uniform_ballot = 64,
   group_non_uniform_shuffle = 65,
   storage_buffer_16bit_access = 4433,
+  signed_zero_inf_nan_preserve = 4466,
   vulkan_memory_model = 5345,
   cooperative_matrix = 6022
 };

@@ -91,6 +91,7 @@ struct device_facts {
   bool has_pipeline_robustness = false;
   bool has_memory_budget = false;
   bool has_subgroup_size_control = false;
+  bool has_special_values = false;  // 32-bit floats may be told to keep NaN, infinities and the sign of zero
   bool has_full_subgroups = false;  // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
   std::uint32_t compute_units = 0;  // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere

@@ -371,6 +371,7 @@ inline void query_properties(device_facts& facts, const instance& owner, VkPhysi
   owner.call.GetPhysicalDeviceProperties2(physical, &base);
   facts.driver = fmt::format("{} {}", v12.driverName, v12.driverInfo);
   facts.driver_id = static_cast<std::uint32_t>(v12.driverID);
+  facts.has_special_values = v12.shaderSignedZeroInfNanPreserveFloat32;
   std::copy_n(v11.deviceUUID, VK_UUID_SIZE, facts.device_uuid.begin());
   std::copy_n(v11.driverUUID, VK_UUID_SIZE, facts.driver_uuid.begin());
   read_subgroups(facts, v11, sizes);
