@@ -4222,6 +4222,7 @@ struct target {
   std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
   bool subgroup_arithmetic = true;  // both: in subgroups of exactly that size, none of whose lanes is empty
   bool subgroup_shuffle = true;
+  bool special_values = false;      // floats may be told to keep NaN, infinities and the sign of zero
   bool f16 = false;
   bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
   bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels
@@ -4260,10 +4261,16 @@ struct module {
   std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                     // shaderFloat16 and 16-bit storage
   bool needs_cooperative_matrix = false;      // VK_KHR_cooperative_matrix and the Vulkan memory model
+  bool needs_special_values = false;          // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;      // of subgroup_operation
 };
 
+/// The same kernel with the word to the driver that 32-bit floats may be NaN, infinite or -0: without it Vulkan allows
+/// x * 0 to become 0 (VK_KHR_shader_float_controls, SignedZeroInfNanPreserve; Mesa and NVIDIA make use of that).
+[[nodiscard]] module preserve_special_values(module kernel);
+
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
 // Device memory as the rest of the library sees it: a buffer, a range of it, and a read-back that is under way.
 
 #include <memory>
@@ -4468,6 +4475,7 @@ struct device_facts {
   bool has_pipeline_robustness = false;
   bool has_memory_budget = false;
   bool has_subgroup_size_control = false;
+  bool has_special_values = false;  // 32-bit floats may be told to keep NaN, infinities and the sign of zero
   bool has_full_subgroups = false;  // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
   std::uint32_t compute_units = 0;  // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
@@ -4714,6 +4722,7 @@ using vulkan::enumerate_devices;
                          .compute_units = facts.compute_units,
                          .max_texel_elements = facts.max_texel_elements,
                          .max_loop_iterations = facts.quirks.max_loop_iterations,
+                         .special_values = facts.has_special_values,
                          .f16 = facts.has_f16,
                          .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
   const bool one_size = facts.min_subgroup_size == facts.max_subgroup_size || facts.has_subgroup_size_control;
@@ -9981,6 +9990,252 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for spirv/module.hpp.
+// The SPIR-V enumerants this library emits, with their numbers from the specification, and no others.
+
+// Own numbers rather than <spirv/unified1/spirv.hpp>: the header installed on older systems lacks the KHR cooperative
+// matrix, and an installed meganeura must not need one at all.
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+/// SPIR-V 3.49, instructions.
+enum class op : std::uint16_t {
+  name = 5,
+  extension = 10,
+  ext_inst_import = 11,
+  ext_inst = 12,
+  memory_model = 14,
+  entry_point = 15,
+  execution_mode = 16,
+  capability = 17,
+  type_void = 19,
+  type_bool = 20,
+  type_int = 21,
+  type_float = 22,
+  type_vector = 23,
+  type_image = 25,
+  type_array = 28,
+  type_runtime_array = 29,
+  type_struct = 30,
+  type_pointer = 32,
+  type_function = 33,
+  constant_true = 41,
+  constant_false = 42,
+  constant = 43,
+  constant_composite = 44,
+  function = 54,
+  function_end = 56,
+  variable = 59,
+  load = 61,
+  store = 62,
+  access_chain = 65,
+  decorate = 71,
+  member_decorate = 72,
+  composite_construct = 80,
+  composite_extract = 81,
+  image_fetch = 95,
+  convert_f_to_u = 109,
+  convert_f_to_s = 110,
+  convert_s_to_f = 111,
+  convert_u_to_f = 112,
+  f_convert = 115,
+  bitcast = 124,
+  s_negate = 126,
+  f_negate = 127,
+  i_add = 128,
+  f_add = 129,
+  i_sub = 130,
+  f_sub = 131,
+  i_mul = 132,
+  f_mul = 133,
+  u_div = 134,
+  s_div = 135,
+  f_div = 136,
+  u_mod = 137,
+  matrix_times_scalar = 143,
+  u_mul_extended = 151,
+  is_nan = 156,
+  is_inf = 157,
+  logical_equal = 164,
+  logical_not_equal = 165,
+  logical_or = 166,
+  logical_and = 167,
+  logical_not = 168,
+  select = 169,
+  i_equal = 170,
+  i_not_equal = 171,
+  u_greater_than = 172,
+  s_greater_than = 173,
+  u_greater_than_equal = 174,
+  s_greater_than_equal = 175,
+  u_less_than = 176,
+  s_less_than = 177,
+  u_less_than_equal = 178,
+  s_less_than_equal = 179,
+  f_ord_equal = 180,
+  f_unord_not_equal = 183,
+  f_ord_less_than = 184,
+  f_ord_greater_than = 186,
+  f_ord_less_than_equal = 188,
+  f_ord_greater_than_equal = 190,
+  shift_right_logical = 194,
+  shift_right_arithmetic = 195,
+  shift_left_logical = 196,
+  bitwise_or = 197,
+  bitwise_xor = 198,
+  bitwise_and = 199,
+  bitwise_not = 200,
+  bit_count = 205,
+  control_barrier = 224,
+  memory_barrier = 225,
+  atomic_compare_exchange = 230,
+  atomic_i_add = 234,
+  atomic_s_min = 236,
+  atomic_u_min = 237,
+  atomic_s_max = 238,
+  atomic_u_max = 239,
+  phi = 245,
+  loop_merge = 246,
+  selection_merge = 247,
+  label = 248,
+  branch = 249,
+  branch_conditional = 250,
+  return_ = 253,
+  group_non_uniform_all = 334,
+  group_non_uniform_any = 335,
+  group_non_uniform_broadcast = 337,
+  group_non_uniform_broadcast_first = 338,
+  group_non_uniform_ballot = 339,
+  group_non_uniform_shuffle = 345,
+  group_non_uniform_shuffle_xor = 346,
+  group_non_uniform_i_add = 349,
+  group_non_uniform_f_add = 350,
+  group_non_uniform_i_mul = 351,
+  group_non_uniform_f_mul = 352,
+  group_non_uniform_s_min = 353,
+  group_non_uniform_u_min = 354,
+  group_non_uniform_s_max = 356,
+  group_non_uniform_u_max = 357,
+  type_cooperative_matrix = 4456,
+  cooperative_matrix_load = 4457,
+  cooperative_matrix_store = 4458,
+  cooperative_matrix_mul_add = 4459,
+  cooperative_matrix_length = 4460
+};
+
+/// GLSL.std.450, the extended instruction set.
+enum class glsl : std::uint32_t {
+  round_even = 2,
+  trunc = 3,
+  f_abs = 4,
+  s_abs = 5,
+  f_sign = 6,
+  s_sign = 7,
+  floor = 8,
+  ceil = 9,
+  pow = 26,
+  exp = 27,
+  log = 28,
+  exp2 = 29,
+  log2 = 30,
+  sqrt = 31,
+  inverse_sqrt = 32,
+  u_min = 38,
+  s_min = 39,
+  u_max = 41,
+  s_max = 42,
+  fma = 50,
+  pack_half_2x16 = 58,
+  unpack_half_2x16 = 62,
+};
+
+enum class capability : std::uint32_t {
+  shader = 1,
+  float16 = 9,
+  sampled_buffer = 46,
+  group_non_uniform = 61,
+  group_non_uniform_vote = 62,
+  group_non_uniform_arithmetic = 63,
+  group_non_uniform_ballot = 64,
+  group_non_uniform_shuffle = 65,
+  storage_buffer_16bit_access = 4433,
+  signed_zero_inf_nan_preserve = 4466,
+  vulkan_memory_model = 5345,
+  cooperative_matrix = 6022
+};
+
+enum class storage_class : std::uint32_t {
+  uniform_constant = 0,
+  input = 1,
+  workgroup = 4,
+  function = 7,
+  storage_buffer = 12
+};
+
+enum class decoration : std::uint32_t {
+  block = 2,
+  array_stride = 6,
+  built_in = 11,
+  restrict_ = 19,
+  aliased = 20,
+  non_writable = 24,
+  binding = 33,
+  descriptor_set = 34,
+  offset = 35,
+  no_contraction = 42
+};
+
+enum class built_in : std::uint32_t {
+  num_workgroups = 24,
+  workgroup_id = 26,
+  local_invocation_id = 27,
+  global_invocation_id = 28,
+  local_invocation_index = 29,
+  subgroup_size = 36,
+  num_subgroups = 38,
+  subgroup_id = 40,
+  subgroup_local_invocation_id = 41
+};
+
+/// Loop control: what the driver's own unroller is told.
+enum class unrolling : std::uint32_t { automatic = 0, unroll = 1, keep = 2 };
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+MEGANEURA_INLINE module preserve_special_values(module kernel) {
+  const std::vector<std::uint32_t> before = std::move(kernel.words);
+  const auto code = [&](std::size_t at) { return static_cast<op>(before[at] & 0xffff); };
+  std::size_t capabilities = 5, modes = 5;  // where each section ends
+  std::uint32_t main = 0;
+  for (std::size_t at = 5; at < before.size() && before[at] >> 16 != 0; at += before[at] >> 16) {
+    const std::size_t next = at + (before[at] >> 16);
+    if (code(at) == op::capability) capabilities = next;
+    if (code(at) == op::entry_point) main = before[at + 2];
+    if (code(at) == op::entry_point || code(at) == op::execution_mode) modes = next;
+  }
+  if (main == 0) fail(error_category::internal, "kernel \"{}\" has no entry point", kernel.name);
+  const auto copy = [&](std::size_t begin, std::size_t end) {
+    kernel.words.insert(kernel.words.end(), before.begin() + static_cast<std::ptrdiff_t>(begin),
+                        before.begin() + static_cast<std::ptrdiff_t>(end));
+  };
+  const auto instruction = [](op what, std::uint32_t count) { return count << 16 | static_cast<std::uint32_t>(what); };
+  kernel.words.clear();
+  copy(0, capabilities);
+  const auto preserve = static_cast<std::uint32_t>(capability::signed_zero_inf_nan_preserve);
+  kernel.words.insert(kernel.words.end(), {instruction(op::capability, 2), preserve});
+  if (before[1] < 0x00010400u) {  // "SPV_KHR_float_controls", part of the language from 1.4 on
+    kernel.words.insert(kernel.words.end(), {instruction(op::extension, 7), 0x5f565053u, 0x5f52484bu, 0x616f6c66u,
+                                             0x6f635f74u, 0x6f72746eu, 0x0000736cu});
+  }
+  copy(capabilities, modes);
+  kernel.words.insert(kernel.words.end(), {instruction(op::execution_mode, 4), main, 4461, 32});
+  copy(modes, before.size());
+  kernel.needs_special_values = true;
+  return kernel;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv
 // Internal: what the handles of buffer.hpp point to.
 // Internal: everything one VkDevice owns, and what buffers, pipelines and recordings ask of it.
 // Internal: finding the Vulkan loader, one instance of it with optional validation, and the facts of its devices.
@@ -10478,7 +10733,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
         &device_facts::has_cooperative_matrix, &device_facts::has_memory_model, &device_facts::has_device_address,
         &device_facts::has_timeline_semaphore, &device_facts::has_pipeline_robustness,
         &device_facts::has_memory_budget, &device_facts::has_subgroup_size_control,
-        &device_facts::has_full_subgroups}) {
+        &device_facts::has_full_subgroups, &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
@@ -16034,6 +16289,7 @@ inline void query_properties(device_facts& facts, const instance& owner, VkPhysi
   owner.call.GetPhysicalDeviceProperties2(physical, &base);
   facts.driver = fmt::format("{} {}", v12.driverName, v12.driverInfo);
   facts.driver_id = static_cast<std::uint32_t>(v12.driverID);
+  facts.has_special_values = v12.shaderSignedZeroInfNanPreserveFloat32;
   std::copy_n(v11.deviceUUID, VK_UUID_SIZE, facts.device_uuid.begin());
   std::copy_n(v11.driverUUID, VK_UUID_SIZE, facts.driver_uuid.begin());
   read_subgroups(facts, v11, sizes);
@@ -16744,6 +17000,7 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
                        most >> 8 & 0xFF);
   }
   if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
+  if (kernel.needs_special_values && !facts.has_special_values) return "it needs NaN and infinities to be preserved";
   if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
     return fmt::format("it needs {} among the operations of subgroups",
                        missing & spirv::subgroup_arithmetic ? "arithmetic"
@@ -18493,214 +18750,6 @@ inline constexpr std::uint32_t sgd_momentum[] = {
 // Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
 // The kernel language: one compute shader written as C++ over typed values, turned into a SPIR-V module.
 // Writes a SPIR-V module word by word: sections in the order the specification asks for, each type and constant once.
-// The SPIR-V enumerants this library emits, with their numbers from the specification, and no others.
-
-// Own numbers rather than <spirv/unified1/spirv.hpp>: the header installed on older systems lacks the KHR cooperative
-// matrix, and an installed meganeura must not need one at all.
-namespace meganeura::inline MEGANEURA_ABI::spirv {
-
-/// SPIR-V 3.49, instructions.
-enum class op : std::uint16_t {
-  name = 5,
-  extension = 10,
-  ext_inst_import = 11,
-  ext_inst = 12,
-  memory_model = 14,
-  entry_point = 15,
-  execution_mode = 16,
-  capability = 17,
-  type_void = 19,
-  type_bool = 20,
-  type_int = 21,
-  type_float = 22,
-  type_vector = 23,
-  type_image = 25,
-  type_array = 28,
-  type_runtime_array = 29,
-  type_struct = 30,
-  type_pointer = 32,
-  type_function = 33,
-  constant_true = 41,
-  constant_false = 42,
-  constant = 43,
-  constant_composite = 44,
-  function = 54,
-  function_end = 56,
-  variable = 59,
-  load = 61,
-  store = 62,
-  access_chain = 65,
-  decorate = 71,
-  member_decorate = 72,
-  composite_construct = 80,
-  composite_extract = 81,
-  image_fetch = 95,
-  convert_f_to_u = 109,
-  convert_f_to_s = 110,
-  convert_s_to_f = 111,
-  convert_u_to_f = 112,
-  f_convert = 115,
-  bitcast = 124,
-  s_negate = 126,
-  f_negate = 127,
-  i_add = 128,
-  f_add = 129,
-  i_sub = 130,
-  f_sub = 131,
-  i_mul = 132,
-  f_mul = 133,
-  u_div = 134,
-  s_div = 135,
-  f_div = 136,
-  u_mod = 137,
-  matrix_times_scalar = 143,
-  u_mul_extended = 151,
-  is_nan = 156,
-  is_inf = 157,
-  logical_equal = 164,
-  logical_not_equal = 165,
-  logical_or = 166,
-  logical_and = 167,
-  logical_not = 168,
-  select = 169,
-  i_equal = 170,
-  i_not_equal = 171,
-  u_greater_than = 172,
-  s_greater_than = 173,
-  u_greater_than_equal = 174,
-  s_greater_than_equal = 175,
-  u_less_than = 176,
-  s_less_than = 177,
-  u_less_than_equal = 178,
-  s_less_than_equal = 179,
-  f_ord_equal = 180,
-  f_unord_not_equal = 183,
-  f_ord_less_than = 184,
-  f_ord_greater_than = 186,
-  f_ord_less_than_equal = 188,
-  f_ord_greater_than_equal = 190,
-  shift_right_logical = 194,
-  shift_right_arithmetic = 195,
-  shift_left_logical = 196,
-  bitwise_or = 197,
-  bitwise_xor = 198,
-  bitwise_and = 199,
-  bitwise_not = 200,
-  bit_count = 205,
-  control_barrier = 224,
-  memory_barrier = 225,
-  atomic_compare_exchange = 230,
-  atomic_i_add = 234,
-  atomic_s_min = 236,
-  atomic_u_min = 237,
-  atomic_s_max = 238,
-  atomic_u_max = 239,
-  phi = 245,
-  loop_merge = 246,
-  selection_merge = 247,
-  label = 248,
-  branch = 249,
-  branch_conditional = 250,
-  return_ = 253,
-  group_non_uniform_all = 334,
-  group_non_uniform_any = 335,
-  group_non_uniform_broadcast = 337,
-  group_non_uniform_broadcast_first = 338,
-  group_non_uniform_ballot = 339,
-  group_non_uniform_shuffle = 345,
-  group_non_uniform_shuffle_xor = 346,
-  group_non_uniform_i_add = 349,
-  group_non_uniform_f_add = 350,
-  group_non_uniform_i_mul = 351,
-  group_non_uniform_f_mul = 352,
-  group_non_uniform_s_min = 353,
-  group_non_uniform_u_min = 354,
-  group_non_uniform_s_max = 356,
-  group_non_uniform_u_max = 357,
-  type_cooperative_matrix = 4456,
-  cooperative_matrix_load = 4457,
-  cooperative_matrix_store = 4458,
-  cooperative_matrix_mul_add = 4459,
-  cooperative_matrix_length = 4460
-};
-
-/// GLSL.std.450, the extended instruction set.
-enum class glsl : std::uint32_t {
-  round_even = 2,
-  trunc = 3,
-  f_abs = 4,
-  s_abs = 5,
-  f_sign = 6,
-  s_sign = 7,
-  floor = 8,
-  ceil = 9,
-  pow = 26,
-  exp = 27,
-  log = 28,
-  exp2 = 29,
-  log2 = 30,
-  sqrt = 31,
-  inverse_sqrt = 32,
-  u_min = 38,
-  s_min = 39,
-  u_max = 41,
-  s_max = 42,
-  fma = 50,
-  pack_half_2x16 = 58,
-  unpack_half_2x16 = 62,
-};
-
-enum class capability : std::uint32_t {
-  shader = 1,
-  float16 = 9,
-  sampled_buffer = 46,
-  group_non_uniform = 61,
-  group_non_uniform_vote = 62,
-  group_non_uniform_arithmetic = 63,
-  group_non_uniform_ballot = 64,
-  group_non_uniform_shuffle = 65,
-  storage_buffer_16bit_access = 4433,
-  vulkan_memory_model = 5345,
-  cooperative_matrix = 6022
-};
-
-enum class storage_class : std::uint32_t {
-  uniform_constant = 0,
-  input = 1,
-  workgroup = 4,
-  function = 7,
-  storage_buffer = 12
-};
-
-enum class decoration : std::uint32_t {
-  block = 2,
-  array_stride = 6,
-  built_in = 11,
-  restrict_ = 19,
-  aliased = 20,
-  non_writable = 24,
-  binding = 33,
-  descriptor_set = 34,
-  offset = 35,
-  no_contraction = 42
-};
-
-enum class built_in : std::uint32_t {
-  num_workgroups = 24,
-  workgroup_id = 26,
-  local_invocation_id = 27,
-  global_invocation_id = 28,
-  local_invocation_index = 29,
-  subgroup_size = 36,
-  num_subgroups = 38,
-  subgroup_id = 40,
-  subgroup_local_invocation_id = 41
-};
-
-/// Loop control: what the driver's own unroller is told.
-enum class unrolling : std::uint32_t { automatic = 0, unroll = 1, keep = 2 };
-
-}  // namespace meganeura::inline MEGANEURA_ABI::spirv
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
@@ -20145,6 +20194,7 @@ namespace detail {
 
 MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
   kernel_dispatch made = detail::make_kernel(g, id, on);
+  if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
   fail(error_category::unsupported,
        "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
@@ -21449,7 +21499,7 @@ using spirv::detail::comparison;
   return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
 }
 
-// GLSL leaves 0^0 and 0^negative open, and a < 0; scalar.hpp does not.
+// GLSL leaves 0^0, 0^negative, NaN and a < 0 open; scalar.hpp does not.
 [[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
   const std::optional<double> exponent = literal_value(b);
@@ -21460,19 +21510,20 @@ using spirv::detail::comparison;
   if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
   const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
+  const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
   const scalar_value at_zero = spirv::detail::select(compare(comparison::less, b, zero), infinity, zero);
+  scalar_value below_zero = nan;
+  if (exponent && *exponent == std::trunc(*exponent)) {  // an integer beyond 64 in magnitude
+    below_zero = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
+    if (std::fmod(std::fabs(*exponent), 2.0) == 1.0) below_zero = spirv::detail::negate(below_zero);
+  }
   scalar_value result = math(spirv::glsl::pow, a.type, {a, b});
   result = spirv::detail::select(compare(comparison::equal, a, zero), at_zero, result);
-  result = spirv::detail::select(compare(comparison::equal, b, zero), one, result);
-  const bool odd_constant = exponent && *exponent == std::trunc(*exponent);  // beyond 64 in magnitude
-  if (odd_constant) {
-    const scalar_value magnitude = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
-    const bool odd = std::fmod(std::fabs(*exponent), 2.0) == 1.0;
-    const scalar_value mirrored = odd ? spirv::detail::negate(magnitude) : magnitude;
-    return spirv::detail::select(compare(comparison::less, a, zero), mirrored, result);
-  }
-  const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
-  return spirv::detail::select(compare(comparison::less, a, zero), nan, result);
+  result = spirv::detail::select(compare(comparison::less, a, zero), below_zero, result);
+  result = spirv::detail::select(logical(spirv::op::logical_or, is_nan(a), is_nan(b)), nan, result);
+  const scalar_value is_one = logical(spirv::op::logical_or, compare(comparison::equal, b, zero),
+                                      compare(comparison::equal, a, one));  // x^0 and 1^x, whatever x is
+  return spirv::detail::select(is_one, one, result);
 }
 
 // FSign leaves NaN open.

@@ -341,6 +341,20 @@ TEST(kernels_region, power_and_extrema_at_the_edges) {
   EXPECT_TRUE(std::isinf(power[2]));
   EXPECT_TRUE(std::isnan(power[3]));
   EXPECT_EQ(power[4], 1);
+  const auto special = evaluate_on_device(single_op_program(scalar_op::power, types), {NAN, 0, 2, NAN, 1, INFINITY},
+                                          {1.5, NAN, NAN, 0, NAN, 0.5});
+  for (std::size_t i : {0u, 1u, 2u}) EXPECT_TRUE(std::isnan(special[i])) << i;
+  EXPECT_EQ(special[3], 1);
+  EXPECT_EQ(special[4], 1);
+  EXPECT_TRUE(std::isinf(special[5]));
+  for (double constant : {1.5, 0.7}) {
+    scalar_builder w;
+    const auto powers = evaluate_on_device(
+        w.finish(w.binary(scalar_op::power, w.argument(0, dtype::f32), w.constant(constant))), {NAN, 1, 0}, {0, 0, 0});
+    EXPECT_TRUE(std::isnan(powers[0])) << constant;
+    EXPECT_EQ(powers[1], 1);
+    EXPECT_EQ(powers[2], 0);
+  }
   scalar_builder b;
   const auto cubes = evaluate_on_device(b.finish(b.binary(scalar_op::power, b.argument(0, dtype::f32), b.constant(-3))),
                                         {-2, 2, 1, -1}, {0, 0, 0, 0});

@@ -96,7 +96,7 @@ using spirv::detail::comparison;
   return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
 }
 
-// GLSL leaves 0^0 and 0^negative open, and a < 0; scalar.hpp does not.
+// GLSL leaves 0^0, 0^negative, NaN and a < 0 open; scalar.hpp does not.
 [[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
   const std::optional<double> exponent = literal_value(b);
@@ -107,19 +107,20 @@ using spirv::detail::comparison;
   if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
   const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
+  const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
   const scalar_value at_zero = spirv::detail::select(compare(comparison::less, b, zero), infinity, zero);
+  scalar_value below_zero = nan;
+  if (exponent && *exponent == std::trunc(*exponent)) {  // an integer beyond 64 in magnitude
+    below_zero = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
+    if (std::fmod(std::fabs(*exponent), 2.0) == 1.0) below_zero = spirv::detail::negate(below_zero);
+  }
   scalar_value result = math(spirv::glsl::pow, a.type, {a, b});
   result = spirv::detail::select(compare(comparison::equal, a, zero), at_zero, result);
-  result = spirv::detail::select(compare(comparison::equal, b, zero), one, result);
-  const bool odd_constant = exponent && *exponent == std::trunc(*exponent);  // beyond 64 in magnitude
-  if (odd_constant) {
-    const scalar_value magnitude = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
-    const bool odd = std::fmod(std::fabs(*exponent), 2.0) == 1.0;
-    const scalar_value mirrored = odd ? spirv::detail::negate(magnitude) : magnitude;
-    return spirv::detail::select(compare(comparison::less, a, zero), mirrored, result);
-  }
-  const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
-  return spirv::detail::select(compare(comparison::less, a, zero), nan, result);
+  result = spirv::detail::select(compare(comparison::less, a, zero), below_zero, result);
+  result = spirv::detail::select(logical(spirv::op::logical_or, is_nan(a), is_nan(b)), nan, result);
+  const scalar_value is_one = logical(spirv::op::logical_or, compare(comparison::equal, b, zero),
+                                      compare(comparison::equal, a, one));  // x^0 and 1^x, whatever x is
+  return spirv::detail::select(is_one, one, result);
 }
 
 // FSign leaves NaN open.
