@@ -36,8 +36,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// A position in the table that `Kind` names. It is made from an integer only explicitly and serves as an index by itself;
-/// ids of two kinds neither convert into each other, nor compare, nor add up.
+/// A position in the table that `Kind` names. It is made from an integer only explicitly and serves as an index by
+/// itself; ids of two kinds neither convert into each other, nor compare, nor add up.
 template <class Kind, std::unsigned_integral Integer = std::uint32_t>
 class strong_id {
  public:
@@ -6541,7 +6541,8 @@ struct attribute_printer {
   }
   std::string operator()(const convolve_attribute& a) const {
     return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), list(a.space.begin(), a.space.rank()),
-                       a.output.offset, list(a.output.strides, used_rank(a.output.strides)), to_string(a.finish.program));
+                       a.output.offset, list(a.output.strides, used_rank(a.output.strides)),
+                       to_string(a.finish.program));
   }
   static const char* kind_name(reduce_kind kind) {
     constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
@@ -6566,7 +6567,7 @@ MEGANEURA_INLINE std::string to_string(const attribute& value) { return std::vis
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// A signed integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
-/// errors: invalid_argument naming both operands when a result leaves 64 bits, or the unsigned operand that is too large.
+/// errors: invalid_argument naming both operands when a result leaves 64 bits, or an unsigned operand too large.
 class checked_int {
  public:
   template <std::integral Plain>
@@ -8027,8 +8028,8 @@ inline bool has_test_pair(const std::filesystem::path& folder) {
   return !find_file(folder, test_images).empty() && !find_file(folder, test_labels).empty();
 }
 
-/// What the cache holds, once nobody is filling it any more; an empty path is no cache, not the current folder. Half a pair
-/// there is what a download left that ended early.
+/// What the cache holds, once nobody is filling it any more; an empty path is no cache, not the current folder.
+/// Half a pair there is what a download left that ended early.
 inline std::optional<mnist_data> load_cache(const std::filesystem::path& cache, const std::string& label) {
   if (cache.empty()) return std::nullopt;
   const folder_lock lock(cache.string(), folder_lock::use::read);
@@ -13540,9 +13541,9 @@ inline scalar_program row_program(reduce_kind kind, dtype type) {
   return builder.finish(builder.unary(rows[static_cast<int>(kind)], builder.argument(0, type)));
 }
 
-// The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are one
-// node of one program; scalar programs round after every operation (kernels/scalar_emit.ipp), so that each look gives the
-// same value and there is such an element.
+// The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are
+// one node of one program; scalar programs round after every operation (kernels/scalar_emit.ipp), so that each look
+// gives the same value and there is such an element.
 inline scalar_program arg_program(reduce_kind kind, dtype type) {
   const bool is_max = kind == reduce_kind::arg_max;
   scalar_builder b;

@@ -10,7 +10,7 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// A signed integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
-/// errors: invalid_argument naming both operands when a result leaves 64 bits, or the unsigned operand that is too large.
+/// errors: invalid_argument naming both operands when a result leaves 64 bits, or an unsigned operand too large.
 class checked_int {
  public:
   template <std::integral Plain>

@@ -13,8 +13,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// A position in the table that `Kind` names. It is made from an integer only explicitly and serves as an index by itself;
-/// ids of two kinds neither convert into each other, nor compare, nor add up.
+/// A position in the table that `Kind` names. It is made from an integer only explicitly and serves as an index by
+/// itself; ids of two kinds neither convert into each other, nor compare, nor add up.
 template <class Kind, std::unsigned_integral Integer = std::uint32_t>
 class strong_id {
  public:

@@ -106,8 +106,8 @@ inline bool has_test_pair(const std::filesystem::path& folder) {
   return !find_file(folder, test_images).empty() && !find_file(folder, test_labels).empty();
 }
 
-/// What the cache holds, once nobody is filling it any more; an empty path is no cache, not the current folder. Half a pair
-/// there is what a download left that ended early.
+/// What the cache holds, once nobody is filling it any more; an empty path is no cache, not the current folder.
+/// Half a pair there is what a download left that ended early.
 inline std::optional<mnist_data> load_cache(const std::filesystem::path& cache, const std::string& label) {
   if (cache.empty()) return std::nullopt;
   const folder_lock lock(cache.string(), folder_lock::use::read);

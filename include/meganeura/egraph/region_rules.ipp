@@ -39,9 +39,9 @@ inline scalar_program row_program(reduce_kind kind, dtype type) {
   return builder.finish(builder.unary(rows[static_cast<int>(kind)], builder.argument(0, type)));
 }
 
-// The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are one
-// node of one program; scalar programs round after every operation (kernels/scalar_emit.ipp), so that each look gives the
-// same value and there is such an element.
+// The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are
+// one node of one program; scalar programs round after every operation (kernels/scalar_emit.ipp), so that each look
+// gives the same value and there is such an element.
 inline scalar_program arg_program(reduce_kind kind, dtype type) {
   const bool is_max = kind == reduce_kind::arg_max;
   scalar_builder b;

@@ -135,7 +135,8 @@ struct attribute_printer {
   }
   std::string operator()(const convolve_attribute& a) const {
     return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), list(a.space.begin(), a.space.rank()),
-                       a.output.offset, list(a.output.strides, used_rank(a.output.strides)), to_string(a.finish.program));
+                       a.output.offset, list(a.output.strides, used_rank(a.output.strides)),
+                       to_string(a.finish.program));
   }
   static const char* kind_name(reduce_kind kind) {
     constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
