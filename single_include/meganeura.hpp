@@ -4962,12 +4962,12 @@ class parameters {
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 
-  [[nodiscard]] const plan::layout& slots() const { return state_->slots; }
+  [[nodiscard]] const plan::layout& slots() const { return state().slots; }
   [[nodiscard]] std::size_t count() const;  // of scalars
   /// errors: invalid_argument, naming the first few of `names` that have no values yet.
   void check_values(std::string_view asker, std::span<const std::string> names) const;
-  [[nodiscard]] const area_memory& memory() const { return state_->memory; }
-  [[nodiscard]] const device& on() const { return state_->on; }
+  [[nodiscard]] const area_memory& memory() const { return state().memory; }
+  [[nodiscard]] const device& on() const { return state().on; }
   explicit operator bool() const { return state_ != nullptr; }
 
  private:
@@ -4979,8 +4979,10 @@ class parameters {
   };
   [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;
   [[nodiscard]] std::atomic<bool>& has_values(const plan::layout::slot& of) const {
-    return state_->has_values[static_cast<std::size_t>(&of - slots().slots.data())];
+    return state().has_values[static_cast<std::size_t>(&of - slots().slots.data())];
   }
+  /// errors: invalid_argument for a handle that holds no parameters.
+  [[nodiscard]] const shared_state& state() const;
   std::shared_ptr<const shared_state> state_;
 };
 
@@ -12133,6 +12135,14 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   rethrow_as_error("allocating parameters");
 }
 
+MEGANEURA_INLINE const parameters::shared_state& parameters::state() const {
+  if (!state_) {
+    fail(error_category::invalid_argument,
+         "parameters: this handle is empty; take those of a session or a trainer, or build them on a device");
+  }
+  return *state_;
+}
+
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
   const plan::layout::slot* found = slots().find(name);
   if (!found) {
@@ -12571,6 +12581,7 @@ MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const de
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
   detail::add_symbols(body, names);
   for (const binding& each : bindings) {
+    if (!each.symbol) fail(error_category::invalid_argument, "lower: {} is bound to a symbol without a name", each.extent);
     if (std::ranges::find(names, each.symbol) == names.end()) {
       fail(error_category::invalid_argument, "lower: \"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
            each.extent, names.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(names, "\", \"")),

@@ -166,6 +166,8 @@ TEST(expr_lower, unknown_and_doubled_symbols_are_refused_with_the_nearest_name) 
             "lower: \"bacth\" is bound to 3, but no symbol of the model: it has \"batch\"; did you mean \"batch\"?");
   EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"batch", 3}})); }),
             "lower: the symbol \"batch\" is bound twice, to 32 and to 3; bind it once");
+  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{nullptr, 32}})); }),
+            "lower: 32 is bound to a symbol without a name");
 }
 
 TEST(expr_lower, a_layer_named_like_a_turn_of_a_repeat_is_refused_unless_shared) {

@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <vector>
 
 namespace {
 
@@ -52,6 +54,15 @@ TEST(runtime_session, results_of_two_runs_do_not_share_memory) {
   const std::vector<float> x(12);
   const auto a = run.run(bind<"x">(x)), b = run.run(bind<"x">(x));
   EXPECT_FALSE(std::ranges::equal(a, b));
+}
+
+TEST(runtime_session, an_empty_handle_of_parameters_says_so) {
+  const parameters none;
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { none.init(); }, [&] { none.save("never"); }, [&] { (void)none.count(); },
+           [&] { (void)none.get("w"); }, [&] { none.set("w", {}); }}) {
+    EXPECT_NE(support::sentence_of(call).find("this handle is empty"), std::string::npos);
+  }
 }
 
 TEST(runtime_session, outputs_cannot_be_read_before_a_run) {

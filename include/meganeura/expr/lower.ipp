@@ -300,6 +300,7 @@ MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const de
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
   detail::add_symbols(body, names);
   for (const binding& each : bindings) {
+    if (!each.symbol) fail(error_category::invalid_argument, "lower: {} is bound to a symbol without a name", each.extent);
     if (std::ranges::find(names, each.symbol) == names.end()) {
       fail(error_category::invalid_argument, "lower: \"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
            each.extent, names.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(names, "\", \"")),

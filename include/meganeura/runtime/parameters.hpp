@@ -62,12 +62,12 @@ class parameters {
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 
-  [[nodiscard]] const plan::layout& slots() const { return state_->slots; }
+  [[nodiscard]] const plan::layout& slots() const { return state().slots; }
   [[nodiscard]] std::size_t count() const;  // of scalars
   /// errors: invalid_argument, naming the first few of `names` that have no values yet.
   void check_values(std::string_view asker, std::span<const std::string> names) const;
-  [[nodiscard]] const area_memory& memory() const { return state_->memory; }
-  [[nodiscard]] const device& on() const { return state_->on; }
+  [[nodiscard]] const area_memory& memory() const { return state().memory; }
+  [[nodiscard]] const device& on() const { return state().on; }
   explicit operator bool() const { return state_ != nullptr; }
 
  private:
@@ -79,8 +79,10 @@ class parameters {
   };
   [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;
   [[nodiscard]] std::atomic<bool>& has_values(const plan::layout::slot& of) const {
-    return state_->has_values[static_cast<std::size_t>(&of - slots().slots.data())];
+    return state().has_values[static_cast<std::size_t>(&of - slots().slots.data())];
   }
+  /// errors: invalid_argument for a handle that holds no parameters.
+  [[nodiscard]] const shared_state& state() const;
   std::shared_ptr<const shared_state> state_;
 };
 

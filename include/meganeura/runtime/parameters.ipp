@@ -92,6 +92,14 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   rethrow_as_error("allocating parameters");
 }
 
+MEGANEURA_INLINE const parameters::shared_state& parameters::state() const {
+  if (!state_) {
+    fail(error_category::invalid_argument,
+         "parameters: this handle is empty; take those of a session or a trainer, or build them on a device");
+  }
+  return *state_;
+}
+
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
   const plan::layout::slot* found = slots().find(name);
   if (!found) {
