@@ -2,6 +2,7 @@
 // Checkpoints: going on is not having stopped, bit for bit; a file of another run changes nothing.
 #include <meganeura/core/error.hpp>
 #include <meganeura/frontend.hpp>
+#include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
 #include <support/shared_device.hpp>
@@ -109,6 +110,31 @@ TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
   EXPECT_EQ(everything(other), before);
   EXPECT_EQ(other.steps(), 2u);
   run.parameters().load(weights);  // and plain weights stay plain weights
+}
+
+TEST(runtime_checkpoint, a_later_format_is_refused) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
+  run.parameters().init();
+  run.save_checkpoint(path);
+  {
+    const auto file = io::safetensors_file::open(path);
+    io::safetensors_metadata metadata = file.metadata();
+    for (auto& [key, value] : metadata) {
+      if (key == "meganeura.checkpoint") value = "2";
+    }
+    std::vector<std::vector<std::byte>> values;
+    std::vector<io::safetensors_entry> entries;
+    for (const auto& tensor : file.tensors()) {
+      values.push_back(file.read(tensor));
+      entries.push_back({tensor.name, tensor.dtype, tensor.shape, values.back()});
+    }
+    io::write_safetensors(path, entries, metadata);
+  }
+  EXPECT_EQ(support::sentence_of([&] { run.load_checkpoint(path); }),
+            path + " is a checkpoint of format \"2\", written by a newer meganeura; this one reads format \"1\": load it by "
+                   "the newer one");
 }
 
 }  // namespace

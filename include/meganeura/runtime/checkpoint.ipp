@@ -22,6 +22,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 inline constexpr const char* checkpoint_key = "meganeura.checkpoint";
+inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
 
 inline const char* name_of(const optimizer& chosen) {
   if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
@@ -48,9 +49,16 @@ void each_rate(Optimizer& chosen, Visit visit) {
 class checkpoint_metadata {
  public:
   explicit checkpoint_metadata(const io::safetensors_file& file) : file_(file) {
-    if (find(checkpoint_key)) return;
+    const std::string* format = find(checkpoint_key);
+    if (!format) {
+      fail(error_category::invalid_file,
+           "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)", file.path());
+    }
+    if (*format == checkpoint_format) return;
     fail(error_category::invalid_file,
-         "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)", file.path());
+         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the newer "
+         "one",
+         file.path(), quote(*format), checkpoint_format);
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -143,7 +151,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
                        values.back()});
   }
   io::safetensors_metadata metadata{{"format", "pt"},
-                                    {detail::checkpoint_key, "1"},
+                                    {detail::checkpoint_key, detail::checkpoint_format},
                                     {"optimizer", detail::name_of(position.chosen)},
                                     {"step", std::to_string(position.step)},
                                     {"seed", std::to_string(position.seed)}};
