@@ -5522,7 +5522,8 @@ enum class checks : std::uint8_t {
   none = 0,
   indices = 1,  // labels and tokens that are bound: "label[17] = 12: cross_entropy has 10 classes"
   finite = 2,   // no NaN and no infinity in the float inputs and in the loss of a step
-  all = 3
+  all = 3,
+  automatic = 4  // alone: all where the library was compiled without NDEBUG, none where with it
 };
 
 [[nodiscard]] constexpr checks operator|(checks a, checks b) {
@@ -5532,14 +5533,11 @@ enum class checks : std::uint8_t {
   return (static_cast<int>(set) & static_cast<int>(one)) != 0;
 }
 
-/// On in debug builds.
-#ifdef NDEBUG
-inline constexpr checks default_checks = checks::none;
-#else
-inline constexpr checks default_checks = checks::all;
-#endif
-
 namespace detail {
+
+// `automatic` made one of the others. Decided here, where the library is compiled, and not in a header, which translation
+// units with and without NDEBUG would read differently.
+[[nodiscard]] checks resolved(checks chosen);
 
 // The values one input should have: those elements of it that are read as indices.
 struct index_check {
@@ -5568,7 +5566,7 @@ struct program_options {
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;      // a timestamp around every dispatch: each then runs alone
-  meganeura::checks checks = default_checks;  // what inputs are looked at for; on in debug builds
+  meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
 };
 
 /// One input's values for a step: dense, row-major.
@@ -5621,6 +5619,7 @@ class program {
   [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
   [[nodiscard]] const build_times& times() const { return times_; }
+  /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return checks_; }
   /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
@@ -14522,6 +14521,15 @@ inline std::vector<bool> seen_through(const view_attribute& view, const shape& e
   return seen;
 }
 
+MEGANEURA_INLINE checks resolved(checks chosen) {
+  if (chosen != checks::automatic) return chosen;
+#ifdef NDEBUG
+  return checks::none;
+#else
+  return checks::all;
+#endif
+}
+
 MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
   std::vector<index_check> result;
   for (const index_range& range : g.index_ranges()) {
@@ -14656,7 +14664,7 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
-    try : device_(on), weights_(weights), checks_(options.checks) {
+    try : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -15008,6 +15016,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 inline constexpr const char* checkpoint_key = "meganeura.checkpoint";
+inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
 
 inline const char* name_of(const optimizer& chosen) {
   if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
@@ -15034,9 +15043,16 @@ void each_rate(Optimizer& chosen, Visit visit) {
 class checkpoint_metadata {
  public:
   explicit checkpoint_metadata(const io::safetensors_file& file) : file_(file) {
-    if (find(checkpoint_key)) return;
+    const std::string* format = find(checkpoint_key);
+    if (!format) {
+      fail(error_category::invalid_file,
+           "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)", file.path());
+    }
+    if (*format == checkpoint_format) return;
     fail(error_category::invalid_file,
-         "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)", file.path());
+         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the newer "
+         "one",
+         file.path(), quote(*format), checkpoint_format);
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -15129,7 +15145,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
                        values.back()});
   }
   io::safetensors_metadata metadata{{"format", "pt"},
-                                    {detail::checkpoint_key, "1"},
+                                    {detail::checkpoint_key, detail::checkpoint_format},
                                     {"optimizer", detail::name_of(position.chosen)},
                                     {"step", std::to_string(position.step)},
                                     {"seed", std::to_string(position.seed)}};

@@ -137,6 +137,15 @@ TEST(runtime_session, checks_name_the_index_that_is_out_of_range) {
   EXPECT_TRUE(std::isfinite(quiet.step(bind<"tokens">(tokens), bind<"label">(label)).loss()));
 }
 
+// The default is one value wherever it is written; the library's own build says what it stands for.
+TEST(runtime_session, checks_are_chosen_by_the_build_of_the_library) {
+  EXPECT_EQ(program_options{}.checks, checks::automatic);
+  session<network> run(support::shared_device(), {{"batch", 2}});
+  const checks found = run.runnable().checks();
+  EXPECT_TRUE(found == checks::all || found == checks::none);
+  EXPECT_EQ(detail::resolved(checks::indices), checks::indices);
+}
+
 TEST(runtime_session, checks_name_what_is_not_finite) {
   trainer<network> run(support::shared_device(), cross_entropy{"label"}, sgd{.learning_rate = 1e30f}, {{"batch", 2}},
                        {.program = {.checks = checks::finite | checks::indices}});

@@ -19,7 +19,8 @@ enum class checks : std::uint8_t {
   none = 0,
   indices = 1,  // labels and tokens that are bound: "label[17] = 12: cross_entropy has 10 classes"
   finite = 2,   // no NaN and no infinity in the float inputs and in the loss of a step
-  all = 3
+  all = 3,
+  automatic = 4  // alone: all where the library was compiled without NDEBUG, none where with it
 };
 
 [[nodiscard]] constexpr checks operator|(checks a, checks b) {
@@ -29,14 +30,11 @@ enum class checks : std::uint8_t {
   return (static_cast<int>(set) & static_cast<int>(one)) != 0;
 }
 
-/// On in debug builds.
-#ifdef NDEBUG
-inline constexpr checks default_checks = checks::none;
-#else
-inline constexpr checks default_checks = checks::all;
-#endif
-
 namespace detail {
+
+// `automatic` made one of the others. Decided here, where the library is compiled, and not in a header, which translation
+// units with and without NDEBUG would read differently.
+[[nodiscard]] checks resolved(checks chosen);
 
 // The values one input should have: those elements of it that are read as indices.
 struct index_check {

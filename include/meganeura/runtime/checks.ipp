@@ -35,6 +35,15 @@ inline std::vector<bool> seen_through(const view_attribute& view, const shape& e
   return seen;
 }
 
+MEGANEURA_INLINE checks resolved(checks chosen) {
+  if (chosen != checks::automatic) return chosen;
+#ifdef NDEBUG
+  return checks::none;
+#else
+  return checks::all;
+#endif
+}
+
 MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
   std::vector<index_check> result;
   for (const index_range& range : g.index_ranges()) {

@@ -25,7 +25,7 @@ struct program_options {
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
   bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;      // a timestamp around every dispatch: each then runs alone
-  meganeura::checks checks = default_checks;  // what inputs are looked at for; on in debug builds
+  meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
 };
 
 /// One input's values for a step: dense, row-major.
@@ -78,6 +78,7 @@ class program {
   [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
   [[nodiscard]] const build_times& times() const { return times_; }
+  /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return checks_; }
   /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;

@@ -47,7 +47,7 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
-    try : device_(on), weights_(weights), checks_(options.checks) {
+    try : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
