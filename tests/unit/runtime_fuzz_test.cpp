@@ -32,6 +32,7 @@ void check_on_device(sample& s, verdict& v) {
   }
   program_options options;
   options.optimize = s.optimize, options.plan = s.plan;
+  options.checks = checks::none;  // indices out of range are drawn on purpose: gather reads zeros there
   program run(gpu, s.source, weights, options);
   const kernels::step_values values = support::training_values(1);
   const support::stable_run truth(s.source, s.leaves, s.optimize.tolerance == egraph::exactness::exact, values);
