@@ -759,6 +759,11 @@ class graph {
 
  private:
   node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
+  /// Refuses operands that are no nodes of this graph or have no value; `asked` opens the sentence.
+  void expect_values(std::string_view asked, std::span<const node_id> operands) const;
+  void expect_values(std::string_view asked, std::initializer_list<node_id> operands) const {
+    expect_values(asked, std::span(operands.begin(), operands.size()));
+  }
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;
@@ -6482,9 +6487,10 @@ class attribute_hasher {
   std::uint64_t hash_;
 };
 
-template <class Integer>
-std::string list(const Integer* values, int count) {
-  return fmt::format("{}", fmt::join(values, values + count, ","));
+// The first `count` values: what is refused is printed too, whatever its count says.
+template <class Integer, std::size_t N>
+std::string list(const Integer (&values)[N], int count) {
+  return fmt::format("{}", fmt::join(values, values + std::clamp(count, 0, static_cast<int>(N)), ","));
 }
 
 inline int used_rank(const std::int64_t (&values)[max_rank]) {
@@ -6533,15 +6539,15 @@ struct attribute_printer {
     return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
   }
   std::string operator()(const region_attribute& a) const {
-    return fmt::format("space=[{}] rows={}{} {}", list(a.space.begin(), a.space.rank()), a.row_axes,
+    return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes,
                        a.per_row ? " per_row" : "", to_string(a.program));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}", list(a.space.begin(), a.space.rank()), a.batch_axes, a.m_axes,
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes,
                        a.n_axes, a.k_axes, to_string(a.finish.program));
   }
   std::string operator()(const convolve_attribute& a) const {
-    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), list(a.space.begin(), a.space.rank()),
+    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), fmt::join(a.space, ","),
                        a.output.offset, list(a.output.strides, used_rank(a.output.strides)),
                        to_string(a.finish.program));
   }
@@ -6671,7 +6677,21 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   return id;
 }
 
+MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<const node_id> operands) const {
+  for (node_id operand : operands) {
+    if (operand >= size()) {
+      fail(error_category::invalid_argument, "{}: operand %{} does not exist; the graph has {} nodes", asked, operand, size());
+    }
+    if (const op kind = nodes_[operand].kind; info(kind).stage == op_stage::effect) {
+      fail(error_category::invalid_argument,
+           "{}: operand %{} is an {}, which has no value; use what it reads, or the state or parameter that it writes",
+           asked, operand, to_string(kind));
+    }
+  }
+}
+
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
+  expect_values(fmt::format("output \"{}\"", name), {node});
   if (find_output(name) != no_node) {
     fail(error_category::invalid_argument, "graph: output \"{}\" exists already; give it another name", name);
   }
@@ -6680,6 +6700,7 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
 }
 
 MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
+  expect_values("expect_indices", {expected.indices});
   const bool known = std::ranges::any_of(index_ranges_, [&](const index_range& each) {
     return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored;
   });
@@ -6751,6 +6772,7 @@ MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute
 // ---- map, reduce, contract -------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<const node_id> operands, dtype result) {
+  expect_values("map", operands);
   for (node_id operand : operands) {
     if (nodes_[operand].extents != nodes_[operands[0]].extents) {
       fail(error_category::invalid_argument, "map {}: operands must have one shape; found {} and {}; expand one of them",
@@ -6769,6 +6791,11 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
 }
 
 MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_id> operands) {
+  const int arity = info(kind).arity;
+  if (arity == 0 || static_cast<int>(operands.size()) != arity) {
+    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", info(kind).name, arity, operands.size());
+  }
+  expect_values(info(kind).name, operands);
   dtype types[3]{};
   std::size_t count = 0;
   for (node_id operand : operands) types[count++] = compute_type(nodes_[operand].type);
@@ -6779,6 +6806,7 @@ MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_i
 }
 
 MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
+  expect_values("cast", {a});
   const dtype from = nodes_[a].type;
   if (from == type) return a;
   scalar_builder builder;
@@ -6787,6 +6815,7 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
 }
 
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
+  expect_values("reduce", {a});
   const node& operand = nodes_[a];
   if (axes >> operand.extents.rank()) {
     fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
@@ -6804,28 +6833,33 @@ MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
                                          std::string_view labels_result) {
+  expect_values("contract", {a, b});
   std::string order(labels_result);  // canonical numbering: position in this string
   for (char label : labels_a) {
     if (order.find(label) == std::string::npos) order += label;
   }
   contract_attribute labels{.result_rank = static_cast<int>(labels_result.size())};
-  const auto number = [&](std::string_view text, std::uint8_t* out, node_id operand) {
+  const auto refuse = [&] {
+    fail(error_category::invalid_argument,
+         "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms", labels_a,
+         labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
+  };
+  const auto number = [&](std::string_view text, std::uint8_t (&out)[max_rank], node_id operand) {
+    if (text.size() != static_cast<std::size_t>(nodes_[operand].extents.rank())) refuse();
     for (std::size_t i = 0; i < text.size(); ++i) {
       const std::size_t at = order.find(text[i]);
-      if (at == std::string::npos || static_cast<int>(text.size()) != nodes_[operand].extents.rank()) {
-        fail(error_category::invalid_argument,
-             "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
-             labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
-      }
+      if (at == std::string::npos) refuse();
       out[i] = static_cast<std::uint8_t>(at);
     }
   };
+  if (labels_result.size() > max_rank) refuse();
   number(labels_a, labels.a, a);
   number(labels_b, labels.b, b);
   return contract(a, b, labels);
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
+  expect_values("contract", {a, b});
   constexpr int max_labels = 2 * max_rank;
   std::int64_t extents[2][max_labels]{};  // of each label in each operand, 0 = absent
   const node_id operands[] = {a, b};
@@ -6833,10 +6867,13 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
     fail(error_category::invalid_argument, "contract {} of {} and {}: {}", to_string(attribute(labels)),
          to_string(nodes_[a].extents), to_string(nodes_[b].extents), rule);
   };
+  if (labels.result_rank < 0 || labels.result_rank > max_rank) refuse("the result has too many or too few labels");
   for (int side = 0; side < 2; ++side) {
     const shape& operand = nodes_[operands[side]].extents;
     for (int i = 0; i < operand.rank(); ++i) {
-      std::int64_t& extent = extents[side][(side == 0 ? labels.a : labels.b)[i] % max_labels];
+      const int label = (side == 0 ? labels.a : labels.b)[i];
+      if (label >= max_labels) refuse("labels must be below 16, twice the largest rank");
+      std::int64_t& extent = extents[side][label];
       if (extent != 0) refuse("a label may stand only once in a term; take a diagonal first");
       extent = operand[i];
     }
@@ -6909,6 +6946,7 @@ MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_ex
 }
 
 MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view_attribute& map) {
+  expect_values("view", {a});
   view_attribute canonical{.offset = map.offset};
   checked_int low = map.offset, high = map.offset;
   for (int i = 0; i < extents.rank(); ++i) {
@@ -6934,6 +6972,7 @@ MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view
 }
 
 MEGANEURA_INLINE node_id graph::reshape(node_id a, const shape& extents) {
+  expect_values("reshape", {a});
   if (extents.elements() != nodes_[a].extents.elements()) {
     fail(error_category::invalid_argument, "reshape {} to {}: {} elements cannot become {}", to_string(nodes_[a].extents),
          to_string(extents), nodes_[a].extents.elements(), extents.elements());
@@ -6942,6 +6981,7 @@ MEGANEURA_INLINE node_id graph::reshape(node_id a, const shape& extents) {
 }
 
 MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
+  expect_values("permute", {a});
   const shape from = nodes_[a].extents;
   const view_attribute dense = dense_view(from);
   shape extents;
@@ -6961,6 +7001,7 @@ MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
 }
 
 MEGANEURA_INLINE node_id graph::slice(node_id a, int axis, std::int64_t start, std::int64_t count, std::int64_t step) {
+  expect_values("slice", {a});
   shape extents = nodes_[a].extents;
   if (axis < 0 || axis >= extents.rank() || start < 0 || count < 1 || step < 1 ||
       start + checked_int(count - 1) * step >= extents[axis]) {
@@ -6975,6 +7016,7 @@ MEGANEURA_INLINE node_id graph::slice(node_id a, int axis, std::int64_t start, s
 }
 
 MEGANEURA_INLINE node_id graph::flip(node_id a, int axis) {
+  expect_values("flip", {a});
   const shape& extents = nodes_[a].extents;
   if (axis < 0 || axis >= extents.rank()) {
     fail(error_category::invalid_argument, "flip {} along axis {}: there is no such axis", to_string(extents), axis);
@@ -6986,6 +7028,7 @@ MEGANEURA_INLINE node_id graph::flip(node_id a, int axis) {
 }
 
 MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
+  expect_values("expand", {a});
   const shape from = nodes_[a].extents;
   const view_attribute dense = dense_view(from);
   view_attribute map;
@@ -7003,6 +7046,7 @@ MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
 }
 
 MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std::uint32_t new_axes) {
+  expect_values("expand_axes", {a});
   const shape from = nodes_[a].extents;
   const view_attribute dense = dense_view(from);
   view_attribute map;
@@ -7023,6 +7067,7 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
 
 MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
                                     double value) {
+  expect_values("pad", {a});
   shape extents = nodes_[a].extents;
   pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
   bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(), any = false;
@@ -7042,6 +7087,7 @@ MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low
 }
 
 MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int axis) {
+  expect_values("concat", operands);
   if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
   shape extents = nodes_[operands[0]].extents;
   for (std::size_t i = 1; i < operands.size(); ++i) {
@@ -7075,6 +7121,7 @@ inline shape gathered_shape(const shape& data, const shape& indices, int axis) {
 }  // namespace detail
 
 MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
+  expect_values("gather", {data, indices});
   const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
   if (axis < 0 || axis >= from.rank() || nodes_[indices].type != dtype::i32 || from.rank() + at.rank() - 1 > max_rank) {
     fail(error_category::invalid_argument, "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices",
@@ -7089,6 +7136,7 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
 }
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
+  expect_values("scatter_add", {indices, updates});
   const shape& at = nodes_[indices].extents;
   if (axis < 0 || axis >= extents.rank() || nodes_[indices].type != dtype::i32 ||
       extents.rank() + at.rank() - 1 > max_rank || detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
@@ -7106,22 +7154,42 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
 
 namespace detail {
 
-// 0: the window does not fit or the geometry is none.
-inline std::int64_t window_count(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t low,
-                                 std::int64_t high) {
-  if (window < 1 || stride < 1 || low < 0 || high < 0) return 0;
-  const std::int64_t padded = checked_int(in) + low + high;
-  return padded < window ? 0 : (padded - window) / stride + 1;
+// Kernels compute places in a padded operand with signed 32-bit integers.
+inline void expect_countable(const char* what, int axis, std::int64_t value) {
+  constexpr std::int64_t most = 0x7fffffff;
+  if (value <= most) return;
+  fail(error_category::invalid_argument,
+       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what, axis,
+       value, most);
+}
+
+struct window_axis {
+  int axis;
+  std::int64_t in, window, dilation, stride, pad_low, pad_high;
+};
+
+// Places of the window; 0: it does not fit or the geometry is none.
+inline std::int64_t window_count(const window_axis& w) {
+  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return 0;
+  expect_countable("window", w.axis, w.window);
+  expect_countable("dilation", w.axis, w.dilation);
+  expect_countable("stride", w.axis, w.stride);
+  expect_countable("low padding", w.axis, w.pad_low);
+  expect_countable("high padding", w.axis, w.pad_high);
+  const std::int64_t reach = (w.window - 1) * w.dilation + 1, padded = w.in + w.pad_low + w.pad_high;
+  expect_countable("dilated window", w.axis, reach);
+  expect_countable("padded extent", w.axis, padded);
+  return padded < reach ? 0 : (padded - reach) / w.stride + 1;
 }
 
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+  if (c.spatial < 1 || c.spatial > max_spatial) return false;
   const int rank = c.spatial + 2;
-  if (c.spatial < 1 || c.spatial > max_spatial || x.rank() != rank || w.rank() != rank || y.rank() != rank) return false;
+  if (x.rank() != rank || w.rank() != rank || y.rank() != rank) return false;
   if (c.groups < 1 || x[0] != y[0] || x[1] != w[1] * c.groups || y[1] != w[0] || w[0] % c.groups != 0) return false;
   for (int i = 0; i < c.spatial; ++i) {
-    if (c.dilation[i] < 1) return false;
-    const std::int64_t window = checked_int(w[i + 2] - 1) * c.dilation[i] + 1;
-    if (y[i + 2] != window_count(x[i + 2], window, c.stride[i], c.pad_low[i], c.pad_high[i])) return false;
+    const window_axis geometry{i, x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]};
+    if (y[i + 2] != window_count(geometry)) return false;
   }
   return true;
 }
@@ -7132,7 +7200,7 @@ inline std::optional<shape> window_shape(const window_attribute& w, const shape&
   shape y = x;
   for (int i = 0; i < w.spatial; ++i) {
     const int axis = x.rank() - w.spatial + i;
-    const std::int64_t count = window_count(x[axis], w.window[i], w.stride[i], w.pad_low[i], w.pad_high[i]);
+    const std::int64_t count = window_count({i, x[axis], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
     if (count < 1) return std::nullopt;
     y.set(axis, count);
   }
@@ -7142,6 +7210,7 @@ inline std::optional<shape> window_shape(const window_attribute& w, const shape&
 }  // namespace detail
 
 MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c, const shape& extents) {
+  expect_values("convolution", {a, b});
   const shape &first = nodes_[a].extents, &second = nodes_[b].extents;
   const bool fits = c.form == convolution_attribute::output  ? detail::convolution_fits(c, first, second, extents)
                     : c.form == convolution_attribute::input ? detail::convolution_fits(c, extents, second, first)
@@ -7156,6 +7225,7 @@ MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolut
 }
 
 MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
+  expect_values("window_reduce", {a});
   const shape& x = nodes_[a].extents;
   const bool known = w.kind == reduce_kind::max || w.kind == reduce_kind::sum;
   const std::optional<shape> y = detail::window_shape(w, x);
@@ -7169,6 +7239,7 @@ MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute&
 
 MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
                                                const shape& extents) {
+  expect_values("window_scatter", operands);
   const bool is_max = w.kind == reduce_kind::max;
   const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
                     (!is_max || nodes_[operands[0]].extents == extents) &&
@@ -7177,10 +7248,17 @@ MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands
     fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
          to_string(attribute(w)), to_string(extents));
   }
+  if (nodes_[operands[0]].type != nodes_[operands.back()].type) {
+    fail(error_category::invalid_argument,
+         "window_scatter {} into {}: the operand and the pooled operand must have one dtype; found {} and {}; cast one",
+         to_string(attribute(w)), to_string(extents), to_string(nodes_[operands[0]].type),
+         to_string(nodes_[operands.back()].type));
+  }
   return add_node(op::window_scatter, nodes_[operands.back()].type, extents, w, operands);
 }
 
 MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
+  expect_values("stop_gradient", {a});
   const node_id operands[] = {a};
   return add_node(op::stop_gradient, nodes_[a].type, shape(nodes_[a].extents), no_attribute{}, operands);
 }
@@ -7200,6 +7278,7 @@ MEGANEURA_INLINE node_id graph::writer_of(std::span<const node_id> operands, con
 }
 
 MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
+  expect_values("assign", {state, value});
   if (nodes_[state].kind != op::state || nodes_[state].extents != nodes_[value].extents ||
       nodes_[state].type != nodes_[value].type) {
     fail(error_category::invalid_argument, "assign {} {} {}: the target must be a state of the value's dtype and shape {} {}",
@@ -7213,7 +7292,12 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
 
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
                                                std::span<const node_id> parameters_and_gradients) {
-  for (std::size_t i = 0; i + 1 < parameters_and_gradients.size(); i += 2) {
+  expect_values("optimizer_step", parameters_and_gradients);
+  if (parameters_and_gradients.size() % 2 != 0) {
+    fail(error_category::invalid_argument,
+         "optimizer_step: operands must be pairs of a parameter and its gradient; found {}", parameters_and_gradients.size());
+  }
+  for (std::size_t i = 0; i < parameters_and_gradients.size(); i += 2) {
     const node &parameter = nodes_[parameters_and_gradients[i]], &gradient = nodes_[parameters_and_gradients[i + 1]];
     if (parameter.kind == op::parameter && parameter.extents == gradient.extents && parameter.type == dtype::f32 &&
         gradient.type == dtype::f32) {
@@ -7240,6 +7324,7 @@ MEGANEURA_INLINE node_id graph::full(shape extents, double value, dtype type) {
 }
 
 MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
+  expect_values("full_like", {like});
   return full(shape(nodes_[like].extents), value, nodes_[like].type);
 }
 

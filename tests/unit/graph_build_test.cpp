@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <functional>
 
 namespace {
@@ -122,20 +124,121 @@ const mistake mistakes[] = {
        g.add_output("y", a);
        g.add_output("y", a);
      }},
+    {"operand %4294967295 does not exist", [](graph& g, node_id a, node_id) { g.add(a, no_node); }},
+    {"reduce: operand %77 does not exist",
+     [](graph& g, node_id, node_id) { g.reduce(reduce_kind::sum, node_id{77}, 1); }},
+    {"output \"y\": operand %4294967295 does not exist",
+     [](graph& g, node_id, node_id) { g.add_output("y", no_node); }},
+    {"output \"y\": operand %3 is an assign, which has no value",
+     [](graph& g, node_id a, node_id) { g.add_output("y", g.assign(g.state("s", dtype::f32, {2, 3}), a)); }},
+    {"full_like: operand %3 is an assign, which has no value",
+     [](graph& g, node_id a, node_id) { g.full_like(g.assign(g.state("s", dtype::f32, {2, 3}), a), 1); }},
+    {"operand %3 is an optimizer_step, which has no value",
+     [](graph& g, node_id, node_id) {
+       const node_id w = g.parameter("w", dtype::f32, {4});
+       const node_id step = g.optimizer_step({}, std::array{w, w});
+       g.map(scalar_op::exp, {step});
+     }},
+    {"map add: takes 2 operands; found 12",
+     [](graph& g, node_id a, node_id) { g.map(scalar_op::add, {a, a, a, a, a, a, a, a, a, a, a, a}); }},
+    {"map add: takes 2 operands; found 0", [](graph& g, node_id, node_id) { g.map(scalar_op::add, {}); }},
+    {"map add: takes 2 operands; found 1", [](graph& g, node_id a, node_id) { g.map(scalar_op::add, {a}); }},
+    {"map add: takes 2 operands; found 3", [](graph& g, node_id a, node_id) { g.map(scalar_op::add, {a, a, a}); }},
+    {"each axis needs a label", [](graph& g, node_id, node_id v) { g.contract(v, v, "", "i", "i"); }},
+    {"labels must be below 16",
+     [](graph& g, node_id, node_id v) {
+       g.contract(v, v, {.a = {16}, .b = {0}, .result_rank = 0});
+     }},
+    {"must be pairs of a parameter and its gradient; found 3",
+     [](graph& g, node_id, node_id) {
+       const node_id w = g.parameter("w", dtype::f32, {4});
+       g.optimizer_step({}, std::array{w, w, w});
+     }},
+    {"shapes must be x [n, c, in..]",
+     [](graph& g, node_id a, node_id) {
+       g.convolution(a, a, {.spatial = INT32_MAX}, {2, 3});
+     }},
+    {"the window must fit", [](graph& g, node_id a, node_id) { g.window_reduce(a, {.spatial = INT32_MAX}); }},
+    {"the operand and the pooled operand must have one dtype; found f16 and f32",
+     [](graph& g, node_id a, node_id) {
+       g.window_scatter(std::array{g.cast(a, dtype::f16), a}, {}, {2, 3});
+     }},
 };
 
-TEST(graph_build, mistakes_are_answered_with_a_sentence) {
-  for (const mistake& tried : mistakes) {
-    graph g;
-    const node_id a = g.input("a", dtype::f32, {2, 3}), v = g.input("v", dtype::f32, {4});
-    try {
-      tried.make(g, a, v);
-      ADD_FAILURE() << "accepted: " << tried.expected;
-    } catch (const error& refused) {
-      EXPECT_EQ(refused.category(), error_category::invalid_argument);
-      EXPECT_NE(std::string(refused.what()).find(tried.expected), std::string::npos) << refused.what();
-    }
+constexpr std::int64_t turn = std::int64_t{1} << 32;  // added, it is lost in 32 bits
+
+node_id correlate(std::int64_t taps, const convolution_attribute& c, std::int64_t result) {
+  graph g;
+  return g.convolution(g.input("x", dtype::f32, {1, 1, 8}), g.input("w", dtype::f32, {1, 1, taps}), c, {1, 1, result});
+}
+
+node_id pool(const window_attribute& w) {
+  graph g;
+  return g.window_reduce(g.input("x", dtype::f32, {8}), w);
+}
+
+const mistake uncountable[] = {
+    {"the stride along spatial axis 0 is 4294967297",
+     [](graph&, node_id, node_id) {
+       correlate(1, {.spatial = 1, .stride = {turn + 1}, .pad_low = {turn + 1}}, 2);
+     }},
+    {"the dilation along spatial axis 0 is 4294967296",
+     [](graph&, node_id, node_id) {
+       correlate(2, {.spatial = 1, .pad_low = {turn}, .dilation = {turn}}, 8);
+     }},
+    {"the low padding along spatial axis 0 is 4294967296",
+     [](graph&, node_id, node_id) {
+       correlate(2, {.spatial = 1, .pad_low = {turn}}, turn + 7);
+     }},
+    {"the dilation along spatial axis 0 is 4294967296",
+     [](graph&, node_id, node_id) {
+       correlate(1, {.spatial = 1, .dilation = {turn}}, 8);
+     }},
+    {"the high padding along spatial axis 0 is 4294967296",
+     [](graph&, node_id, node_id) {
+       correlate(2, {.spatial = 1, .pad_high = {turn}}, turn + 7);
+     }},
+    {"the padded extent along spatial axis 0 is 3221225480",
+     [](graph&, node_id, node_id) {
+       correlate(2, {.spatial = 1, .pad_low = {3 * turn / 8}, .pad_high = {3 * turn / 8}}, 3 * turn / 4 + 7);
+     }},
+    {"the dilated window along spatial axis 0 is 4294967297",
+     [](graph&, node_id, node_id) {
+       correlate(5, {.spatial = 1, .pad_low = {turn / 4}, .dilation = {turn / 4}}, 8);
+     }},
+    {"the window along spatial axis 0 is 4294967298",
+     [](graph&, node_id, node_id) {
+       pool({.kind = reduce_kind::sum, .spatial = 1, .window = {turn + 2}, .pad_low = {turn}});
+     }},
+    {"the stride along spatial axis 0 is 4294967297",
+     [](graph&, node_id, node_id) {
+       pool({.kind = reduce_kind::sum, .spatial = 1, .stride = {turn + 1}});
+     }},
+    {"the padded extent along spatial axis 0 is 2147483648",
+     [](graph&, node_id, node_id) {
+       pool({.kind = reduce_kind::sum, .spatial = 1, .pad_high = {turn / 2 - 8}});
+     }},
+};
+
+void expect_refused(const mistake& tried) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2, 3}), v = g.input("v", dtype::f32, {4});
+  try {
+    tried.make(g, a, v);
+    ADD_FAILURE() << "accepted: " << tried.expected;
+  } catch (const error& refused) {
+    EXPECT_EQ(refused.category(), error_category::invalid_argument);
+    EXPECT_NE(std::string(refused.what()).find(tried.expected), std::string::npos) << refused.what();
   }
+}
+
+TEST(graph_build, mistakes_are_answered_with_a_sentence) {
+  for (const mistake& tried : mistakes) expect_refused(tried);
+}
+
+TEST(graph_build, geometry_that_kernels_cannot_count_is_refused) {
+  for (const mistake& tried : uncountable) expect_refused(tried);
+  EXPECT_NO_THROW(correlate(2, {.spatial = 1, .pad_high = {turn / 2 - 9}}, turn / 2 - 2));  // the last that fits
 }
 
 TEST(graph_build, pruning_keeps_what_outputs_and_effects_reach) {

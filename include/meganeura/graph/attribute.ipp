@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <span>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -75,9 +77,10 @@ class attribute_hasher {
   std::uint64_t hash_;
 };
 
-template <class Integer>
-std::string list(const Integer* values, int count) {
-  return fmt::format("{}", fmt::join(values, values + count, ","));
+// The first `count` values: what is refused is printed too, whatever its count says.
+template <class Integer, std::size_t N>
+std::string list(const Integer (&values)[N], int count) {
+  return fmt::format("{}", fmt::join(values, values + std::clamp(count, 0, static_cast<int>(N)), ","));
 }
 
 inline int used_rank(const std::int64_t (&values)[max_rank]) {
@@ -126,15 +129,15 @@ struct attribute_printer {
     return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
   }
   std::string operator()(const region_attribute& a) const {
-    return fmt::format("space=[{}] rows={}{} {}", list(a.space.begin(), a.space.rank()), a.row_axes,
+    return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes,
                        a.per_row ? " per_row" : "", to_string(a.program));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}", list(a.space.begin(), a.space.rank()), a.batch_axes, a.m_axes,
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes,
                        a.n_axes, a.k_axes, to_string(a.finish.program));
   }
   std::string operator()(const convolve_attribute& a) const {
-    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), list(a.space.begin(), a.space.rank()),
+    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), fmt::join(a.space, ","),
                        a.output.offset, list(a.output.strides, used_rank(a.output.strides)),
                        to_string(a.finish.program));
   }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -153,6 +154,11 @@ class graph {
 
  private:
   node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
+  /// Refuses operands that are no nodes of this graph or have no value; `asked` opens the sentence.
+  void expect_values(std::string_view asked, std::span<const node_id> operands) const;
+  void expect_values(std::string_view asked, std::initializer_list<node_id> operands) const {
+    expect_values(asked, std::span(operands.begin(), operands.size()));
+  }
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;
