@@ -23568,6 +23568,17 @@ inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute
   };
 }
 
+// Before anything is narrowed to 32 bits. make_matmul() asks again of problems that come from elsewhere.
+inline void expect_countable_group(const shape& space, int first, int count) {
+  constexpr std::int64_t most = 0x7fffffff;
+  std::int64_t extent = 1;
+  for (int i = first; i < first + count; ++i) extent *= space[i];
+  if (extent <= most) return;
+  fail(error_category::unsupported,
+       "a matrix product over an axis group of {} elements was asked for; its kernels count up to {}: split the axes",
+       extent, most);
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
@@ -23588,6 +23599,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   const int counts[] = {node.batch_axes, node.m_axes, node.n_axes, node.k_axes};
   int axis = 0;
   for (int group = 0; group < 4; ++group) {
+    detail::expect_countable_group(node.space, axis, counts[group]);
     for (int i = 0; i < counts[group]; ++i, ++axis) {
       groups[group]->push_back({value(node.space[axis]), value(node.a.strides[axis]), value(node.b.strides[axis]),
                                 value(node.output.strides[axis])});

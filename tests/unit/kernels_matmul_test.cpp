@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Matrix products against a double-precision reference, every tier, awkward sizes and strides.
 #include <meganeura/kernels/matmul.hpp>
+#include <meganeura/kernels/matmul_node.hpp>
 #include <meganeura/vulkan/device.hpp>
 
 #include <support/shared_device.hpp>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace {
@@ -221,6 +223,23 @@ TEST(kernels_matmul, axes_that_31_bits_do_not_count_are_refused) {
     FAIL();
   } catch (const error& problem) {
     EXPECT_EQ(problem.category(), error_category::unsupported);
+  }
+}
+
+// Extents of a node have 64 bits, those of its kernels 32.
+TEST(kernels_matmul, sums_that_32_bits_would_shorten_are_refused) {
+  const dtype types[] = {dtype::f32, dtype::f32};
+  for (const std::int64_t extent : {(std::int64_t{1} << 32) + 3, std::int64_t{1} << 33, std::int64_t{1} << 31}) {
+    matmul_attribute node;
+    node.space = {4, 4, extent};
+    node.m_axes = node.n_axes = node.k_axes = 1;
+    try {
+      (void)kernels::make_matmul_problem(node, types, dtype::f32);
+      ADD_FAILURE() << "accepted: " << extent;
+    } catch (const error& problem) {
+      EXPECT_EQ(problem.category(), error_category::unsupported);
+      EXPECT_NE(std::string(problem.what()).find(std::to_string(extent)), std::string::npos) << problem.what();
+    }
   }
 }
 
