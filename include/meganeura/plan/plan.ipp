@@ -35,12 +35,8 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
 namespace detail {
 
 inline std::uint64_t tensor_bytes(const node& n) {
-  return static_cast<std::uint64_t>(n.extents.elements()) * static_cast<std::uint64_t>(size_of(n.type));
+  return static_cast<std::uint64_t>(n.extents.bytes(n.type));
 }
-
-}  // namespace detail
-
-namespace detail {
 
 [[nodiscard]] inline bool in_one_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
   return bytes == 0 || offset / page_bytes == (offset + bytes - 1) / page_bytes;
