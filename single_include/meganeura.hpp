@@ -14677,6 +14677,15 @@ struct kernel_dispatch {
   return on.max_loop_iterations == 0 || made.loop_iterations <= on.max_loop_iterations;
 }
 
+/// `make()`, again as long as its loops are too long for the driver and `widen()` finds more invocations to share them.
+template <class Make, class Widen>
+[[nodiscard]] kernel_dispatch make_within_loop_limit(const Make& make, const Widen& widen, const target& on) {
+  for (;;) {
+    kernel_dispatch made = make();
+    if (within_loop_limit(made.module, on) || !widen()) return made;
+  }
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -19771,6 +19780,71 @@ inline constexpr int philox_rounds = 10;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Totals of invocations that share a result: combined by halves in workgroup memory.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One invocation among the `lanes` (a power of two) that share a result, and the elements of workgroup memory they use.
+struct lane_place {
+  spirv::u32 lane;
+  std::uint32_t lanes = 1;
+  spirv::u32 own;           // this lane's element
+  std::uint32_t pitch = 1;  // from one lane's element to the next one's
+  spirv::u32 total;         // the element to return afterwards: lane 0's holds the total
+};
+
+/// Combines values of all lanes through an array for each type, which later totals of that type use again. Every
+/// invocation of the workgroup arrives.
+class shared_totals {
+ public:
+  /// `elements` of each array: one an invocation.
+  shared_totals(spirv::kernel& owner, std::uint32_t elements) : owner_(owner), elements_(elements) {}
+
+  [[nodiscard]] scalar_value combined(scalar_op how, const scalar_value& value, const lane_place& place) {
+    const spirv::detail::memory_object memory = array_of(value.type);
+    const auto at = [&](const spirv::u32& element) { return spirv::detail::locate(memory, element); };
+    spirv::detail::store(at(place.own), value);
+    owner_.barrier();
+    for (std::uint32_t half = place.lanes / 2; half > 0; half /= 2) {
+      owner_.if_(place.lane < half, [&] {
+        const scalar_value other = spirv::detail::load(at(place.own + half * place.pitch));
+        spirv::detail::store(at(place.own), combine(owner_, how, spirv::detail::load(at(place.own)), other));
+      });
+      owner_.barrier();
+    }
+    const scalar_value total = spirv::detail::load(at(place.total));
+    owner_.barrier();  // the memory is used again
+    return total;
+  }
+
+ private:
+  [[nodiscard]] spirv::detail::memory_object array_of(spirv::data_type type) {
+    for (const auto& known : arrays_) {
+      if (known.type == type) return known;
+    }
+    return arrays_.emplace_back(owner_.declare_array(type, spirv::storage_class::workgroup, elements_));
+  }
+
+  spirv::kernel& owner_;
+  std::uint32_t elements_;
+  std::vector<spirv::detail::memory_object> arrays_;
+};
+
+/// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them. Slice
+/// s + half calls `give(half)` to leave its values to slice s, which then calls `take()`; afterwards slice 0 holds the sums.
+/// `in_use`: others may still read the memory. Every invocation of the workgroup arrives.
+template <class Give, class Take>
+void add_by_halves(spirv::kernel& owner, const spirv::u32& slice, std::uint32_t slices, bool in_use, const Give& give,
+                   const Take& take) {
+  for (std::uint32_t half = slices / 2; half > 0; half /= 2) {
+    if (in_use || half != slices / 2) owner.barrier();
+    owner.if_(slice >= half && slice < 2 * half, [&] { give(half); });
+    owner.barrier();
+    owner.if_(slice < half, take);
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Tensors bound to a kernel, and loop nests that read them through affine accesses.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -19874,10 +19948,15 @@ struct scatter_plan {
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
   [[nodiscard]] bool shorten(const target& on) {
-    if (slices < size) return slices *= 2, true;
     const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
-    if (loads < 16 && shared_bytes <= on.max_shared_bytes) return loads *= 2, true;
-    return false;
+    if (slices < size)
+      slices *= 2;
+    else if (loads < 16 && shared_bytes <= on.max_shared_bytes)
+      loads *= 2;
+    else
+      return false;
+    unrolled = std::min(share(), 4u);
+    return true;
   }
 };
 
@@ -19978,14 +20057,10 @@ class scatter_kernel {
                                              plan_.size / 2);
     const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
     const spirv::u32 thread = owner_.local_id(0);
-    for (std::uint32_t half = plan_.slices / 2; half > 0; half /= 2) {
-      const std::uint32_t kept = half * plan_.elements();
-      owner_.if_(slice_ >= half && slice_ < 2 * half,
-                 [&] { spirv::detail::store(at(thread - kept), spirv::detail::load(total_)); });
-      owner_.barrier();
-      owner_.if_(slice_ < half, [&] { add(spirv::detail::load(at(thread))); });
-      owner_.barrier();
-    }
+    const auto give = [&](std::uint32_t half) {
+      spirv::detail::store(at(thread - half * plan_.elements()), spirv::detail::load(total_));
+    };
+    add_by_halves(owner_, slice_, plan_.slices, false, give, [&] { add(spirv::detail::load(at(thread))); });
   }
 
   axis_split split_;
@@ -20055,11 +20130,8 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
   detail::scatter_plan plan = detail::plan_scatter(items, count, on);
-  for (;;) {
-    kernel_dispatch made = detail::scatter_kernel(split, count, type, plan, on).make();
-    if (within_loop_limit(made.module, on) || !plan.shorten(on)) return made;
-    plan.unrolled = std::min(plan.share(), 4u);
-  }
+  return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
+                                [&] { return plan.shorten(on); }, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
@@ -22383,18 +22455,10 @@ class direct_convolution {
       for (spirv::f32x4& sum : sums) sum = shuffled(sum);
       return sums;
     }
-    const auto shared = owner_.shared<spirv::f32x4>(plan_.size);
-    const spirv::u32 place = owner_.local_id(0);
-    for (spirv::f32x4& sum : sums) {
-      shared[place] = sum;
-      owner_.barrier();
-      for (std::uint32_t half = plan_.lanes / 2; half > 0; half /= 2) {
-        owner_.if_(lane_ < half, [&] { shared[place] += shared.load(place + half); });
-        owner_.barrier();
-      }
-      sum = shared.load(place);
-      owner_.barrier();
-    }
+    shared_totals totals(owner_, plan_.size);
+    const spirv::u32 own = owner_.local_id(0);
+    const lane_place place{.lane = lane_, .lanes = plan_.lanes, .own = own, .total = own};
+    for (spirv::f32x4& sum : sums) sum = spirv::f32x4(totals.combined(scalar_op::row_sum, sum, place));
     return sums;
   }
 
@@ -22442,6 +22506,14 @@ struct tile_plan {
   [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
   [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
   [[nodiscard]] bool fits(const target& on) const;
+  /// Twice the slices; false when the workgroup is full.
+  [[nodiscard]] bool share_wider(const target& on) {
+    tile_plan wider = *this;
+    wider.slices *= 2;
+    if (!wider.fits(on)) return false;
+    *this = wider;
+    return true;
+  }
 };
 
 inline constexpr std::uint32_t conv_tile_k = 16;
@@ -22630,16 +22702,13 @@ class tiled_convolution {
   void add_slices() {
     const std::uint32_t words = plan_.bm * plan_.bn / 4;
     const auto own = [&](std::size_t i) { return thread_ + static_cast<std::uint32_t>(i) * plan_.slice_threads(); };
-    for (std::uint32_t half = plan_.slices / 2; half > 0; half /= 2) {
-      owner_.barrier();
-      owner_.if_(slice_ >= half && slice_ < 2 * half, [&] {
-        for (std::size_t i = 0; i < sums_.size(); ++i) shared_[(slice_ - half) * words + own(i)] = sums_[i].load();
-      });
-      owner_.barrier();
-      owner_.if_(slice_ < half, [&] {
-        for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += shared_[slice_ * words + own(i)].load();
-      });
-    }
+    const auto give = [&](std::uint32_t half) {
+      for (std::size_t i = 0; i < sums_.size(); ++i) shared_[(slice_ - half) * words + own(i)] = sums_[i].load();
+    };
+    const auto take = [&] {
+      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += shared_[slice_ * words + own(i)].load();
+    };
+    add_by_halves(owner_, slice_, plan_.slices, true, give, take);
   }
 
   void store_all() {
@@ -22690,22 +22759,17 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
   const detail::convolution_product p = detail::make_product(c, x, w, y);
   if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter)) {
-    for (detail::tile_plan plan = detail::choose_tiles(p, on);; plan.slices *= 2) {
-      kernel_dispatch made = detail::make_tiled(p, node, types, result_extents, result, plan, on);
-      detail::tile_plan wider = plan;
-      wider.slices *= 2;
-      if (within_loop_limit(made.module, on) || !wider.fits(on)) return made;
-    }
+    detail::tile_plan plan = detail::choose_tiles(p, on);
+    return make_within_loop_limit([&] { return detail::make_tiled(p, node, types, result_extents, result, plan, on); },
+                                  [&] { return plan.share_wider(on); }, on);
   }
   detail::direct_plan plan;
   plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
   const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
   plan.size = std::min(plan.size, on.max_invocations);
   if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
-  for (;;) {
-    kernel_dispatch made = detail::make_direct(p, node, types, result_extents, result, plan, on);
-    if (within_loop_limit(made.module, on) || !plan.share_wider(on)) return made;
-  }
+  return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
+                                [&] { return plan.share_wider(on); }, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -22843,9 +22907,8 @@ MEGANEURA_INLINE std::vector<running_sum> running_sums(std::span<const spirv::va
   return list;
 }
 
-// Adds up the slices' sums by halves; afterwards slice 0 holds the result. Sixteen results of an invocation at a time,
-// so that the exchange area stays at 32 bytes an invocation; [result][lane] keeps the lanes of a subgroup on different
-// banks.
+// Sixteen results of an invocation at a time, so that the exchange area stays at 32 bytes an invocation; [result][lane]
+// keeps the lanes of a subgroup on different banks.
 MEGANEURA_INLINE void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
                                  const std::vector<spirv::var<spirv::f32>>& sums) {
   using namespace spirv;
@@ -22854,21 +22917,18 @@ MEGANEURA_INLINE void add_slices(spirv::kernel& k, const matmul_schedule& s, con
   const u32 lane = k.local_index() % threads;
   const auto exchange = k.shared<f32>(s.slices / 2 * threads * matmul_schedule::exchanged_results);
   for (std::uint32_t first = 0; first < sums.size(); first += matmul_schedule::exchanged_results) {
-    for (std::uint32_t half = s.slices / 2; half > 0; half /= 2) {
-      if (first != 0 || half != s.slices / 2) k.barrier();
-      const auto at = [&](const u32& from, std::uint32_t i) {
-        return (from * matmul_schedule::exchanged_results + i) * threads + lane;
-      };
-      k.if_(slice >= half && slice < 2 * half, [&] {
-        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
-          exchange[at(slice - half, i)] = sums[first + i].load();
-      });
-      k.barrier();
-      k.if_(slice < half, [&] {
-        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
-          sums[first + i] += exchange[at(slice, i)].load();
-      });
-    }
+    const auto at = [&](const u32& from, std::uint32_t i) {
+      return (from * matmul_schedule::exchanged_results + i) * threads + lane;
+    };
+    const auto give = [&](std::uint32_t half) {
+      for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
+        exchange[at(slice - half, i)] = sums[first + i].load();
+    };
+    const auto take = [&] {
+      for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
+        sums[first + i] += exchange[at(slice, i)].load();
+    };
+    add_by_halves(k, slice, s.slices, first != 0, give, take);
   }
 }
 
@@ -23036,11 +23096,12 @@ MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem,
   if (within_loop_limit(chosen.module, device)) return chosen;
   for (const bool wider : {false, true}) {
     for (matmul_schedule s : candidates) {
-      do {
-        kernel_dispatch made = make_matmul(problem, s, device);
-        if (within_loop_limit(made.module, device)) return made;
+      const auto widen = [&] {
         s.slices *= 2;
-      } while (wider && s.tier != matmul_tier::simple && detail::runs_here(s, device));
+        return wider && s.tier != matmul_tier::simple && detail::runs_here(s, device);
+      };
+      kernel_dispatch made = make_within_loop_limit([&] { return make_matmul(problem, s, device); }, widen, device);
+      if (within_loop_limit(made.module, device)) return made;
     }
   }
   return chosen;
@@ -23811,7 +23872,8 @@ class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
               std::span<const bound_tensor> operands, const target& on)
-      : owner_(owner), nest_(nest), map_(map), program_(program), operands_(operands), on_(on) {
+      : owner_(owner), nest_(nest), map_(map), program_(program), operands_(operands), on_(on),
+        totals_(owner, map.lanes * map.rows) {
     analyse();
   }
 
@@ -24075,32 +24137,8 @@ class row_emitter {
   }
 
   void share_by_tree(std::vector<accumulator>& sums) {
-    const std::uint32_t threads = map_.lanes * map_.rows;
-    const spirv::u32 own = lane_ * map_.rows + column_;
-    for (accumulator& sum : sums) {
-      const scalar_op how = program_.nodes[sum.ref].op;
-      const auto slot = shared_array(sum.value->type, threads);
-      const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(slot, index); };
-      spirv::detail::store(at(own), *sum.value);
-      owner_.barrier();
-      for (std::uint32_t half = map_.lanes / 2; half > 0; half /= 2) {
-        owner_.if_(lane_ < half, [&] {
-          const scalar_value other = spirv::detail::load(at(own + half * map_.rows));
-          spirv::detail::store(at(own), combine(owner_, how, spirv::detail::load(at(own)), other));
-        });
-        owner_.barrier();
-      }
-      sum.value = spirv::detail::load(at(column_));
-      owner_.barrier();  // the array is used again
-    }
-  }
-
-  [[nodiscard]] spirv::detail::memory_object shared_array(spirv::data_type type, std::uint32_t length) {
-    for (const auto& known : shared_) {
-      if (known.type == type) return known;
-    }
-    shared_.push_back(owner_.declare_array(type, spirv::storage_class::workgroup, length));
-    return shared_.back();
+    const lane_place place{lane_, map_.lanes, lane_ * map_.rows + column_, map_.rows, column_};
+    for (accumulator& sum : sums) sum.value = totals_.combined(program_.nodes[sum.ref].op, *sum.value, place);
   }
 
   void store_row(const bound_tensor& result) {
@@ -24133,7 +24171,7 @@ class row_emitter {
   spirv::u32 lane_, column_;
   spirv::boolean row_exists_{true};
   coordinates row_at_;
-  std::vector<spirv::detail::memory_object> shared_;
+  shared_totals totals_;
 };
 
 // Twice the invocations a row; false when the workgroup is full.
@@ -24177,11 +24215,8 @@ class row_emitter {
   const int guide = region.per_row ? reading_guide(region) : -1;
   const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
   row_mapping map = make_row_mapping(nest, guide, on);
-  kernel_dispatch made = emit_rows(region, types, result_type, nest, map, on);
-  while (!within_loop_limit(made.module, on) && share_rows_wider(map, on)) {
-    made = emit_rows(region, types, result_type, nest, map, on);
-  }
-  return made;
+  return make_within_loop_limit([&] { return emit_rows(region, types, result_type, nest, map, on); },
+                                [&] { return share_rows_wider(map, on); }, on);
 }
 
 }  // namespace detail
@@ -24224,7 +24259,8 @@ class window_kernel {
         grid_(make_flat_grid(count_, plan.elements(), on)),
         owner_(fmt::format("{} {}", name, count_), {plan.size, 1, 1}),
         type_(type),
-        scatters_(scatters) {
+        scatters_(scatters),
+        totals_(owner_, plan.size) {
     const int first = x.rank() - window.spatial;
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const int axis = first + static_cast<int>(i);
@@ -24288,29 +24324,9 @@ class window_kernel {
   // What all lanes of an element hold, combined by halves; every lane is told.
   [[nodiscard]] scalar_value shared_total(scalar_op how, const spirv::detail::place_reference& own) {
     if (plan_.lanes == 1) return spirv::detail::load(own);
-    const spirv::data_type type = spirv::detail::load(own).type;
-    const spirv::detail::memory_object memory = shared_array(type);
-    const auto at = [&](const spirv::u32& place) { return spirv::detail::locate(memory, place); };
     const spirv::u32 thread = owner_.local_id(0);
-    spirv::detail::store(at(thread), spirv::detail::load(own));
-    owner_.barrier();
-    for (std::uint32_t half = plan_.lanes / 2; half > 0; half /= 2) {
-      owner_.if_(lane_ < half, [&] {
-        const scalar_value other = spirv::detail::load(at(thread + half));
-        spirv::detail::store(at(thread), combine(owner_, how, spirv::detail::load(at(thread)), other));
-      });
-      owner_.barrier();
-    }
-    const scalar_value total = spirv::detail::load(at(thread - lane_));
-    owner_.barrier();  // the memory is used again
-    return total;
-  }
-
-  [[nodiscard]] spirv::detail::memory_object shared_array(spirv::data_type type) {
-    for (const auto& known : shared_) {
-      if (known.type == type) return known;
-    }
-    return shared_.emplace_back(owner_.declare_array(type, spirv::storage_class::workgroup, plan_.size));
+    const lane_place place{.lane = lane_, .lanes = plan_.lanes, .own = thread, .total = thread - lane_};
+    return totals_.combined(how, spirv::detail::load(own), place);
   }
 
   [[nodiscard]] static index split(spirv::u32 number, const extents& counts) {
@@ -24440,16 +24456,14 @@ class window_kernel {
   std::uint32_t tap_count_ = 1, window_count_ = 1;
   std::optional<bound_tensor> x_, y_;
   spirv::u32 lane_;
-  std::vector<spirv::detail::memory_object> shared_;
+  shared_totals totals_;
 };
 
 [[nodiscard]] inline kernel_dispatch make_window(const char* name, const window_attribute& window, const shape& x,
                                                  const shape& y, dtype type, bool scatters, const target& on) {
   window_plan plan{.size = std::min(128u, on.max_invocations)};
-  for (;;) {
-    kernel_dispatch made = window_kernel(name, window, x, y, type, scatters, plan, on).make();
-    if (within_loop_limit(made.module, on) || !plan.share_wider(on)) return made;
-  }
+  return make_within_loop_limit([&] { return window_kernel(name, window, x, y, type, scatters, plan, on).make(); },
+                                [&] { return plan.share_wider(on); }, on);
 }
 
 }  // namespace detail

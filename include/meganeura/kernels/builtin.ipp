@@ -6,6 +6,7 @@
 #include <meganeura/kernels/builtin.hpp>
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/philox.hpp>
+#include <meganeura/kernels/shared_totals.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
 #include <fmt/format.h>
@@ -46,10 +47,15 @@ struct scatter_plan {
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
   [[nodiscard]] bool shorten(const target& on) {
-    if (slices < size) return slices *= 2, true;
     const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
-    if (loads < 16 && shared_bytes <= on.max_shared_bytes) return loads *= 2, true;
-    return false;
+    if (slices < size)
+      slices *= 2;
+    else if (loads < 16 && shared_bytes <= on.max_shared_bytes)
+      loads *= 2;
+    else
+      return false;
+    unrolled = std::min(share(), 4u);
+    return true;
   }
 };
 
@@ -150,14 +156,10 @@ class scatter_kernel {
                                              plan_.size / 2);
     const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
     const spirv::u32 thread = owner_.local_id(0);
-    for (std::uint32_t half = plan_.slices / 2; half > 0; half /= 2) {
-      const std::uint32_t kept = half * plan_.elements();
-      owner_.if_(slice_ >= half && slice_ < 2 * half,
-                 [&] { spirv::detail::store(at(thread - kept), spirv::detail::load(total_)); });
-      owner_.barrier();
-      owner_.if_(slice_ < half, [&] { add(spirv::detail::load(at(thread))); });
-      owner_.barrier();
-    }
+    const auto give = [&](std::uint32_t half) {
+      spirv::detail::store(at(thread - half * plan_.elements()), spirv::detail::load(total_));
+    };
+    add_by_halves(owner_, slice_, plan_.slices, false, give, [&] { add(spirv::detail::load(at(thread))); });
   }
 
   axis_split split_;
@@ -227,11 +229,8 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
   detail::scatter_plan plan = detail::plan_scatter(items, count, on);
-  for (;;) {
-    kernel_dispatch made = detail::scatter_kernel(split, count, type, plan, on).make();
-    if (within_loop_limit(made.module, on) || !plan.shorten(on)) return made;
-    plan.unrolled = std::min(plan.share(), 4u);
-  }
+  return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
+                                [&] { return plan.shorten(on); }, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/convolution.hpp>
+#include <meganeura/kernels/shared_totals.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
 #include <fmt/format.h>
@@ -354,18 +355,10 @@ class direct_convolution {
       for (spirv::f32x4& sum : sums) sum = shuffled(sum);
       return sums;
     }
-    const auto shared = owner_.shared<spirv::f32x4>(plan_.size);
-    const spirv::u32 place = owner_.local_id(0);
-    for (spirv::f32x4& sum : sums) {
-      shared[place] = sum;
-      owner_.barrier();
-      for (std::uint32_t half = plan_.lanes / 2; half > 0; half /= 2) {
-        owner_.if_(lane_ < half, [&] { shared[place] += shared.load(place + half); });
-        owner_.barrier();
-      }
-      sum = shared.load(place);
-      owner_.barrier();
-    }
+    shared_totals totals(owner_, plan_.size);
+    const spirv::u32 own = owner_.local_id(0);
+    const lane_place place{.lane = lane_, .lanes = plan_.lanes, .own = own, .total = own};
+    for (spirv::f32x4& sum : sums) sum = spirv::f32x4(totals.combined(scalar_op::row_sum, sum, place));
     return sums;
   }
 
@@ -413,6 +406,14 @@ struct tile_plan {
   [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
   [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
   [[nodiscard]] bool fits(const target& on) const;
+  /// Twice the slices; false when the workgroup is full.
+  [[nodiscard]] bool share_wider(const target& on) {
+    tile_plan wider = *this;
+    wider.slices *= 2;
+    if (!wider.fits(on)) return false;
+    *this = wider;
+    return true;
+  }
 };
 
 inline constexpr std::uint32_t conv_tile_k = 16;
@@ -601,16 +602,13 @@ class tiled_convolution {
   void add_slices() {
     const std::uint32_t words = plan_.bm * plan_.bn / 4;
     const auto own = [&](std::size_t i) { return thread_ + static_cast<std::uint32_t>(i) * plan_.slice_threads(); };
-    for (std::uint32_t half = plan_.slices / 2; half > 0; half /= 2) {
-      owner_.barrier();
-      owner_.if_(slice_ >= half && slice_ < 2 * half, [&] {
-        for (std::size_t i = 0; i < sums_.size(); ++i) shared_[(slice_ - half) * words + own(i)] = sums_[i].load();
-      });
-      owner_.barrier();
-      owner_.if_(slice_ < half, [&] {
-        for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += shared_[slice_ * words + own(i)].load();
-      });
-    }
+    const auto give = [&](std::uint32_t half) {
+      for (std::size_t i = 0; i < sums_.size(); ++i) shared_[(slice_ - half) * words + own(i)] = sums_[i].load();
+    };
+    const auto take = [&] {
+      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += shared_[slice_ * words + own(i)].load();
+    };
+    add_by_halves(owner_, slice_, plan_.slices, true, give, take);
   }
 
   void store_all() {
@@ -661,22 +659,17 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
   const detail::convolution_product p = detail::make_product(c, x, w, y);
   if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter)) {
-    for (detail::tile_plan plan = detail::choose_tiles(p, on);; plan.slices *= 2) {
-      kernel_dispatch made = detail::make_tiled(p, node, types, result_extents, result, plan, on);
-      detail::tile_plan wider = plan;
-      wider.slices *= 2;
-      if (within_loop_limit(made.module, on) || !wider.fits(on)) return made;
-    }
+    detail::tile_plan plan = detail::choose_tiles(p, on);
+    return make_within_loop_limit([&] { return detail::make_tiled(p, node, types, result_extents, result, plan, on); },
+                                  [&] { return plan.share_wider(on); }, on);
   }
   detail::direct_plan plan;
   plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
   const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
   plan.size = std::min(plan.size, on.max_invocations);
   if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
-  for (;;) {
-    kernel_dispatch made = detail::make_direct(p, node, types, result_extents, result, plan, on);
-    if (within_loop_limit(made.module, on) || !plan.share_wider(on)) return made;
-  }
+  return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
+                                [&] { return plan.share_wider(on); }, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

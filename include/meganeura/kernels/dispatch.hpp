@@ -24,4 +24,13 @@ struct kernel_dispatch {
   return on.max_loop_iterations == 0 || made.loop_iterations <= on.max_loop_iterations;
 }
 
+/// `make()`, again as long as its loops are too long for the driver and `widen()` finds more invocations to share them.
+template <class Make, class Widen>
+[[nodiscard]] kernel_dispatch make_within_loop_limit(const Make& make, const Widen& widen, const target& on) {
+  for (;;) {
+    kernel_dispatch made = make();
+    if (within_loop_limit(made.module, on) || !widen()) return made;
+  }
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

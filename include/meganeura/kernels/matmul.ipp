@@ -2,6 +2,7 @@
 // Definitions of matmul.hpp shared by its tiers: planning of operands, the simple tier and the choice of a schedule.
 #pragma once
 #include <meganeura/kernels/matmul.hpp>
+#include <meganeura/kernels/shared_totals.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -138,9 +139,8 @@ MEGANEURA_INLINE std::vector<running_sum> running_sums(std::span<const spirv::va
   return list;
 }
 
-// Adds up the slices' sums by halves; afterwards slice 0 holds the result. Sixteen results of an invocation at a time,
-// so that the exchange area stays at 32 bytes an invocation; [result][lane] keeps the lanes of a subgroup on different
-// banks.
+// Sixteen results of an invocation at a time, so that the exchange area stays at 32 bytes an invocation; [result][lane]
+// keeps the lanes of a subgroup on different banks.
 MEGANEURA_INLINE void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
                                  const std::vector<spirv::var<spirv::f32>>& sums) {
   using namespace spirv;
@@ -149,21 +149,18 @@ MEGANEURA_INLINE void add_slices(spirv::kernel& k, const matmul_schedule& s, con
   const u32 lane = k.local_index() % threads;
   const auto exchange = k.shared<f32>(s.slices / 2 * threads * matmul_schedule::exchanged_results);
   for (std::uint32_t first = 0; first < sums.size(); first += matmul_schedule::exchanged_results) {
-    for (std::uint32_t half = s.slices / 2; half > 0; half /= 2) {
-      if (first != 0 || half != s.slices / 2) k.barrier();
-      const auto at = [&](const u32& from, std::uint32_t i) {
-        return (from * matmul_schedule::exchanged_results + i) * threads + lane;
-      };
-      k.if_(slice >= half && slice < 2 * half, [&] {
-        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
-          exchange[at(slice - half, i)] = sums[first + i].load();
-      });
-      k.barrier();
-      k.if_(slice < half, [&] {
-        for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
-          sums[first + i] += exchange[at(slice, i)].load();
-      });
-    }
+    const auto at = [&](const u32& from, std::uint32_t i) {
+      return (from * matmul_schedule::exchanged_results + i) * threads + lane;
+    };
+    const auto give = [&](std::uint32_t half) {
+      for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
+        exchange[at(slice - half, i)] = sums[first + i].load();
+    };
+    const auto take = [&] {
+      for (std::uint32_t i = 0; i < matmul_schedule::exchanged_results; ++i)
+        sums[first + i] += exchange[at(slice, i)].load();
+    };
+    add_by_halves(k, slice, s.slices, first != 0, give, take);
   }
 }
 
@@ -331,11 +328,12 @@ MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem,
   if (within_loop_limit(chosen.module, device)) return chosen;
   for (const bool wider : {false, true}) {
     for (matmul_schedule s : candidates) {
-      do {
-        kernel_dispatch made = make_matmul(problem, s, device);
-        if (within_loop_limit(made.module, device)) return made;
+      const auto widen = [&] {
         s.slices *= 2;
-      } while (wider && s.tier != matmul_tier::simple && detail::runs_here(s, device));
+        return wider && s.tier != matmul_tier::simple && detail::runs_here(s, device);
+      };
+      kernel_dispatch made = make_within_loop_limit([&] { return make_matmul(problem, s, device); }, widen, device);
+      if (within_loop_limit(made.module, device)) return made;
     }
   }
   return chosen;

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/region.hpp>
+#include <meganeura/kernels/shared_totals.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
 #include <fmt/format.h>
@@ -204,7 +205,8 @@ class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
               std::span<const bound_tensor> operands, const target& on)
-      : owner_(owner), nest_(nest), map_(map), program_(program), operands_(operands), on_(on) {
+      : owner_(owner), nest_(nest), map_(map), program_(program), operands_(operands), on_(on),
+        totals_(owner, map.lanes * map.rows) {
     analyse();
   }
 
@@ -468,32 +470,8 @@ class row_emitter {
   }
 
   void share_by_tree(std::vector<accumulator>& sums) {
-    const std::uint32_t threads = map_.lanes * map_.rows;
-    const spirv::u32 own = lane_ * map_.rows + column_;
-    for (accumulator& sum : sums) {
-      const scalar_op how = program_.nodes[sum.ref].op;
-      const auto slot = shared_array(sum.value->type, threads);
-      const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(slot, index); };
-      spirv::detail::store(at(own), *sum.value);
-      owner_.barrier();
-      for (std::uint32_t half = map_.lanes / 2; half > 0; half /= 2) {
-        owner_.if_(lane_ < half, [&] {
-          const scalar_value other = spirv::detail::load(at(own + half * map_.rows));
-          spirv::detail::store(at(own), combine(owner_, how, spirv::detail::load(at(own)), other));
-        });
-        owner_.barrier();
-      }
-      sum.value = spirv::detail::load(at(column_));
-      owner_.barrier();  // the array is used again
-    }
-  }
-
-  [[nodiscard]] spirv::detail::memory_object shared_array(spirv::data_type type, std::uint32_t length) {
-    for (const auto& known : shared_) {
-      if (known.type == type) return known;
-    }
-    shared_.push_back(owner_.declare_array(type, spirv::storage_class::workgroup, length));
-    return shared_.back();
+    const lane_place place{lane_, map_.lanes, lane_ * map_.rows + column_, map_.rows, column_};
+    for (accumulator& sum : sums) sum.value = totals_.combined(program_.nodes[sum.ref].op, *sum.value, place);
   }
 
   void store_row(const bound_tensor& result) {
@@ -526,7 +504,7 @@ class row_emitter {
   spirv::u32 lane_, column_;
   spirv::boolean row_exists_{true};
   coordinates row_at_;
-  std::vector<spirv::detail::memory_object> shared_;
+  shared_totals totals_;
 };
 
 // Twice the invocations a row; false when the workgroup is full.
@@ -570,11 +548,8 @@ class row_emitter {
   const int guide = region.per_row ? reading_guide(region) : -1;
   const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
   row_mapping map = make_row_mapping(nest, guide, on);
-  kernel_dispatch made = emit_rows(region, types, result_type, nest, map, on);
-  while (!within_loop_limit(made.module, on) && share_rows_wider(map, on)) {
-    made = emit_rows(region, types, result_type, nest, map, on);
-  }
-  return made;
+  return make_within_loop_limit([&] { return emit_rows(region, types, result_type, nest, map, on); },
+                                [&] { return share_rows_wider(map, on); }, on);
 }
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 // Definitions for kernels/window.hpp.
 #pragma once
 #include <meganeura/kernels/cascade.hpp>
+#include <meganeura/kernels/shared_totals.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 #include <meganeura/kernels/window.hpp>
 
@@ -42,7 +43,8 @@ class window_kernel {
         grid_(make_flat_grid(count_, plan.elements(), on)),
         owner_(fmt::format("{} {}", name, count_), {plan.size, 1, 1}),
         type_(type),
-        scatters_(scatters) {
+        scatters_(scatters),
+        totals_(owner_, plan.size) {
     const int first = x.rank() - window.spatial;
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const int axis = first + static_cast<int>(i);
@@ -106,29 +108,9 @@ class window_kernel {
   // What all lanes of an element hold, combined by halves; every lane is told.
   [[nodiscard]] scalar_value shared_total(scalar_op how, const spirv::detail::place_reference& own) {
     if (plan_.lanes == 1) return spirv::detail::load(own);
-    const spirv::data_type type = spirv::detail::load(own).type;
-    const spirv::detail::memory_object memory = shared_array(type);
-    const auto at = [&](const spirv::u32& place) { return spirv::detail::locate(memory, place); };
     const spirv::u32 thread = owner_.local_id(0);
-    spirv::detail::store(at(thread), spirv::detail::load(own));
-    owner_.barrier();
-    for (std::uint32_t half = plan_.lanes / 2; half > 0; half /= 2) {
-      owner_.if_(lane_ < half, [&] {
-        const scalar_value other = spirv::detail::load(at(thread + half));
-        spirv::detail::store(at(thread), combine(owner_, how, spirv::detail::load(at(thread)), other));
-      });
-      owner_.barrier();
-    }
-    const scalar_value total = spirv::detail::load(at(thread - lane_));
-    owner_.barrier();  // the memory is used again
-    return total;
-  }
-
-  [[nodiscard]] spirv::detail::memory_object shared_array(spirv::data_type type) {
-    for (const auto& known : shared_) {
-      if (known.type == type) return known;
-    }
-    return shared_.emplace_back(owner_.declare_array(type, spirv::storage_class::workgroup, plan_.size));
+    const lane_place place{.lane = lane_, .lanes = plan_.lanes, .own = thread, .total = thread - lane_};
+    return totals_.combined(how, spirv::detail::load(own), place);
   }
 
   [[nodiscard]] static index split(spirv::u32 number, const extents& counts) {
@@ -258,16 +240,14 @@ class window_kernel {
   std::uint32_t tap_count_ = 1, window_count_ = 1;
   std::optional<bound_tensor> x_, y_;
   spirv::u32 lane_;
-  std::vector<spirv::detail::memory_object> shared_;
+  shared_totals totals_;
 };
 
 [[nodiscard]] inline kernel_dispatch make_window(const char* name, const window_attribute& window, const shape& x,
                                                  const shape& y, dtype type, bool scatters, const target& on) {
   window_plan plan{.size = std::min(128u, on.max_invocations)};
-  for (;;) {
-    kernel_dispatch made = window_kernel(name, window, x, y, type, scatters, plan, on).make();
-    if (within_loop_limit(made.module, on) || !plan.share_wider(on)) return made;
-  }
+  return make_within_loop_limit([&] { return window_kernel(name, window, x, y, type, scatters, plan, on).make(); },
+                                [&] { return plan.share_wider(on); }, on);
 }
 
 }  // namespace detail
