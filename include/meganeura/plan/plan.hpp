@@ -32,25 +32,46 @@ inline constexpr std::uint64_t tensor_alignment = 256;
   return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
 }
 
+/// A named tensor in an area.
+struct slot {
+  std::string name;
+  dtype type{};
+  shape extents;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Slots in order, with an index by name.
+class slot_list {
+ public:
+  slot_list() = default;
+  explicit slot_list(std::vector<slot> slots);
+  /// Null for a name that no slot has. cost: the logarithm of their number.
+  [[nodiscard]] const slot* find(std::string_view name) const;
+  [[nodiscard]] const slot& operator[](std::size_t i) const { return slots_[i]; }
+  [[nodiscard]] const slot* data() const { return slots_.data(); }
+  [[nodiscard]] std::size_t size() const { return slots_.size(); }
+  [[nodiscard]] auto begin() const { return slots_.begin(); }
+  [[nodiscard]] auto end() const { return slots_.end(); }
+
+ private:
+  std::vector<slot> slots_;
+  std::vector<std::size_t> by_name_;  // indices, in the order of their names
+};
+
 /// Named tensors one after the other in one area.
 struct layout {
-  struct slot {
-    std::string name;
-    dtype type{};
-    shape extents;
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
-  };
-  std::vector<slot> slots;
+  using slot = plan::slot;
+  slot_list slots;
   std::uint64_t bytes = 0;
-  [[nodiscard]] const slot* find(std::string_view name) const;
+  [[nodiscard]] const slot* find(std::string_view name) const { return slots.find(name); }
 };
 
 inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
 /// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a tensor
 /// that is longer.
-[[nodiscard]] layout paged(layout slots, std::uint64_t page_bytes);
+[[nodiscard]] layout paged(const layout& tensors, std::uint64_t page_bytes);
 
 /// The leaves of one kind in order of creation.
 [[nodiscard]] layout make_layout(const graph& g, op leaf_kind);

@@ -23,9 +23,15 @@ MEGANEURA_INLINE const char* to_string(area where) {
   return names[static_cast<int>(where)];
 }
 
-MEGANEURA_INLINE const layout::slot* layout::find(std::string_view name) const {
-  const auto found = std::find_if(slots.begin(), slots.end(), [&](const slot& s) { return s.name == name; });
-  return found == slots.end() ? nullptr : &*found;
+MEGANEURA_INLINE slot_list::slot_list(std::vector<slot> slots) : slots_(std::move(slots)), by_name_(slots_.size()) {
+  std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
+  std::ranges::stable_sort(by_name_, {}, [&](std::size_t i) -> std::string_view { return slots_[i].name; });
+}
+
+MEGANEURA_INLINE const slot* slot_list::find(std::string_view name) const {
+  const auto name_of = [&](std::size_t i) -> std::string_view { return slots_[i].name; };
+  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  return found == by_name_.end() || name_of(*found) != name ? nullptr : &slots_[*found];
 }
 
 MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
@@ -49,27 +55,29 @@ inline std::uint64_t tensor_bytes(const node& n) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE layout paged(layout slots, std::uint64_t page_bytes) {
-  slots.bytes = 0;
-  for (layout::slot& s : slots.slots) {
+MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
+  std::vector<slot> slots(tensors.slots.begin(), tensors.slots.end());
+  std::uint64_t end = 0;
+  for (slot& s : slots) {
     if (s.bytes > page_bytes) {
       fail(error_category::unsupported, "plan: \"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
            s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
     }
-    s.offset = detail::fit_page(slots.bytes, aligned(s.bytes), page_bytes);
-    slots.bytes = s.offset + aligned(s.bytes);
+    s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
+    end = s.offset + aligned(s.bytes);
   }
-  return slots;
+  return {slot_list(std::move(slots)), end};
 }
 
 MEGANEURA_INLINE layout make_layout(const graph& g, op leaf_kind) {
-  layout result;
+  std::vector<slot> slots;
+  std::uint64_t end = 0;
   for (node_id id : g.leaves(leaf_kind)) {
     const std::uint64_t bytes = detail::tensor_bytes(g[id]);
-    result.slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, result.bytes, bytes});
-    result.bytes += aligned(bytes);
+    slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, end, bytes});
+    end += aligned(bytes);
   }
-  return result;
+  return {slot_list(std::move(slots)), end};
 }
 
 namespace detail {
@@ -270,18 +278,9 @@ class planner {
     }
   }
 
-  using slot_map = std::unordered_map<std::string_view, const layout::slot*>;
-
-  [[nodiscard]] static slot_map by_name(const layout& slots) {
-    slot_map result;
-    for (const layout::slot& slot : slots.slots) result.emplace(slot.name, &slot);
-    return result;
-  }
-
-  void place_leaf(node_id id, area where, const slot_map& slots) {
+  void place_leaf(node_id id, area where, const layout& slots) {
     const auto& name = g().get<leaf_attribute>(id).name;
-    const auto found = slots.find(name);
-    const layout::slot* slot = found == slots.end() ? nullptr : found->second;
+    const layout::slot* slot = slots.find(name);
     if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
       fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
@@ -293,12 +292,10 @@ class planner {
   }
 
   void place_leaves() {
-    const slot_map inputs = by_name(result_.inputs), parameters = by_name(result_.parameters),
-                   states = by_name(result_.states);
     for (node_id id{0}; id < g().size(); ++id) {
-      if (g()[id].kind == op::input) place_leaf(id, area::input, inputs);
-      if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, parameters);
-      if (g()[id].kind == op::state) place_leaf(id, area::state, states);
+      if (g()[id].kind == op::input) place_leaf(id, area::input, result_.inputs);
+      if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, result_.parameters);
+      if (g()[id].kind == op::state) place_leaf(id, area::state, result_.states);
     }
   }
 
@@ -685,13 +682,12 @@ class replay {
   explicit replay(const execution_plan& p) : plan_(p) {
     for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
                                       std::pair(op::state, &p.states)}) {
-      std::unordered_map<std::string_view, const layout::slot*> by_name;
-      for (const layout::slot& slot : slots->slots) by_name.emplace(slot.name, &slot);
       const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
       for (node_id id : p.implementation.leaves(kind)) {
-        const auto found = by_name.find(p.implementation.get<leaf_attribute>(id).name);
-        check(found != by_name.end(), "a leaf has no slot");
-        leaves_[id] = {where, found->second->offset, found->second->bytes};
+        const std::string& name = p.implementation.get<leaf_attribute>(id).name;
+        const layout::slot* slot = slots->find(name);
+        check(slot && slot->name == name, "a leaf has no slot");
+        leaves_[id] = {where, slot->offset, slot->bytes};
         write(leaves_[id], id);
       }
     }
@@ -770,20 +766,37 @@ class replay {
   // Steps of one group run in any order: none may write what another touches.
   void check_group(const step& s) {
     check(s.group == group_ || s.group == group_ + 1, "groups must be numbered in order");
-    if (s.group != group_) first_of_group_ = at_;
+    if (s.group != group_) {
+      for (auto* touched : {&read_, &written_}) touched->fill({});
+    }
     group_ = s.group;
     for (const binding& b : s.bindings) {
       check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
             "a range leaves its area");
       check(b.where.offset % plan_.page_bytes + b.where.bytes <= plan_.page_bytes, "a range crosses a page");
-      for (std::size_t j = first_of_group_; j < at_; ++j) {
-        for (const binding& other : plan_.steps[j].bindings) {
-          if ((b.how == usage::read && other.how == usage::read) || !other.where.overlaps(b.where)) continue;
-          check(other.how == usage::read, "a range is written in the same barrier group");
-          check(false, "a range is read in the same barrier group");
-        }
-      }
+      check(!touches(written_, b.where), "a range is written in the same barrier group");
+      check(b.how == usage::read || !touches(read_, b.where), "a range is read in the same barrier group");
     }
+    for (const binding& b : s.bindings) touch(b.how == usage::read ? read_ : written_, b.where);  // not by its own step
+  }
+
+  // Bytes that the steps of a group touch: begin -> end of intervals that do not overlap.
+  using touched_bytes = std::array<std::map<std::uint64_t, std::uint64_t>, area_count>;
+  [[nodiscard]] static bool touches(const touched_bytes& all, const range& r) {
+    const auto& area = all[static_cast<std::size_t>(r.where)];
+    const auto after = area.lower_bound(r.offset + r.bytes);
+    return r.bytes != 0 && after != area.begin() && std::prev(after)->second > r.offset;
+  }
+  static void touch(touched_bytes& all, const range& r) {
+    auto& area = all[static_cast<std::size_t>(r.where)];
+    std::uint64_t begin = r.offset, end = r.offset + r.bytes;
+    auto at = area.upper_bound(begin);
+    if (at != area.begin() && std::prev(at)->second >= begin) --at;
+    for (; at != area.end() && at->first <= end; at = area.erase(at)) {
+      begin = std::min(begin, at->first);
+      end = std::max(end, at->second);
+    }
+    if (begin != end) area.emplace(begin, end);
   }
 
   void compute(const step& s) {
@@ -845,7 +858,8 @@ class replay {
   const execution_plan& plan_;
   std::array<intervals, area_count> contents_;
   std::map<node_id, range> leaves_;
-  std::size_t at_ = 0, first_of_group_ = 0;
+  touched_bytes read_, written_;  // by the steps of this group so far
+  std::size_t at_ = 0;
   std::uint32_t group_ = 0;
 };
 

@@ -79,7 +79,7 @@ inline bool is_readable(std::string_view found, dtype type) {
 }  // namespace detail
 
 MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
-  slots = plan::paged(std::move(slots), page_bytes_of(on.facts()));
+  slots = plan::paged(slots, page_bytes_of(on.facts()));
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
   std::vector<std::atomic<bool>> unset(slots.slots.size());
   auto state =
