@@ -4793,25 +4793,46 @@ inline constexpr std::uint64_t tensor_alignment = 256;
   return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
 }
 
+/// A named tensor in an area.
+struct slot {
+  std::string name;
+  dtype type{};
+  shape extents;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Slots in order, with an index by name.
+class slot_list {
+ public:
+  slot_list() = default;
+  explicit slot_list(std::vector<slot> slots);
+  /// Null for a name that no slot has. cost: the logarithm of their number.
+  [[nodiscard]] const slot* find(std::string_view name) const;
+  [[nodiscard]] const slot& operator[](std::size_t i) const { return slots_[i]; }
+  [[nodiscard]] const slot* data() const { return slots_.data(); }
+  [[nodiscard]] std::size_t size() const { return slots_.size(); }
+  [[nodiscard]] auto begin() const { return slots_.begin(); }
+  [[nodiscard]] auto end() const { return slots_.end(); }
+
+ private:
+  std::vector<slot> slots_;
+  std::vector<std::size_t> by_name_;  // indices, in the order of their names
+};
+
 /// Named tensors one after the other in one area.
 struct layout {
-  struct slot {
-    std::string name;
-    dtype type{};
-    shape extents;
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
-  };
-  std::vector<slot> slots;
+  using slot = plan::slot;
+  slot_list slots;
   std::uint64_t bytes = 0;
-  [[nodiscard]] const slot* find(std::string_view name) const;
+  [[nodiscard]] const slot* find(std::string_view name) const { return slots.find(name); }
 };
 
 inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
 /// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a tensor
 /// that is longer.
-[[nodiscard]] layout paged(layout slots, std::uint64_t page_bytes);
+[[nodiscard]] layout paged(const layout& tensors, std::uint64_t page_bytes);
 
 /// The leaves of one kind in order of creation.
 [[nodiscard]] layout make_layout(const graph& g, op leaf_kind);
@@ -4844,6 +4865,7 @@ struct execution_plan {
   std::vector<step> steps;
   std::uint32_t groups = 0;
   layout inputs, parameters, states;
+  layout updated;  // the parameters that an optimizer updates, as their gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::array<std::uint64_t, area_count> area_bytes{};
   std::uint64_t page_bytes = unlimited_page;
@@ -11163,9 +11185,15 @@ MEGANEURA_INLINE const char* to_string(area where) {
   return names[static_cast<int>(where)];
 }
 
-MEGANEURA_INLINE const layout::slot* layout::find(std::string_view name) const {
-  const auto found = std::find_if(slots.begin(), slots.end(), [&](const slot& s) { return s.name == name; });
-  return found == slots.end() ? nullptr : &*found;
+MEGANEURA_INLINE slot_list::slot_list(std::vector<slot> slots) : slots_(std::move(slots)), by_name_(slots_.size()) {
+  std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
+  std::ranges::stable_sort(by_name_, {}, [&](std::size_t i) -> std::string_view { return slots_[i].name; });
+}
+
+MEGANEURA_INLINE const slot* slot_list::find(std::string_view name) const {
+  const auto name_of = [&](std::size_t i) -> std::string_view { return slots_[i].name; };
+  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  return found == by_name_.end() || name_of(*found) != name ? nullptr : &slots_[*found];
 }
 
 MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
@@ -11189,27 +11217,29 @@ inline std::uint64_t tensor_bytes(const node& n) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE layout paged(layout slots, std::uint64_t page_bytes) {
-  slots.bytes = 0;
-  for (layout::slot& s : slots.slots) {
+MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
+  std::vector<slot> slots(tensors.slots.begin(), tensors.slots.end());
+  std::uint64_t end = 0;
+  for (slot& s : slots) {
     if (s.bytes > page_bytes) {
       fail(error_category::unsupported, "plan: \"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
            s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
     }
-    s.offset = detail::fit_page(slots.bytes, aligned(s.bytes), page_bytes);
-    slots.bytes = s.offset + aligned(s.bytes);
+    s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
+    end = s.offset + aligned(s.bytes);
   }
-  return slots;
+  return {slot_list(std::move(slots)), end};
 }
 
 MEGANEURA_INLINE layout make_layout(const graph& g, op leaf_kind) {
-  layout result;
+  std::vector<slot> slots;
+  std::uint64_t end = 0;
   for (node_id id : g.leaves(leaf_kind)) {
     const std::uint64_t bytes = detail::tensor_bytes(g[id]);
-    result.slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, result.bytes, bytes});
-    result.bytes += aligned(bytes);
+    slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, end, bytes});
+    end += aligned(bytes);
   }
-  return result;
+  return {slot_list(std::move(slots)), end};
 }
 
 namespace detail {
@@ -11328,6 +11358,7 @@ class planner {
     levels();
     if (options_.late_scheduling) schedule_late();
     place_leaves();
+    result_.updated = updated_parameters();
     place_effects();
     lifetimes();
     if (options_.in_place) share_in_place();
@@ -11410,18 +11441,9 @@ class planner {
     }
   }
 
-  using slot_map = std::unordered_map<std::string_view, const layout::slot*>;
-
-  [[nodiscard]] static slot_map by_name(const layout& slots) {
-    slot_map result;
-    for (const layout::slot& slot : slots.slots) result.emplace(slot.name, &slot);
-    return result;
-  }
-
-  void place_leaf(node_id id, area where, const slot_map& slots) {
+  void place_leaf(node_id id, area where, const layout& slots) {
     const auto& name = g().get<leaf_attribute>(id).name;
-    const auto found = slots.find(name);
-    const layout::slot* slot = found == slots.end() ? nullptr : found->second;
+    const layout::slot* slot = slots.find(name);
     if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
       fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
@@ -11433,12 +11455,10 @@ class planner {
   }
 
   void place_leaves() {
-    const slot_map inputs = by_name(result_.inputs), parameters = by_name(result_.parameters),
-                   states = by_name(result_.states);
     for (node_id id{0}; id < g().size(); ++id) {
-      if (g()[id].kind == op::input) place_leaf(id, area::input, inputs);
-      if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, parameters);
-      if (g()[id].kind == op::state) place_leaf(id, area::state, states);
+      if (g()[id].kind == op::input) place_leaf(id, area::input, result_.inputs);
+      if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, result_.parameters);
+      if (g()[id].kind == op::state) place_leaf(id, area::state, result_.states);
     }
   }
 
@@ -11465,8 +11485,25 @@ class planner {
   [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_node; }
   [[nodiscard]] bool assigns_itself(node_id effect) const { return g().operand(effect, 0) == g().operand(effect, 1); }
 
-  // Gradients lie at their parameter's offset in an area of their own, so that the optimiser is one flat kernel. A value
-  // assigned to a state is computed right into it where nobody reads the old value any more, and copied otherwise.
+  // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is one
+  // flat kernel for each run of parameters.
+  [[nodiscard]] layout updated_parameters() const {
+    std::unordered_set<std::string_view> names;
+    for (node_id id : g().leaves(op::parameter)) {
+      if (writer_[id] != no_node && g()[writer_[id]].kind == op::optimizer_step)
+        names.insert(g().get<leaf_attribute>(id).name);
+    }
+    std::vector<slot> found;
+    for (const slot& each : result_.parameters.slots) {
+      if (names.contains(each.name)) found.push_back(each);
+    }
+    return paged({slot_list(std::move(found)), 0}, options_.page_bytes);
+  }
+  [[nodiscard]] std::uint64_t updated_offset(node_id parameter) const {
+    return result_.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
+  }
+
+  // A value assigned to a state is computed right into it where nobody reads the old value any more, and copied otherwise.
   void place_effects() {
     copied_by_.resize(g().size());
     for (node_id effect : g().effects()) {
@@ -11486,8 +11523,7 @@ class planner {
     const auto operands = g().operands(effect);
     for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
       placement& gradient = places_[operands[i + 1]];
-      const range& parameter = places_[operands[i]].where;
-      const range target{area::gradient, parameter.offset, parameter.bytes};
+      const range target{area::gradient, updated_offset(operands[i]), places_[operands[i]].where.bytes};
       if (gradient.placed) {
         copies_.push_back({.order = copy::save, .level = gradient.level + 1, .from = operands[i + 1], .to = target});
       } else {
@@ -11719,18 +11755,27 @@ class planner {
     return {area::step_values, 0, 64};
   }
 
-  // One dispatch for each run of parameters that lie side by side: normally one for the whole model.
+  // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole model.
   void emit_optimizer(node_id id) {
+    struct run {
+      std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
+    };
     const auto& kind = g().get<optimizer_attribute>(id);
     const auto operands = g().operands(id);
-    std::vector<range> ranges;
-    for (std::size_t i = 0; i < operands.size(); i += 2) ranges.push_back(places_[operands[i]].where);
-    std::sort(ranges.begin(), ranges.end(), [](const range& a, const range& b) { return a.offset < b.offset; });
-    std::vector<range> runs;
-    for (const range& r : ranges) {
-      const bool follows = !runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset;
-      if (follows && in_one_page(runs.back().offset, r.offset + r.bytes - runs.back().offset, options_.page_bytes))
-        runs.back().bytes = r.offset + r.bytes - runs.back().offset;
+    std::vector<run> all;
+    for (std::size_t i = 0; i < operands.size(); i += 2) {
+      const range& where = places_[operands[i]].where;
+      all.push_back({where.offset, updated_offset(operands[i]), where.bytes});
+    }
+    std::ranges::sort(all, {}, &run::parameters);
+    std::vector<run> runs;
+    for (const run& r : all) {
+      const std::uint64_t length = runs.empty() ? 0 : aligned(runs.back().bytes), bytes = length + r.bytes;
+      const bool follows = !runs.empty() && runs.back().parameters + length == r.parameters &&
+                           runs.back().others + length == r.others;
+      if (follows && in_one_page(runs.back().parameters, bytes, options_.page_bytes) &&
+          in_one_page(runs.back().others, bytes, options_.page_bytes))
+        runs.back().bytes = bytes;
       else
         runs.push_back(r);
     }
@@ -11738,20 +11783,20 @@ class planner {
     const std::uint64_t piece = most / tensor_alignment * tensor_alignment;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (runs[i].bytes <= piece) continue;
-      runs.push_back({runs[i].where, runs[i].offset + piece, runs[i].bytes - piece});
+      runs.push_back({runs[i].parameters + piece, runs[i].others + piece, runs[i].bytes - piece});
       runs[i].bytes = piece;
     }
     const bool first = kind.kind != optimizer_kind::sgd || kind.momentum, second = kind.kind != optimizer_kind::sgd;
-    for (const range& run : runs) {
+    for (const run& r : runs) {
       step s{.kind = step::optimizer, .node = id};
-      const auto at = [&](area where) { return range{where, run.offset, run.bytes}; };
-      s.bindings = {{run, usage::read_write}, {at(area::gradient), usage::read}};
+      const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
+      s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
       if (first) s.bindings.push_back({at(area::moment1), usage::read_write});
       if (second) s.bindings.push_back({at(area::moment2), usage::read_write});
       s.bindings.push_back({step_values_range(), usage::read});
       result_.steps.push_back(std::move(s));
     }
-    const std::uint64_t bytes = result_.parameters.bytes;
+    const std::uint64_t bytes = result_.updated.bytes;
     result_.area_bytes[static_cast<int>(area::gradient)] = bytes;
     if (first) result_.area_bytes[static_cast<int>(area::moment1)] = bytes;
     if (second) result_.area_bytes[static_cast<int>(area::moment2)] = bytes;
@@ -11825,13 +11870,12 @@ class replay {
   explicit replay(const execution_plan& p) : plan_(p) {
     for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
                                       std::pair(op::state, &p.states)}) {
-      std::unordered_map<std::string_view, const layout::slot*> by_name;
-      for (const layout::slot& slot : slots->slots) by_name.emplace(slot.name, &slot);
       const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
       for (node_id id : p.implementation.leaves(kind)) {
-        const auto found = by_name.find(p.implementation.get<leaf_attribute>(id).name);
-        check(found != by_name.end(), "a leaf has no slot");
-        leaves_[id] = {where, found->second->offset, found->second->bytes};
+        const std::string& name = p.implementation.get<leaf_attribute>(id).name;
+        const layout::slot* slot = slots->find(name);
+        check(slot && slot->name == name, "a leaf has no slot");
+        leaves_[id] = {where, slot->offset, slot->bytes};
         write(leaves_[id], id);
       }
     }
@@ -11910,20 +11954,37 @@ class replay {
   // Steps of one group run in any order: none may write what another touches.
   void check_group(const step& s) {
     check(s.group == group_ || s.group == group_ + 1, "groups must be numbered in order");
-    if (s.group != group_) first_of_group_ = at_;
+    if (s.group != group_) {
+      for (auto* touched : {&read_, &written_}) touched->fill({});
+    }
     group_ = s.group;
     for (const binding& b : s.bindings) {
       check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
             "a range leaves its area");
       check(b.where.offset % plan_.page_bytes + b.where.bytes <= plan_.page_bytes, "a range crosses a page");
-      for (std::size_t j = first_of_group_; j < at_; ++j) {
-        for (const binding& other : plan_.steps[j].bindings) {
-          if ((b.how == usage::read && other.how == usage::read) || !other.where.overlaps(b.where)) continue;
-          check(other.how == usage::read, "a range is written in the same barrier group");
-          check(false, "a range is read in the same barrier group");
-        }
-      }
+      check(!touches(written_, b.where), "a range is written in the same barrier group");
+      check(b.how == usage::read || !touches(read_, b.where), "a range is read in the same barrier group");
     }
+    for (const binding& b : s.bindings) touch(b.how == usage::read ? read_ : written_, b.where);  // not by its own step
+  }
+
+  // Bytes that the steps of a group touch: begin -> end of intervals that do not overlap.
+  using touched_bytes = std::array<std::map<std::uint64_t, std::uint64_t>, area_count>;
+  [[nodiscard]] static bool touches(const touched_bytes& all, const range& r) {
+    const auto& area = all[static_cast<std::size_t>(r.where)];
+    const auto after = area.lower_bound(r.offset + r.bytes);
+    return r.bytes != 0 && after != area.begin() && std::prev(after)->second > r.offset;
+  }
+  static void touch(touched_bytes& all, const range& r) {
+    auto& area = all[static_cast<std::size_t>(r.where)];
+    std::uint64_t begin = r.offset, end = r.offset + r.bytes;
+    auto at = area.upper_bound(begin);
+    if (at != area.begin() && std::prev(at)->second >= begin) --at;
+    for (; at != area.end() && at->first <= end; at = area.erase(at)) {
+      begin = std::min(begin, at->first);
+      end = std::max(end, at->second);
+    }
+    if (begin != end) area.emplace(begin, end);
   }
 
   void compute(const step& s) {
@@ -11945,22 +12006,53 @@ class replay {
     write(s.bindings[1].where, s.node);
   }
 
+  [[nodiscard]] std::size_t moments_of(node_id effect) const {
+    if (g()[effect].kind != op::optimizer_step) return 0;
+    const auto& chosen = g().get<optimizer_attribute>(effect);
+    return chosen.kind != optimizer_kind::sgd ? 2 : chosen.momentum ? 1 : 0;
+  }
+
   // Whatever part of each parameter lies in this dispatch's run.
   void update(const step& s) {
+    if (by_offset_.node != s.node) by_offset_ = operands_by_offset(s.node);
     const range &run = s.bindings.at(0).where, &gradients = s.bindings.at(1).where;
-    check(run.offset == gradients.offset && run.bytes == gradients.bytes, "parameters and gradients lie apart");
-    const auto operands = g().operands(s.node);
-    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-      const range& whole = leaves_.at(operands[i]);
+    check(s.bindings.size() == moments_of(s.node) + 3, "an update has other moments");
+    auto at = std::ranges::upper_bound(by_offset_.operands, run.offset, {}, &operand_at::offset);
+    if (at != by_offset_.operands.begin()) --at;
+    for (; at != by_offset_.operands.end() && at->offset < run.offset + run.bytes; ++at) {
+      const node_id parameter = g().operand(s.node, at->index);
+      const range& whole = leaves_.at(parameter);
       if (!whole.overlaps(run)) continue;
       const std::uint64_t begin = std::max(whole.offset, run.offset);
       const std::uint64_t end = std::min(whole.offset + whole.bytes, run.offset + run.bytes);
       const std::uint64_t skipped = begin - whole.offset;
-      const range part{area::parameter, begin, end - begin}, gradient{area::gradient, begin, end - begin};
-      check(holds(part, operands[i], skipped), "a parameter is updated twice");
-      check(holds(gradient, operands[i + 1], skipped), "a parameter is updated by something that is not its gradient");
-      write(part, operands[i] | updated, skipped);
+      const range part{area::parameter, begin, end - begin};
+      const range gradient{area::gradient, gradients.offset + (begin - run.offset), end - begin};
+      check(holds(part, parameter, skipped), "a parameter is updated twice");
+      check(holds(gradient, g().operand(s.node, at->index + 1), skipped),
+            "a parameter is updated by something that is not its gradient");
+      write(part, parameter | updated, skipped);
+      for (std::size_t i = 0; i < moments_of(s.node); ++i) {
+        const range& moment = s.bindings[2 + i].where;
+        write({moment.where, moment.offset + (begin - run.offset), end - begin}, parameter | updated, skipped);
+      }
     }
+  }
+
+  struct operand_at {
+    std::uint64_t offset;
+    std::size_t index;
+  };
+  struct ordered_operands {
+    node_id node = no_node;  // an optimizer
+    std::vector<operand_at> operands;  // its parameters
+  };
+  [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {
+    ordered_operands result{node, {}};
+    for (std::size_t i = 0; i + 1 < g().operands(node).size(); i += 2)
+      result.operands.push_back({leaves_.at(g().operand(node, i)).offset, i});
+    std::ranges::sort(result.operands, {}, &operand_at::offset);
+    return result;
   }
 
   void check_results() const {
@@ -11972,6 +12064,15 @@ class replay {
       const auto operands = g().operands(effect);
       for (std::size_t i = 0; i < operands.size(); i += 2)
         after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
+      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, at the end of the step
+        for (std::size_t i = 0; i < operands.size(); i += 2) {
+          const std::string& name = g().get<leaf_attribute>(operands[i]).name;
+          const layout::slot* slot = plan_.updated.find(name);
+          check(slot && slot->name == name, "an updated parameter has no slot");
+          check_value({moment == 0 ? area::moment1 : area::moment2, slot->offset, needed_bytes(operands[i])},
+                      operands[i] | updated, name, "has no moments of its own");
+        }
+      }
     }
     for (const auto& [leaf, where] : leaves_) {
       const auto found = after.find(leaf);
@@ -11985,7 +12086,9 @@ class replay {
   const execution_plan& plan_;
   std::array<intervals, area_count> contents_;
   std::map<node_id, range> leaves_;
-  std::size_t at_ = 0, first_of_group_ = 0;
+  ordered_operands by_offset_;
+  touched_bytes read_, written_;  // by the steps of this group so far
+  std::size_t at_ = 0;
   std::uint32_t group_ = 0;
 };
 
@@ -12202,7 +12305,7 @@ inline bool is_readable(std::string_view found, dtype type) {
 }  // namespace detail
 
 MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
-  slots = plan::paged(std::move(slots), page_bytes_of(on.facts()));
+  slots = plan::paged(slots, page_bytes_of(on.facts()));
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
   std::vector<std::atomic<bool>> unset(slots.slots.size());
   auto state =
@@ -14816,8 +14919,8 @@ MEGANEURA_INLINE void program::list_kept() {
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
     const auto& chosen = g.get<optimizer_attribute>(effect);
-    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {  // moments lie at their parameter's offset
-      const plan::layout::slot& of = *plan_.parameters.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
+      const plan::layout::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
       const auto keep = [&](const char* prefix, plan::area where) {
         kept_.push_back({prefix + of.name, of.type, of.extents, {where, of.offset, of.bytes}});
       };

@@ -85,6 +85,37 @@ TEST(plan_plan, gradients_lie_at_their_parameters_offset_and_one_dispatch_update
   EXPECT_EQ(p.groups, 2u) << plan::to_text(p);  // "loss" reads parameters, so the update waits for it too
 }
 
+TEST(plan_plan, parameters_that_no_optimizer_updates_have_no_gradients_and_no_moments) {
+  using plan::area;
+  for (const std::uint64_t page : {plan::unlimited_page, std::uint64_t{1024}}) {
+    graph g;
+    std::vector<node_id> pairs;
+    node_id x = g.input("x", dtype::f32, {100});
+    for (int i = 0; i < 6; ++i) {  // 512 bytes each; the second of three is frozen
+      const node_id parameter = g.parameter(std::string(1, static_cast<char>('a' + i)), dtype::f32, {100});
+      if (i % 3 != 1) pairs.insert(pairs.end(), {parameter, sum(g, {x, parameter})});
+      if (i % 3 == 1) x = sum(g, {x, parameter});
+    }
+    g.optimizer_step({.kind = optimizer_kind::adam, .momentum = false}, pairs);
+    const auto parameters = plan::paged(plan::make_layout(g, op::parameter), page);
+    const auto p = plan::make_plan(std::move(g), parameters, {.page_bytes = page});
+    plan::verify(p);
+    const auto bytes = [&](area where) { return p.area_bytes[static_cast<int>(where)]; };
+    EXPECT_EQ(bytes(area::parameter), 6 * 512u);
+    for (const area each : {area::gradient, area::moment1, area::moment2}) EXPECT_EQ(bytes(each), 4 * 512u);
+    // a, c d, f; "c d" crosses a page of parameters
+    EXPECT_EQ(std::ranges::count(p.steps, plan::step::optimizer, &plan::step::kind), page == 1024 ? 4 : 3);
+    EXPECT_EQ(p.updated.find("b"), nullptr);
+
+    auto broken = p;  // f is updated with the moments of d
+    for (plan::step& s : broken.steps) {
+      if (s.kind == plan::step::optimizer && s.bindings[0].where.offset == parameters.find("f")->offset)
+        s.bindings[2].where.offset = p.updated.find("d")->offset;
+    }
+    EXPECT_THROW(plan::verify(broken), error);
+  }
+}
+
 TEST(plan_plan, a_state_is_overwritten_directly_only_when_nobody_reads_the_old_value_later) {
   for (const bool read_later : {false, true}) {
     graph g;

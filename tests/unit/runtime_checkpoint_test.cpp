@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace {
@@ -28,6 +29,14 @@ struct noisy_layers {  // dropout, as it would be written
 };
 template <int Hidden>
 using network = model<noisy_layers<Hidden>, input<"x", dtype::f32, dims<batch, 4>>>;
+
+struct half_frozen_layers {
+  static constexpr auto forward(value auto x) {
+    auto h = relu(linear<"two", 5>(stop_gradient(linear<"one", 6>(x))));
+    return linear<"four", 3>(stop_gradient(linear<"three", 6>(h)) + linear<"five", 6>(h));
+  }
+};
+using half_frozen = model<half_frozen_layers, input<"x", dtype::f32, dims<batch, 4>>>;
 
 // A running statistic enters the loss, so that losing it would show.
 struct remembering {
@@ -62,17 +71,18 @@ std::vector<std::byte> everything(Trainer& run) {
 }
 
 // `others`: the same kind of optimiser with other rates, which the file corrects.
+template <class Model = network<6>>
 void goes_on(const optimizer& chosen, const optimizer& others) {
   const device& gpu = support::shared_device();
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
-  trainer<network<6>> whole(gpu, remembering{}, chosen, {{"batch", 5}}, {.seed = 11});
+  trainer<Model> whole(gpu, remembering{}, chosen, {{"batch", 5}}, {.seed = 11});
   whole.parameters().init({.seed = 2});
   train(whole, 2);
   whole.set_learning_rate(0.037f);
   train(whole, 1);
   whole.save_checkpoint(path);
-  trainer<network<6>> resumed(gpu, remembering{}, others, {{"batch", 5}}, {.seed = 99});
+  trainer<Model> resumed(gpu, remembering{}, others, {{"batch", 5}}, {.seed = 99});
   resumed.load_checkpoint(path);
   EXPECT_EQ(resumed.steps(), 3u);
   EXPECT_EQ(everything(resumed), everything(whole));
@@ -84,6 +94,20 @@ TEST(runtime_checkpoint, gradient_descent_goes_on_bit_for_bit) { goes_on(sgd{.we
 TEST(runtime_checkpoint, momentum_goes_on_bit_for_bit) { goes_on(sgd{.momentum = 0.8f}, sgd{.momentum = 0.9f}); }
 TEST(runtime_checkpoint, adam_goes_on_bit_for_bit) { goes_on(adam{.beta1 = 0.8f}, adam{.learning_rate = 1}); }
 TEST(runtime_checkpoint, adamw_goes_on_bit_for_bit) { goes_on(adamw{.epsilon = 1e-5f}, adamw{.weight_decay = 0}); }
+
+TEST(runtime_checkpoint, frozen_layers_have_no_moments_and_go_on) {
+  goes_on<half_frozen>(adam{.beta1 = 0.8f}, adam{.learning_rate = 1});
+  trainer<half_frozen> run(support::shared_device(), remembering{}, adam{}, {{"batch", 5}});
+  const auto is_frozen = [](const plan::named_range& kept) {
+    return kept.name.find(".one.") != std::string::npos || kept.name.find(".three.") != std::string::npos;
+  };
+  EXPECT_TRUE(std::ranges::none_of(run.runnable().kept(), is_frozen));
+  EXPECT_EQ(run.runnable().kept().size(), 2u * 6 + 1);
+  const auto& bytes = run.runnable().plan().area_bytes;
+  const std::uint64_t updated = 6 * plan::tensor_alignment;  // weights and biases of three layers, all of them small
+  for (const plan::area each : {plan::area::gradient, plan::area::moment1, plan::area::moment2})
+    EXPECT_EQ(bytes[static_cast<std::size_t>(each)], updated);
+}
 
 TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
   const device& gpu = support::shared_device();

@@ -196,6 +196,7 @@ class planner {
     levels();
     if (options_.late_scheduling) schedule_late();
     place_leaves();
+    result_.updated = updated_parameters();
     place_effects();
     lifetimes();
     if (options_.in_place) share_in_place();
@@ -322,8 +323,25 @@ class planner {
   [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_node; }
   [[nodiscard]] bool assigns_itself(node_id effect) const { return g().operand(effect, 0) == g().operand(effect, 1); }
 
-  // Gradients lie at their parameter's offset in an area of their own, so that the optimiser is one flat kernel. A value
-  // assigned to a state is computed right into it where nobody reads the old value any more, and copied otherwise.
+  // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is one
+  // flat kernel for each run of parameters.
+  [[nodiscard]] layout updated_parameters() const {
+    std::unordered_set<std::string_view> names;
+    for (node_id id : g().leaves(op::parameter)) {
+      if (writer_[id] != no_node && g()[writer_[id]].kind == op::optimizer_step)
+        names.insert(g().get<leaf_attribute>(id).name);
+    }
+    std::vector<slot> found;
+    for (const slot& each : result_.parameters.slots) {
+      if (names.contains(each.name)) found.push_back(each);
+    }
+    return paged({slot_list(std::move(found)), 0}, options_.page_bytes);
+  }
+  [[nodiscard]] std::uint64_t updated_offset(node_id parameter) const {
+    return result_.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
+  }
+
+  // A value assigned to a state is computed right into it where nobody reads the old value any more, and copied otherwise.
   void place_effects() {
     copied_by_.resize(g().size());
     for (node_id effect : g().effects()) {
@@ -343,8 +361,7 @@ class planner {
     const auto operands = g().operands(effect);
     for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
       placement& gradient = places_[operands[i + 1]];
-      const range& parameter = places_[operands[i]].where;
-      const range target{area::gradient, parameter.offset, parameter.bytes};
+      const range target{area::gradient, updated_offset(operands[i]), places_[operands[i]].where.bytes};
       if (gradient.placed) {
         copies_.push_back({.order = copy::save, .level = gradient.level + 1, .from = operands[i + 1], .to = target});
       } else {
@@ -576,18 +593,27 @@ class planner {
     return {area::step_values, 0, 64};
   }
 
-  // One dispatch for each run of parameters that lie side by side: normally one for the whole model.
+  // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole model.
   void emit_optimizer(node_id id) {
+    struct run {
+      std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
+    };
     const auto& kind = g().get<optimizer_attribute>(id);
     const auto operands = g().operands(id);
-    std::vector<range> ranges;
-    for (std::size_t i = 0; i < operands.size(); i += 2) ranges.push_back(places_[operands[i]].where);
-    std::sort(ranges.begin(), ranges.end(), [](const range& a, const range& b) { return a.offset < b.offset; });
-    std::vector<range> runs;
-    for (const range& r : ranges) {
-      const bool follows = !runs.empty() && aligned(runs.back().offset + runs.back().bytes) == r.offset;
-      if (follows && in_one_page(runs.back().offset, r.offset + r.bytes - runs.back().offset, options_.page_bytes))
-        runs.back().bytes = r.offset + r.bytes - runs.back().offset;
+    std::vector<run> all;
+    for (std::size_t i = 0; i < operands.size(); i += 2) {
+      const range& where = places_[operands[i]].where;
+      all.push_back({where.offset, updated_offset(operands[i]), where.bytes});
+    }
+    std::ranges::sort(all, {}, &run::parameters);
+    std::vector<run> runs;
+    for (const run& r : all) {
+      const std::uint64_t length = runs.empty() ? 0 : aligned(runs.back().bytes), bytes = length + r.bytes;
+      const bool follows = !runs.empty() && runs.back().parameters + length == r.parameters &&
+                           runs.back().others + length == r.others;
+      if (follows && in_one_page(runs.back().parameters, bytes, options_.page_bytes) &&
+          in_one_page(runs.back().others, bytes, options_.page_bytes))
+        runs.back().bytes = bytes;
       else
         runs.push_back(r);
     }
@@ -595,20 +621,20 @@ class planner {
     const std::uint64_t piece = most / tensor_alignment * tensor_alignment;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (runs[i].bytes <= piece) continue;
-      runs.push_back({runs[i].where, runs[i].offset + piece, runs[i].bytes - piece});
+      runs.push_back({runs[i].parameters + piece, runs[i].others + piece, runs[i].bytes - piece});
       runs[i].bytes = piece;
     }
     const bool first = kind.kind != optimizer_kind::sgd || kind.momentum, second = kind.kind != optimizer_kind::sgd;
-    for (const range& run : runs) {
+    for (const run& r : runs) {
       step s{.kind = step::optimizer, .node = id};
-      const auto at = [&](area where) { return range{where, run.offset, run.bytes}; };
-      s.bindings = {{run, usage::read_write}, {at(area::gradient), usage::read}};
+      const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
+      s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
       if (first) s.bindings.push_back({at(area::moment1), usage::read_write});
       if (second) s.bindings.push_back({at(area::moment2), usage::read_write});
       s.bindings.push_back({step_values_range(), usage::read});
       result_.steps.push_back(std::move(s));
     }
-    const std::uint64_t bytes = result_.parameters.bytes;
+    const std::uint64_t bytes = result_.updated.bytes;
     result_.area_bytes[static_cast<int>(area::gradient)] = bytes;
     if (first) result_.area_bytes[static_cast<int>(area::moment1)] = bytes;
     if (second) result_.area_bytes[static_cast<int>(area::moment2)] = bytes;
@@ -818,22 +844,53 @@ class replay {
     write(s.bindings[1].where, s.node);
   }
 
+  [[nodiscard]] std::size_t moments_of(node_id effect) const {
+    if (g()[effect].kind != op::optimizer_step) return 0;
+    const auto& chosen = g().get<optimizer_attribute>(effect);
+    return chosen.kind != optimizer_kind::sgd ? 2 : chosen.momentum ? 1 : 0;
+  }
+
   // Whatever part of each parameter lies in this dispatch's run.
   void update(const step& s) {
+    if (by_offset_.node != s.node) by_offset_ = operands_by_offset(s.node);
     const range &run = s.bindings.at(0).where, &gradients = s.bindings.at(1).where;
-    check(run.offset == gradients.offset && run.bytes == gradients.bytes, "parameters and gradients lie apart");
-    const auto operands = g().operands(s.node);
-    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-      const range& whole = leaves_.at(operands[i]);
+    check(s.bindings.size() == moments_of(s.node) + 3, "an update has other moments");
+    auto at = std::ranges::upper_bound(by_offset_.operands, run.offset, {}, &operand_at::offset);
+    if (at != by_offset_.operands.begin()) --at;
+    for (; at != by_offset_.operands.end() && at->offset < run.offset + run.bytes; ++at) {
+      const node_id parameter = g().operand(s.node, at->index);
+      const range& whole = leaves_.at(parameter);
       if (!whole.overlaps(run)) continue;
       const std::uint64_t begin = std::max(whole.offset, run.offset);
       const std::uint64_t end = std::min(whole.offset + whole.bytes, run.offset + run.bytes);
       const std::uint64_t skipped = begin - whole.offset;
-      const range part{area::parameter, begin, end - begin}, gradient{area::gradient, begin, end - begin};
-      check(holds(part, operands[i], skipped), "a parameter is updated twice");
-      check(holds(gradient, operands[i + 1], skipped), "a parameter is updated by something that is not its gradient");
-      write(part, operands[i] | updated, skipped);
+      const range part{area::parameter, begin, end - begin};
+      const range gradient{area::gradient, gradients.offset + (begin - run.offset), end - begin};
+      check(holds(part, parameter, skipped), "a parameter is updated twice");
+      check(holds(gradient, g().operand(s.node, at->index + 1), skipped),
+            "a parameter is updated by something that is not its gradient");
+      write(part, parameter | updated, skipped);
+      for (std::size_t i = 0; i < moments_of(s.node); ++i) {
+        const range& moment = s.bindings[2 + i].where;
+        write({moment.where, moment.offset + (begin - run.offset), end - begin}, parameter | updated, skipped);
+      }
     }
+  }
+
+  struct operand_at {
+    std::uint64_t offset;
+    std::size_t index;
+  };
+  struct ordered_operands {
+    node_id node = no_node;  // an optimizer
+    std::vector<operand_at> operands;  // its parameters
+  };
+  [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {
+    ordered_operands result{node, {}};
+    for (std::size_t i = 0; i + 1 < g().operands(node).size(); i += 2)
+      result.operands.push_back({leaves_.at(g().operand(node, i)).offset, i});
+    std::ranges::sort(result.operands, {}, &operand_at::offset);
+    return result;
   }
 
   void check_results() const {
@@ -845,6 +902,15 @@ class replay {
       const auto operands = g().operands(effect);
       for (std::size_t i = 0; i < operands.size(); i += 2)
         after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
+      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, at the end of the step
+        for (std::size_t i = 0; i < operands.size(); i += 2) {
+          const std::string& name = g().get<leaf_attribute>(operands[i]).name;
+          const layout::slot* slot = plan_.updated.find(name);
+          check(slot && slot->name == name, "an updated parameter has no slot");
+          check_value({moment == 0 ? area::moment1 : area::moment2, slot->offset, needed_bytes(operands[i])},
+                      operands[i] | updated, name, "has no moments of its own");
+        }
+      }
     }
     for (const auto& [leaf, where] : leaves_) {
       const auto found = after.find(leaf);
@@ -858,6 +924,7 @@ class replay {
   const execution_plan& plan_;
   std::array<intervals, area_count> contents_;
   std::map<node_id, range> leaves_;
+  ordered_operands by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far
   std::size_t at_ = 0;
   std::uint32_t group_ = 0;

@@ -109,8 +109,8 @@ MEGANEURA_INLINE void program::list_kept() {
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
     const auto& chosen = g.get<optimizer_attribute>(effect);
-    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {  // moments lie at their parameter's offset
-      const plan::layout::slot& of = *plan_.parameters.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
+      const plan::layout::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
       const auto keep = [&](const char* prefix, plan::area where) {
         kept_.push_back({prefix + of.name, of.type, of.extents, {where, of.offset, of.bytes}});
       };
