@@ -4527,6 +4527,7 @@ struct device_facts {
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 namespace detail {
+inline constexpr std::uint64_t texel_bytes = 16;  // of a group of four f32, RGBA32F
 class device_state;
 struct pipeline_state;
 }  // namespace detail
@@ -17237,7 +17238,6 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
 }
 
 namespace detail {
-inline constexpr std::uint64_t texel_bytes = 16;           // RGBA32F
 inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device binds
 }  // namespace detail
 
@@ -20385,6 +20385,20 @@ struct tile_position {
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
 [[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
+[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
+  return static_cast<std::uint32_t>((value + by - 1) / by);
+}
+/// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
+template <class Body>
+void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {
+  if (count == launched) return static_cast<void>(body());
+  k.if_(linear < static_cast<std::uint32_t>(count), std::forward<Body>(body));
+}
+
+/// The problem's epilogue, or the sum itself.
+[[nodiscard]] matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k);
+/// "matmul_f32 4x64x64x32", the kernel's name.
+[[nodiscard]] std::string describe(const matmul_problem& problem);
 
 /// What loops over k are told of their totals.
 [[nodiscard]] std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32>> sums);
@@ -22982,23 +22996,12 @@ MEGANEURA_INLINE spirv::u32 linear_group(spirv::kernel& k, const std::array<std:
   return groups[1] == 1 ? k.workgroup_id(0) : k.workgroup_id(1) * groups[0] + k.workgroup_id(0);
 }
 
-// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
-template <class Body>
-void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {
-  if (count == launched) return static_cast<void>(body());
-  k.if_(linear < static_cast<std::uint32_t>(count), std::forward<Body>(body));
-}
-
-[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
-  return static_cast<std::uint32_t>((value + by - 1) / by);
-}
-
-[[nodiscard]] inline matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
+MEGANEURA_INLINE matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
   if (problem.epilogue) return problem.epilogue(k);
   return [](const spirv::f32& sum, const matmul_point&) { return sum; };
 }
 
-[[nodiscard]] inline std::string describe(const matmul_problem& problem) {
+MEGANEURA_INLINE std::string describe(const matmul_problem& problem) {
   const std::uint64_t batch = extent_of(problem.batch);
   const std::string size = fmt::format("{}x{}x{}", extent_of(problem.m), extent_of(problem.n), extent_of(problem.k));
   return batch == 1 ? fmt::format("{} {}", problem.name, size) : fmt::format("{} {}x{}", problem.name, batch, size);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -125,6 +126,20 @@ struct tile_position {
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
 [[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
+[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
+  return static_cast<std::uint32_t>((value + by - 1) / by);
+}
+/// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
+template <class Body>
+void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {
+  if (count == launched) return static_cast<void>(body());
+  k.if_(linear < static_cast<std::uint32_t>(count), std::forward<Body>(body));
+}
+
+/// The problem's epilogue, or the sum itself.
+[[nodiscard]] matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k);
+/// "matmul_f32 4x64x64x32", the kernel's name.
+[[nodiscard]] std::string describe(const matmul_problem& problem);
 
 /// What loops over k are told of their totals.
 [[nodiscard]] std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32>> sums);

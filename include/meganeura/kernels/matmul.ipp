@@ -111,23 +111,12 @@ MEGANEURA_INLINE spirv::u32 linear_group(spirv::kernel& k, const std::array<std:
   return groups[1] == 1 ? k.workgroup_id(0) : k.workgroup_id(1) * groups[0] + k.workgroup_id(0);
 }
 
-// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
-template <class Body>
-void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {
-  if (count == launched) return static_cast<void>(body());
-  k.if_(linear < static_cast<std::uint32_t>(count), std::forward<Body>(body));
-}
-
-[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
-  return static_cast<std::uint32_t>((value + by - 1) / by);
-}
-
-[[nodiscard]] inline matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
+MEGANEURA_INLINE matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
   if (problem.epilogue) return problem.epilogue(k);
   return [](const spirv::f32& sum, const matmul_point&) { return sum; };
 }
 
-[[nodiscard]] inline std::string describe(const matmul_problem& problem) {
+MEGANEURA_INLINE std::string describe(const matmul_problem& problem) {
   const std::uint64_t batch = extent_of(problem.batch);
   const std::string size = fmt::format("{}x{}x{}", extent_of(problem.m), extent_of(problem.n), extent_of(problem.k));
   return batch == 1 ? fmt::format("{} {}", problem.name, size) : fmt::format("{} {}x{}", problem.name, batch, size);

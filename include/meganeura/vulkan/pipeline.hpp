@@ -13,6 +13,7 @@
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 namespace detail {
+inline constexpr std::uint64_t texel_bytes = 16;  // of a group of four f32, RGBA32F
 class device_state;
 struct pipeline_state;
 }  // namespace detail

@@ -98,7 +98,6 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
 }
 
 namespace detail {
-inline constexpr std::uint64_t texel_bytes = 16;           // RGBA32F
 inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device binds
 }  // namespace detail
 
