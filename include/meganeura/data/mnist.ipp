@@ -6,8 +6,8 @@
 #include <meganeura/data/idx.hpp>
 #include <meganeura/data/mnist.hpp>
 #include <meganeura/io/file.hpp>
+#include <meganeura/io/user_folder.hpp>
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -87,20 +87,6 @@ inline std::optional<mnist_data> load_folder(const std::filesystem::path& folder
   return result;
 }
 
-inline std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-/// Empty when there is neither XDG_CACHE_HOME nor HOME.
-inline std::filesystem::path cache_folder() {
-  if (const auto cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
-    return std::filesystem::path(cache) / "meganeura" / "mnist";
-  }
-  const auto home = environment("HOME");
-  return home.empty() ? std::filesystem::path() : std::filesystem::path(home) / ".cache" / "meganeura" / "mnist";
-}
-
 /// Whether a folder has both files of the test pair. Of a cache that is the question: a download may have ended early.
 inline bool has_test_pair(const std::filesystem::path& folder) {
   return !find_file(folder, test_images).empty() && !find_file(folder, test_labels).empty();
@@ -145,10 +131,11 @@ inline mnist_data load_named(const std::filesystem::path& folder, const std::str
 
 MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
   if (!options.directory.empty()) return detail::load_named(options.directory, "the folder asked for");
-  if (const auto data = detail::environment("MEGANEURA_DATA"); !data.empty()) {
+  if (const auto data = io::environment("MEGANEURA_DATA"); !data.empty()) {
     return detail::load_named(std::filesystem::path(data) / "mnist", "MEGANEURA_DATA");
   }
-  const auto cache = detail::cache_folder();
+  auto cache = io::user_cache_folder();
+  if (!cache.empty()) cache /= "mnist";
   if (auto found = detail::load_cache(cache, "the user's cache")) return std::move(*found);
   const std::string why = detail::fill_cache(options, cache);
   if (auto found = detail::load_cache(cache, "downloaded just now")) {

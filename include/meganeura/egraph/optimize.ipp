@@ -2,6 +2,7 @@
 // Definitions for egraph/optimize.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/egraph/extract.hpp>
 #include <meganeura/egraph/narrow.hpp>
 #include <meganeura/egraph/optimize.hpp>
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -63,19 +63,6 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
   }
   return result;
 }
-
-class stopwatch {
- public:
-  [[nodiscard]] double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double passed = std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-    return passed;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 inline rule_mask enabled_rules(const optimize_options& options, std::span<const std::string> names) {
   rule_mask enabled = ~rule_mask{0};
@@ -146,7 +133,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   const std::vector<std::string> names = detail::rule_names();
   const rule_mask enabled = detail::enabled_rules(options, names);
   saturated_graph result;
-  detail::stopwatch phase;
+  meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
@@ -177,9 +164,9 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   optimize_report local;
   optimize_report& r = report ? *report : local;
   r = {};
-  detail::stopwatch total;
+  meganeura::detail::stopwatch total;
   const saturated_graph all = saturate(g, options, r);
-  detail::stopwatch phase;
+  meganeura::detail::stopwatch phase;
   const extraction plan = extract(all.graph, all.order, all.roots, options.model);
   graph result = detail::export_graph(g, all, plan);
   r.extract_ms = phase.lap();

@@ -133,8 +133,7 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
   }
-  const vulkan::buffer_range where = memory().at(target.offset, target.bytes);
-  on().upload(where.target, where.offset, values);
+  memory().write(on(), target.offset, values);
   has_values(target) = true;
 } catch (...) {
   rethrow_as_error("setting a parameter");
@@ -145,10 +144,7 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
   if (!has_values(source)) {
     fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
   }
-  const vulkan::buffer_range where = memory().at(source.offset, source.bytes);
-  const auto ticket = on().read_back(where.target, where.offset, where.size);
-  const auto bytes = ticket.data();
-  return {bytes.begin(), bytes.end()};
+  return memory().read(on(), source.offset, source.bytes);
 } catch (...) {
   rethrow_as_error("reading a parameter");
 }

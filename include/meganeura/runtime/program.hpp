@@ -124,6 +124,7 @@ class program {
   void check_limits(const generated& kernels) const;
   void create_pipelines(generated& kernels) const;
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
+  [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
   [[nodiscard]] const plan::layout::slot* checked_input(const input_values& input) const;
   void check_bound(std::span<const input_values> inputs) const;

@@ -3,12 +3,12 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/hash.hpp>
+#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/kernels/builtin.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <span>
@@ -16,20 +16,6 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-
-/// Milliseconds since the last call.
-class stopwatch {
- public:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double elapsed = std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-    return elapsed;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 // Equal kernels of different layers become one pipeline.
 inline std::uint64_t module_hash(const spirv::module& module) {
@@ -126,10 +112,7 @@ MEGANEURA_INLINE void program::list_kept() {
 }
 
 MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
-  const vulkan::buffer_range from = at(kept.where);
-  const auto ticket = device_.read_back(from.target, from.offset, from.size);
-  const auto bytes = ticket.data();
-  return {bytes.begin(), bytes.end()};
+  return area_of(kept.where).read(device_, kept.where.offset, kept.where.bytes);
 } catch (...) {
   rethrow_as_error("reading what a program keeps");
 }
@@ -139,8 +122,7 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
          to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
   }
-  const vulkan::buffer_range to = at(kept.where);
-  device_.upload(to.target, to.offset, values);
+  area_of(kept.where).write(device_, kept.where.offset, values);
 } catch (...) {
   rethrow_as_error("writing what a program keeps");
 }
@@ -155,8 +137,12 @@ MEGANEURA_INLINE void program::reset_state() const try {
   rethrow_as_error("resetting a program");
 }
 
+MEGANEURA_INLINE const area_memory& program::area_of(const plan::range& r) const {
+  return areas_[static_cast<std::size_t>(r.where)];
+}
+
 MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
-  return areas_[static_cast<std::size_t>(r.where)].at(r.offset, r.bytes);
+  return area_of(r).at(r.offset, r.bytes);
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
@@ -361,10 +347,7 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
-  const vulkan::buffer_range where = at(from);
-  const auto ticket = device_.read_back(where.target, where.offset, where.size);
-  const auto bytes = ticket.data();
-  return {bytes.begin(), bytes.end()};
+  return area_of(from).read(device_, from.offset, from.bytes);
 } catch (...) {
   rethrow_as_error("reading an output");
 }

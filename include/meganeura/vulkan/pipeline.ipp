@@ -3,11 +3,11 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/io/file.hpp>
+#include <meganeura/io/user_folder.hpp>
 #include <meganeura/vulkan/pipeline_state.hpp>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -348,18 +348,8 @@ MEGANEURA_INLINE std::vector<std::byte> pack_cache(std::span<const std::byte> da
 }
 
 MEGANEURA_INLINE std::filesystem::path cache_path(const device_facts& facts, const std::string& directory) {
-  std::filesystem::path folder = directory;
-  if (folder.empty()) {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* home = std::getenv("HOME");
-    if (cache != nullptr && *cache != '\0') {
-      folder = std::filesystem::path(cache) / "meganeura";
-    } else if (home != nullptr && *home != '\0') {
-      folder = std::filesystem::path(home) / ".cache" / "meganeura";
-    } else {
-      return {};
-    }
-  }
+  const std::filesystem::path folder = directory.empty() ? io::user_cache_folder() : std::filesystem::path(directory);
+  if (folder.empty()) return {};
   std::string name = "pipelines-";
   for (const std::uint8_t byte : facts.device_uuid) name += fmt::format("{:02x}", byte);
   name += '-';

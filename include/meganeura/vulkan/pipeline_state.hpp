@@ -44,7 +44,7 @@ struct pipeline_state {
 [[nodiscard]] std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
                                                      std::span<const spirv::module> kernels);
 
-/// Where the cache of this device lies below `directory` (empty: $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura).
+/// Where the cache of this device lies below `directory` (empty: the user's cache folder).
 /// An empty path when there is no such place.
 [[nodiscard]] std::filesystem::path cache_path(const device_facts& facts, const std::string& directory);
 

@@ -24,29 +24,25 @@ struct quirk {
   const char* name;
   std::uint32_t vendor_id;  // 0 = any vendor
   std::uint32_t driver_id;  // VkDriverId, 0 = any driver
-  bool quirk_set::*flag;  // or, where null, `number` is set to `value`
+  void (*set)(quirk_set& quirks);
   const char* evidence;
-  std::uint32_t quirk_set::*number = nullptr;
-  std::uint32_t value = 0;
 };
 
 /// PCI vendor 0x10DE is NVIDIA. VkDriverId 4 is NVIDIA's proprietary driver, 13 is Mesa's llvmpipe (lavapipe).
 inline constexpr std::array<quirk, 6> quirk_table{{
-    {"lavapipe prefers texel buffers", 0, 13, &quirk_set::prefers_texel_buffers,
+    {"lavapipe prefers texel buffers", 0, 13, [](quirk_set& quirks) { quirks.prefers_texel_buffers = true; },
      "Mesa 22.3.6: a storage-buffer load becomes eight scalar, bounds-checked loads; f32 GEMM 512^3 gains 2 to 4 "
      "times"},
-    {"lavapipe compiles at the first dispatch", 0, 13, &quirk_set::jit_at_first_dispatch,
+    {"lavapipe compiles at the first dispatch", 0, 13, [](quirk_set& quirks) { quirks.jit_at_first_dispatch = true; },
      "Mesa 22.3.6: 2-20 ms to create a pipeline, then 50-800 ms the first time it runs"},
-    {"lavapipe pays for workgroup barriers", 0, 13, &quirk_set::expensive_workgroup_barrier,
+    {"lavapipe pays for workgroup barriers", 0, 13, [](quirk_set& quirks) { quirks.expensive_workgroup_barrier = true; },
      "Mesa 22.3.6: about 15 ns a subgroup and barrier; a workgroup of one subgroup is 6.6 times cheaper"},
-    {"lavapipe stops long loops", 0, 13, nullptr,
+    {"lavapipe stops long loops", 0, 13, [](quirk_set& quirks) { quirks.max_loop_iterations = 65535; },
      "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
-     "an error",
-     &quirk_set::max_loop_iterations, 65535},
-    {"NVIDIA accepts too much shared memory", 0x10DE, 4, nullptr,
-     "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device",
-     &quirk_set::max_shared_bytes, 49152},
-    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, &quirk_set::slow_cooperative_matrix2,
+     "an error"},
+    {"NVIDIA accepts too much shared memory", 0x10DE, 4, [](quirk_set& quirks) { quirks.max_shared_bytes = 49152; },
+     "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
+    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, [](quirk_set& quirks) { quirks.slow_cooperative_matrix2 = true; },
      "driver 580.159, H200: at most 77 TFLOP/s against 279, and 0.5 to 2.8 s to create a pipeline"},
 }};
 
@@ -56,10 +52,7 @@ inline constexpr std::array<quirk, 6> quirk_table{{
     const bool vendor_matches = entry.vendor_id == 0 || entry.vendor_id == vendor_id;
     const bool driver_matches = entry.driver_id == 0 || entry.driver_id == driver_id;
     if (!vendor_matches || !driver_matches) continue;
-    if (entry.flag)
-      found.*entry.flag = true;
-    else
-      found.*entry.number = entry.value;
+    entry.set(found);
   }
   return found;
 }
