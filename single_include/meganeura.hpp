@@ -726,7 +726,8 @@ class graph {
   /// iota along `axis` of `extents`, as i32.
   node_id coordinates(shape extents, int axis);
 
-  /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest.
+  /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
+  /// effect on what another one writes is refused.
   node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);
 
   void add_output(std::string_view name, node_id node);
@@ -774,8 +775,8 @@ class graph {
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   using names = std::unordered_map<std::string, node_id, text_hash, std::equal_to<>>;
-  /// The effect that already does all of this; no_node when nothing writes these leaves yet.
-  [[nodiscard]] node_id writer_of(std::span<const node_id> operands, const attribute& value) const;
+  /// Of what a new effect writes: its first operand and every other one after it.
+  void expect_unwritten(std::span<const node_id> operands) const;
   std::vector<index_range> index_ranges_;
   std::unordered_multimap<std::uint64_t, node_id> ids_;
   names leaf_names_, output_names_;
@@ -4358,29 +4359,25 @@ struct quirk {
   const char* name;
   std::uint32_t vendor_id;  // 0 = any vendor
   std::uint32_t driver_id;  // VkDriverId, 0 = any driver
-  bool quirk_set::*flag;  // or, where null, `number` is set to `value`
+  void (*set)(quirk_set& quirks);
   const char* evidence;
-  std::uint32_t quirk_set::*number = nullptr;
-  std::uint32_t value = 0;
 };
 
 /// PCI vendor 0x10DE is NVIDIA. VkDriverId 4 is NVIDIA's proprietary driver, 13 is Mesa's llvmpipe (lavapipe).
 inline constexpr std::array<quirk, 6> quirk_table{{
-    {"lavapipe prefers texel buffers", 0, 13, &quirk_set::prefers_texel_buffers,
+    {"lavapipe prefers texel buffers", 0, 13, [](quirk_set& quirks) { quirks.prefers_texel_buffers = true; },
      "Mesa 22.3.6: a storage-buffer load becomes eight scalar, bounds-checked loads; f32 GEMM 512^3 gains 2 to 4 "
      "times"},
-    {"lavapipe compiles at the first dispatch", 0, 13, &quirk_set::jit_at_first_dispatch,
+    {"lavapipe compiles at the first dispatch", 0, 13, [](quirk_set& quirks) { quirks.jit_at_first_dispatch = true; },
      "Mesa 22.3.6: 2-20 ms to create a pipeline, then 50-800 ms the first time it runs"},
-    {"lavapipe pays for workgroup barriers", 0, 13, &quirk_set::expensive_workgroup_barrier,
+    {"lavapipe pays for workgroup barriers", 0, 13, [](quirk_set& quirks) { quirks.expensive_workgroup_barrier = true; },
      "Mesa 22.3.6: about 15 ns a subgroup and barrier; a workgroup of one subgroup is 6.6 times cheaper"},
-    {"lavapipe stops long loops", 0, 13, nullptr,
+    {"lavapipe stops long loops", 0, 13, [](quirk_set& quirks) { quirks.max_loop_iterations = 65535; },
      "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
-     "an error",
-     &quirk_set::max_loop_iterations, 65535},
-    {"NVIDIA accepts too much shared memory", 0x10DE, 4, nullptr,
-     "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device",
-     &quirk_set::max_shared_bytes, 49152},
-    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, &quirk_set::slow_cooperative_matrix2,
+     "an error"},
+    {"NVIDIA accepts too much shared memory", 0x10DE, 4, [](quirk_set& quirks) { quirks.max_shared_bytes = 49152; },
+     "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
+    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, [](quirk_set& quirks) { quirks.slow_cooperative_matrix2 = true; },
      "driver 580.159, H200: at most 77 TFLOP/s against 279, and 0.5 to 2.8 s to create a pipeline"},
 }};
 
@@ -4390,10 +4387,7 @@ inline constexpr std::array<quirk, 6> quirk_table{{
     const bool vendor_matches = entry.vendor_id == 0 || entry.vendor_id == vendor_id;
     const bool driver_matches = entry.driver_id == 0 || entry.driver_id == driver_id;
     if (!vendor_matches || !driver_matches) continue;
-    if (entry.flag)
-      found.*entry.flag = true;
-    else
-      found.*entry.number = entry.value;
+    entry.set(found);
   }
   return found;
 }
@@ -4887,7 +4881,7 @@ struct plan_options {
 /// other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is copied first.
 /// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
 /// parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds a primitive that nothing
-/// implements; invalid_argument for a parameter that is missing or has another shape, or a leaf written by two effects.
+/// implements; invalid_argument for a parameter that is missing or has another shape.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
 /// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on byte
@@ -4928,6 +4922,18 @@ class area_memory {
   [[nodiscard]] std::span<std::byte> mapped(std::uint64_t offset, std::uint64_t bytes) const {
     const vulkan::buffer_range range = at(offset, bytes);
     return range.target.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
+  }
+  /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those of
+  /// device::read_back and device::upload.
+  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const {
+    const vulkan::buffer_range from = at(offset, bytes);
+    const auto ticket = on.read_back(from.target, from.offset, from.size);
+    const auto found = ticket.data();
+    return {found.begin(), found.end()};
+  }
+  void write(const device& on, std::uint64_t offset, std::span<const std::byte> values) const {
+    const vulkan::buffer_range to = at(offset, values.size());
+    on.upload(to.target, to.offset, values);
   }
   [[nodiscard]] std::span<const vulkan::buffer> pages() const { return pages_; }
   void fill_with_zeros(vulkan::recorder& commands) const {
@@ -5693,6 +5699,7 @@ class program {
   void check_limits(const generated& kernels) const;
   void create_pipelines(generated& kernels) const;
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
+  [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
   [[nodiscard]] const plan::layout::slot* checked_input(const input_values& input) const;
   void check_bound(std::span<const input_values> inputs) const;
@@ -6685,6 +6692,8 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
       return it->second;
     }
   }
+  const bool is_effect = info(kind).stage == op_stage::effect;
+  if (is_effect) expect_unwritten(operands);
   const auto id = static_cast<node_id>(nodes_.size());
   nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
                     static_cast<std::uint32_t>(operands.size())});
@@ -6693,7 +6702,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   operands_.insert(operands_.end(), copy.begin(), copy.end());
   ids_.emplace(key, id);
   if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) leaf_names_.emplace(leaf->name, id);
-  if (info(kind).stage == op_stage::effect) {
+  if (is_effect) {
     effects_.push_back(id);
     for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
   }
@@ -7288,16 +7297,13 @@ MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
 
 // ---- effects ---------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE node_id graph::writer_of(std::span<const node_id> operands, const attribute& value) const {
+MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
   for (std::size_t i = 0; i < operands.size(); i += 2) {
     const auto found = writers_.find(operands[i]);
     if (found == writers_.end()) continue;
-    const node_id known = found->second;
-    if (attribute_of(known) == value && std::ranges::equal(this->operands(known), operands)) return known;
     fail(error_category::invalid_argument, "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
-         to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, known);
+         to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, found->second);
   }
-  return no_node;
 }
 
 MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
@@ -7309,8 +7315,7 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
          to_string(nodes_[value].type), to_string(nodes_[value].extents));
   }
   const node_id operands[] = {state, value};
-  const node_id known = writer_of(operands, no_attribute{});
-  return known != no_node ? known : add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
+  return add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
 }
 
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
@@ -7336,8 +7341,7 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
     fail(error_category::invalid_argument, "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients",
          first->second, i, get<leaf_attribute>(first->first).name);
   }
-  const node_id known = writer_of(parameters_and_gradients, kind);
-  return known != no_node ? known : add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
+  return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
 }
 
 // ---- helpers ---------------------------------------------------------------------------------------------------------
@@ -8043,7 +8047,29 @@ inline constexpr std::uint64_t largest_idx = std::uint64_t{1} << 30;
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
+// Where a user's environment says that files belong.
+
 #include <filesystem>
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// Empty where it is not set.
+[[nodiscard]] inline std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+/// $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura, which need not exist; empty when there is neither XDG_CACHE_HOME nor
+/// HOME.
+[[nodiscard]] inline std::filesystem::path user_cache_folder() {
+  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
+    return std::filesystem::path(cache) / "meganeura";
+  }
+  const std::string home = environment("HOME");
+  return home.empty() ? std::filesystem::path() : std::filesystem::path(home) / ".cache" / "meganeura";
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 namespace detail {
@@ -8118,20 +8144,6 @@ inline std::optional<mnist_data> load_folder(const std::filesystem::path& folder
   return result;
 }
 
-inline std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-/// Empty when there is neither XDG_CACHE_HOME nor HOME.
-inline std::filesystem::path cache_folder() {
-  if (const auto cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
-    return std::filesystem::path(cache) / "meganeura" / "mnist";
-  }
-  const auto home = environment("HOME");
-  return home.empty() ? std::filesystem::path() : std::filesystem::path(home) / ".cache" / "meganeura" / "mnist";
-}
-
 /// Whether a folder has both files of the test pair. Of a cache that is the question: a download may have ended early.
 inline bool has_test_pair(const std::filesystem::path& folder) {
   return !find_file(folder, test_images).empty() && !find_file(folder, test_labels).empty();
@@ -8176,10 +8188,11 @@ inline mnist_data load_named(const std::filesystem::path& folder, const std::str
 
 MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
   if (!options.directory.empty()) return detail::load_named(options.directory, "the folder asked for");
-  if (const auto data = detail::environment("MEGANEURA_DATA"); !data.empty()) {
+  if (const auto data = io::environment("MEGANEURA_DATA"); !data.empty()) {
     return detail::load_named(std::filesystem::path(data) / "mnist", "MEGANEURA_DATA");
   }
-  const auto cache = detail::cache_folder();
+  auto cache = io::user_cache_folder();
+  if (!cache.empty()) cache /= "mnist";
   if (auto found = detail::load_cache(cache, "the user's cache")) return std::move(*found);
   const std::string why = detail::fill_cache(options, cache);
   if (auto found = detail::load_cache(cache, "downloaded just now")) {
@@ -10910,7 +10923,7 @@ struct pipeline_state {
 [[nodiscard]] std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
                                                      std::span<const spirv::module> kernels);
 
-/// Where the cache of this device lies below `directory` (empty: $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura).
+/// Where the cache of this device lies below `directory` (empty: the user's cache folder).
 /// An empty path when there is no such place.
 [[nodiscard]] std::filesystem::path cache_path(const device_facts& facts, const std::string& directory);
 
@@ -11387,17 +11400,8 @@ class planner {
       }
     }
     for (node_id effect : g().effects()) {
-      for (std::size_t i = 0; i < g().operands(effect).size(); i += 2) set_writer(g().operand(effect, i), effect);
+      for (std::size_t i = 0; i < g().operands(effect).size(); i += 2) writer_[g().operand(effect, i)] = effect;
     }
-  }
-
-  // The first operand of an assign and every other one of an optimizer step are what it writes.
-  void set_writer(node_id leaf, node_id effect) {
-    if (writer_[leaf] != no_node) {
-      fail(error_category::invalid_argument, "plan: {} \"{}\" is written by two effects, %{} and %{}; keep one of them",
-           to_string(g()[leaf].kind), g().get<leaf_attribute>(leaf).name, writer_[leaf], effect);
-    }
-    writer_[leaf] = effect;
   }
 
   void levels() {
@@ -12360,8 +12364,7 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
     fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
   }
-  const vulkan::buffer_range where = memory().at(target.offset, target.bytes);
-  on().upload(where.target, where.offset, values);
+  memory().write(on(), target.offset, values);
   has_values(target) = true;
 } catch (...) {
   rethrow_as_error("setting a parameter");
@@ -12372,10 +12375,7 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
   if (!has_values(source)) {
     fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
   }
-  const vulkan::buffer_range where = memory().at(source.offset, source.bytes);
-  const auto ticket = on().read_back(where.target, where.offset, where.size);
-  const auto bytes = ticket.data();
-  return {bytes.begin(), bytes.end()};
+  return memory().read(on(), source.offset, source.bytes);
 } catch (...) {
   rethrow_as_error("reading a parameter");
 }
@@ -13856,6 +13856,25 @@ MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/optimize.hpp.
+// How long the parts of a job took.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+class stopwatch {
+ public:
+  /// Milliseconds since it was made, or since the last call.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double passed = std::chrono::duration<double, std::milli>(now - last_).count();
+    last_ = now;
+    return passed;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Extraction: one node for each needed class, with shared values counted once.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -14549,19 +14568,6 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
   return result;
 }
 
-class stopwatch {
- public:
-  [[nodiscard]] double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double passed = std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-    return passed;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 inline rule_mask enabled_rules(const optimize_options& options, std::span<const std::string> names) {
   rule_mask enabled = ~rule_mask{0};
   for (const std::string& name : options.disabled) {
@@ -14631,7 +14637,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   const std::vector<std::string> names = detail::rule_names();
   const rule_mask enabled = detail::enabled_rules(options, names);
   saturated_graph result;
-  detail::stopwatch phase;
+  meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
@@ -14662,9 +14668,9 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   optimize_report local;
   optimize_report& r = report ? *report : local;
   r = {};
-  detail::stopwatch total;
+  meganeura::detail::stopwatch total;
   const saturated_graph all = saturate(g, options, r);
-  detail::stopwatch phase;
+  meganeura::detail::stopwatch phase;
   const extraction plan = extract(all.graph, all.order, all.roots, options.model);
   graph result = detail::export_graph(g, all, plan);
   r.extract_ms = phase.lap();
@@ -14828,20 +14834,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-/// Milliseconds since the last call.
-class stopwatch {
- public:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double elapsed = std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-    return elapsed;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 // Equal kernels of different layers become one pipeline.
 inline std::uint64_t module_hash(const spirv::module& module) {
   std::uint64_t hash = module.words.size();
@@ -14937,10 +14929,7 @@ MEGANEURA_INLINE void program::list_kept() {
 }
 
 MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
-  const vulkan::buffer_range from = at(kept.where);
-  const auto ticket = device_.read_back(from.target, from.offset, from.size);
-  const auto bytes = ticket.data();
-  return {bytes.begin(), bytes.end()};
+  return area_of(kept.where).read(device_, kept.where.offset, kept.where.bytes);
 } catch (...) {
   rethrow_as_error("reading what a program keeps");
 }
@@ -14950,8 +14939,7 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
          to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
   }
-  const vulkan::buffer_range to = at(kept.where);
-  device_.upload(to.target, to.offset, values);
+  area_of(kept.where).write(device_, kept.where.offset, values);
 } catch (...) {
   rethrow_as_error("writing what a program keeps");
 }
@@ -14966,8 +14954,12 @@ MEGANEURA_INLINE void program::reset_state() const try {
   rethrow_as_error("resetting a program");
 }
 
+MEGANEURA_INLINE const area_memory& program::area_of(const plan::range& r) const {
+  return areas_[static_cast<std::size_t>(r.where)];
+}
+
 MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
-  return areas_[static_cast<std::size_t>(r.where)].at(r.offset, r.bytes);
+  return area_of(r).at(r.offset, r.bytes);
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
@@ -15172,10 +15164,7 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
-  const vulkan::buffer_range where = at(from);
-  const auto ticket = device_.read_back(where.target, where.offset, where.size);
-  const auto bytes = ticket.data();
-  return {bytes.begin(), bytes.end()};
+  return area_of(from).read(device_, from.offset, from.bytes);
 } catch (...) {
   rethrow_as_error("reading an output");
 }
@@ -17488,18 +17477,8 @@ MEGANEURA_INLINE std::vector<std::byte> pack_cache(std::span<const std::byte> da
 }
 
 MEGANEURA_INLINE std::filesystem::path cache_path(const device_facts& facts, const std::string& directory) {
-  std::filesystem::path folder = directory;
-  if (folder.empty()) {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* home = std::getenv("HOME");
-    if (cache != nullptr && *cache != '\0') {
-      folder = std::filesystem::path(cache) / "meganeura";
-    } else if (home != nullptr && *home != '\0') {
-      folder = std::filesystem::path(home) / ".cache" / "meganeura";
-    } else {
-      return {};
-    }
-  }
+  const std::filesystem::path folder = directory.empty() ? io::user_cache_folder() : std::filesystem::path(directory);
+  if (folder.empty()) return {};
   std::string name = "pipelines-";
   for (const std::uint8_t byte : facts.device_uuid) name += fmt::format("{:02x}", byte);
   name += '-';

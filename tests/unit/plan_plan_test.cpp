@@ -260,7 +260,10 @@ TEST(plan_plan, a_leaf_that_two_effects_write_is_refused) {
   const node_id p = g.parameter("p", dtype::f32, {8}), pair[] = {p, x}, twice[] = {p, x, p, x};
   const node_id assigned = g.assign(s, x);
   EXPECT_EQ(g.assign(s, x), assigned);  // the same effect again
-  EXPECT_THROW(g.assign(s, sum(g, {x})), error);
+  const node_id other[] = {s, sum(g, {x})};
+  EXPECT_THROW(g.assign(s, other[1]), error);
+  EXPECT_THROW(g.add_node(op::assign, dtype::f32, {}, no_attribute{}, other), error);  // by its parts, as passes do
+  EXPECT_EQ(g.effects().size(), 1u);
   const optimizer_attribute sgd{.kind = optimizer_kind::sgd, .momentum = false};
   EXPECT_THROW(g.optimizer_step(sgd, twice), error);
   const node_id step = g.optimizer_step(sgd, pair);

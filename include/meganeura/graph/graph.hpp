@@ -121,7 +121,8 @@ class graph {
   /// iota along `axis` of `extents`, as i32.
   node_id coordinates(shape extents, int axis);
 
-  /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest.
+  /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
+  /// effect on what another one writes is refused.
   node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);
 
   void add_output(std::string_view name, node_id node);
@@ -169,8 +170,8 @@ class graph {
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   using names = std::unordered_map<std::string, node_id, text_hash, std::equal_to<>>;
-  /// The effect that already does all of this; no_node when nothing writes these leaves yet.
-  [[nodiscard]] node_id writer_of(std::span<const node_id> operands, const attribute& value) const;
+  /// Of what a new effect writes: its first operand and every other one after it.
+  void expect_unwritten(std::span<const node_id> operands) const;
   std::vector<index_range> index_ranges_;
   std::unordered_multimap<std::uint64_t, node_id> ids_;
   names leaf_names_, output_names_;

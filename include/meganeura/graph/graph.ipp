@@ -47,6 +47,8 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
       return it->second;
     }
   }
+  const bool is_effect = info(kind).stage == op_stage::effect;
+  if (is_effect) expect_unwritten(operands);
   const auto id = static_cast<node_id>(nodes_.size());
   nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
                     static_cast<std::uint32_t>(operands.size())});
@@ -55,7 +57,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   operands_.insert(operands_.end(), copy.begin(), copy.end());
   ids_.emplace(key, id);
   if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) leaf_names_.emplace(leaf->name, id);
-  if (info(kind).stage == op_stage::effect) {
+  if (is_effect) {
     effects_.push_back(id);
     for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
   }
@@ -650,16 +652,13 @@ MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
 
 // ---- effects ---------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE node_id graph::writer_of(std::span<const node_id> operands, const attribute& value) const {
+MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
   for (std::size_t i = 0; i < operands.size(); i += 2) {
     const auto found = writers_.find(operands[i]);
     if (found == writers_.end()) continue;
-    const node_id known = found->second;
-    if (attribute_of(known) == value && std::ranges::equal(this->operands(known), operands)) return known;
     fail(error_category::invalid_argument, "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
-         to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, known);
+         to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, found->second);
   }
-  return no_node;
 }
 
 MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
@@ -671,8 +670,7 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
          to_string(nodes_[value].type), to_string(nodes_[value].extents));
   }
   const node_id operands[] = {state, value};
-  const node_id known = writer_of(operands, no_attribute{});
-  return known != no_node ? known : add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
+  return add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
 }
 
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
@@ -698,8 +696,7 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
     fail(error_category::invalid_argument, "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients",
          first->second, i, get<leaf_attribute>(first->first).name);
   }
-  const node_id known = writer_of(parameters_and_gradients, kind);
-  return known != no_node ? known : add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
+  return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
 }
 
 // ---- helpers ---------------------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ struct plan_options {
 /// other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is copied first.
 /// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
 /// parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds a primitive that nothing
-/// implements; invalid_argument for a parameter that is missing or has another shape, or a leaf written by two effects.
+/// implements; invalid_argument for a parameter that is missing or has another shape.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
 /// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on byte

@@ -224,17 +224,8 @@ class planner {
       }
     }
     for (node_id effect : g().effects()) {
-      for (std::size_t i = 0; i < g().operands(effect).size(); i += 2) set_writer(g().operand(effect, i), effect);
+      for (std::size_t i = 0; i < g().operands(effect).size(); i += 2) writer_[g().operand(effect, i)] = effect;
     }
-  }
-
-  // The first operand of an assign and every other one of an optimizer step are what it writes.
-  void set_writer(node_id leaf, node_id effect) {
-    if (writer_[leaf] != no_node) {
-      fail(error_category::invalid_argument, "plan: {} \"{}\" is written by two effects, %{} and %{}; keep one of them",
-           to_string(g()[leaf].kind), g().get<leaf_attribute>(leaf).name, writer_[leaf], effect);
-    }
-    writer_[leaf] = effect;
   }
 
   void levels() {
