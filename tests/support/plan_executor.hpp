@@ -141,12 +141,12 @@ class plan_executor {
     }
   }
 
-  // A pointwise region may write where it reads when every element it reads there is the one it writes.
+  // A region may write where it reads when every element it reads there is the one it writes, of each row or of the whole.
   [[nodiscard]] bool in_place(const plan::step& s, const plan::binding& result, const plan::binding& operand) const {
     if (s.kind != plan::step::kernel || plan_.implementation[s.node].kind != op::region) return false;
     const auto& region = plan_.implementation.get<region_attribute>(s.node);
     const auto which = &operand - s.bindings.data();
-    if (region.row_axes != 0 || operand.where.offset != result.where.offset) return false;
+    if ((region.row_axes != 0 && !region.per_row) || operand.where.offset != result.where.offset) return false;
     for (const index_map& access : region.accesses) {
       if (access.source != which) continue;
       if (access.bounded != 0 || access.offset != region.output.offset) return false;

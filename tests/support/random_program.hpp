@@ -58,7 +58,9 @@ inline void add_state_pair(random_graph& made, dice& d) {
   const node_id one = g.find_leaf("one"), two = g.find_leaf("two");
   std::vector<node_id> values{one, two, g.add(one, two), g.multiply(two, g.full_like(two, 0.5))};
   for (node_id id : made.pool()) {
-    if (g[id].extents == extents && g[id].type == dtype::f32) values.push_back(id);
+    if (g[id].extents != extents || g[id].type != dtype::f32) continue;
+    values.push_back(id);
+    if (d.chance(0.3)) values.push_back(g.add(g.multiply(one, g.full_like(one, 0.75)), id));  // a running mean
   }
   const bool other_way = d.chance(0.5);
   g.assign(other_way ? two : one, d.pick(values));
@@ -82,7 +84,9 @@ inline void add_training(graph& g, node_id value, oracle::tensors<double>& leave
   }
   if (d.chance(0.4)) {
     std::vector<node_id> pairs;
-    for (std::size_t i = 0; i < wrt.size(); ++i) pairs.insert(pairs.end(), {wrt[i], slopes[i]});
+    for (std::size_t i = 0; i < wrt.size(); ++i) {
+      if (pairs.empty() || d.chance(0.8)) pairs.insert(pairs.end(), {wrt[i], slopes[i]});  // the others are frozen
+    }
     static const std::vector<optimizer_attribute> kinds{
         {optimizer_kind::sgd, false}, {optimizer_kind::sgd, true}, {optimizer_kind::adam}, {optimizer_kind::adamw}};
     g.optimizer_step(d.pick(kinds), pairs);

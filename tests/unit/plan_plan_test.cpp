@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Plans of hand-made implementation graphs: groups, lifetimes, in-place results, gradients at their parameter's offset.
 #include <meganeura/core/error.hpp>
+#include <meganeura/egraph/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <gtest/gtest.h>
@@ -189,6 +190,106 @@ TEST(plan_plan, every_read_of_a_state_is_its_value_before_the_step) {
               g.assign(s[1], value);
               g.add_output("y", sum(g, {value, s[1]}));
             }), 1);
+}
+
+// A pointwise region: what `from` has at the same place, or from the other end.
+node_id read(graph& g, node_id from, bool backwards) {
+  const shape extents = g[from].extents;
+  scalar_builder builder;
+  region_attribute region{.space = extents,
+                          .row_axes = 0,
+                          .per_row = false,
+                          .program = {},
+                          .accesses = {dense(extents, 0)},
+                          .output = dense(extents, 0)};
+  if (backwards) region.accesses[0].offset = extents[0] - 1, region.accesses[0].strides[0] = -1;
+  region.program = builder.finish(builder.unary(scalar_op::negate, builder.argument(0, dtype::f32)));
+  const node_id operands[] = {from};
+  return g.add_node(op::region, dtype::f32, extents, region, operands);
+}
+
+// A region of x's extents that reads the beginning of `from` too.
+node_id first_rows(graph& g, node_id from, node_id x) {
+  const shape extents = g[x].extents;
+  scalar_builder builder;
+  region_attribute region{.space = extents,
+                          .row_axes = 0,
+                          .per_row = false,
+                          .program = {},
+                          .accesses = {dense(extents, 0), dense(extents, 1)},
+                          .output = dense(extents, 0)};
+  const scalar_ref one = builder.argument(0, dtype::f32), other = builder.argument(1, dtype::f32);
+  region.program = builder.finish(builder.binary(scalar_op::add, one, other));
+  const node_id operands[] = {from, x};
+  return g.add_node(op::region, dtype::f32, extents, region, operands);
+}
+
+TEST(plan_plan, a_state_that_its_own_update_reads_is_copied_only_when_elements_move) {
+  for (const bool backwards : {false, true}) {
+    graph g;
+    const node_id s = g.state("s", dtype::f32, {8});
+    g.assign(s, read(g, s, backwards));
+    auto p = plan::make_plan(std::move(g), {});
+    EXPECT_EQ(complaint(p), "");
+    EXPECT_EQ(copies(p), backwards ? 1 : 0) << plan::to_text(p);
+    if (!backwards) continue;
+    for (plan::step& each : p.steps) {  // as if it could be done in place
+      for (plan::binding& b : each.bindings) b.where = p.steps.back().bindings.back().where;
+    }
+    EXPECT_NE(complaint(p).find("overwrites elements that are still to be read"), std::string::npos) << complaint(p);
+  }
+}
+
+TEST(plan_plan, an_update_waits_for_whoever_reads_the_old_value) {
+  const auto planned = [](auto&& build) {
+    graph g;
+    const node_id s = g.state("s", dtype::f32, {8}), t = g.state("t", dtype::f32, {8});
+    const node_id x = g.input("x", dtype::f32, {8});
+    g.add_output("y", sum(g, {read(g, read(g, x, false), false), s}));  // at level 3
+    build(g, s, t, x);
+    const auto p = plan::make_plan(std::move(g), {});
+    EXPECT_EQ(complaint(p), "") << plan::to_text(p);
+    return copies(p);
+  };
+  EXPECT_EQ(planned([](graph& g, node_id s, node_id, node_id x) { g.assign(s, sum(g, {s, x})); }), 0);
+  EXPECT_EQ(planned([](graph& g, node_id s, node_id, node_id x) { g.assign(s, read(g, x, true)); }), 0);
+  // two large operands would be kept for it
+  EXPECT_EQ(planned([](graph& g, node_id s, node_id, node_id x) {
+              const node_id big = g.input("big", dtype::f32, {8, 8});
+              g.assign(s, first_rows(g, sum(g, {big}), x));
+            }), 1);
+  // it would wait for its old value, and another state for it
+  EXPECT_EQ(planned([](graph& g, node_id s, node_id t, node_id x) {
+              g.assign(s, sum(g, {s, t}));
+              g.assign(t, sum(g, {t, x}));
+            }), 1);
+}
+
+// The running statistics of a batch norm, in training.
+TEST(plan_plan, running_statistics_are_updated_without_a_copy) {
+  for (const bool fusion : {true, false}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {6, 5, 4, 3});
+    const shape channels{5};
+    const std::uint32_t others = 0b1101;
+    const auto mean = [&](node_id of) {
+      return g.multiply(g.reduce(reduce_kind::sum, of, others), g.full(channels, 1.0 / 72));
+    };
+    const auto spread = [&](node_id of) { return g.expand_axes(of, g[x].extents, others); };
+    const node_id average = mean(x), centred = g.subtract(x, spread(average));
+    const node_id variance = mean(g.multiply(centred, centred));
+    for (const auto& [name, value] : {std::pair("mean", average), std::pair("variance", variance)}) {
+      const node_id running = g.state(name, dtype::f32, channels);
+      g.assign(running, g.add(g.multiply(running, g.full(channels, 0.9)), g.multiply(value, g.full(channels, 0.1))));
+    }
+    const node_id scale = g.map(scalar_op::rsqrt, {g.add(variance, g.full(channels, 1e-5))});
+    g.add_output("y", g.multiply(centred, spread(scale)));
+    egraph::optimize_options options;
+    options.fusion = fusion;
+    const auto p = plan::make_plan(egraph::optimize(g, options), {});
+    EXPECT_EQ(complaint(p), "") << plan::to_text(p);
+    EXPECT_EQ(copies(p), 0) << plan::to_text(p);
+  }
 }
 
 TEST(plan_plan, every_read_of_a_parameter_is_its_value_before_the_update) {

@@ -189,6 +189,28 @@ TEST(runtime_graphs, a_transformer_forward_and_backward) {
   expect_device_agrees(g, 20000);
 }
 
+// In place, by kernels that reduce rows, columns and long rows and read the old value beside.
+TEST(runtime_graphs, running_statistics_over_three_steps) {
+  for (const shape& size : {shape{6, 5, 4, 3}, shape{33, 64, 1, 1}, shape{2, 3, 40, 25}}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, size);
+    const shape channels{size[1]};
+    const double count = static_cast<double>(size.elements() / size[1]);
+    const auto mean = [&](node_id of) {
+      return g.multiply(g.reduce(reduce_kind::sum, of, 0b1101), g.full(channels, 1 / count));
+    };
+    const node_id average = mean(x), centred = g.subtract(x, g.expand_axes(average, size, 0b1101));
+    const node_id variance = mean(g.multiply(centred, centred));
+    for (const auto& [name, value] : {std::pair("mean", average), std::pair("variance", variance)}) {
+      const node_id running = g.state(name, dtype::f32, channels);
+      const node_id next = g.add(g.multiply(running, g.full(channels, 0.9)), g.multiply(value, g.full(channels, 0.1)));
+      g.assign(running, next);
+      g.add_output(std::string("new ") + name, next);
+    }
+    expect_device_agrees(g, 1000, 3);
+  }
+}
+
 TEST(runtime_graphs, layer_norm_over_a_row_longer_than_a_workgroup) {
   graph g;
   const node_id y = samples::layer_norm(g, g.input("x", dtype::f32, {3, 1500}), "norm");

@@ -257,17 +257,21 @@ class planner {
       if (is_leaf(id) || is_effect(id) || readers_[id].empty() || is_output_[id] || read_by_effect_[id]) continue;
       std::uint32_t latest = never;
       for (node_id reader : readers_[id]) latest = std::min(latest, places_[reader].level - 1);
-      if (latest <= places_[id].level) continue;
-      std::uint64_t kept = 0;
-      for (node_id operand : g().operands(id)) {
-        const auto& others = readers_[operand];  // the last of them are the likeliest to need it as long
-        const bool waits = !is_leaf(operand) && std::all_of(others.rbegin(), others.rend(), [&](node_id reader) {
-          return reader == id || places_[reader].level < latest;
-        });
-        if (waits) kept += tensor_bytes(g()[operand]);
-      }
-      if (tensor_bytes(g()[id]) > kept) places_[id].level = latest;
+      if (latest > places_[id].level && tensor_bytes(g()[id]) > kept_for(id, latest)) places_[id].level = latest;
     }
+  }
+
+  // Bytes of operands that live longer if a node runs at a later level.
+  [[nodiscard]] std::uint64_t kept_for(node_id id, std::uint32_t level) const {
+    std::uint64_t kept = 0;
+    for (node_id operand : g().operands(id)) {
+      const auto& others = readers_[operand];  // the last of them are the likeliest to need it as long
+      const bool waits = !is_leaf(operand) && std::all_of(others.rbegin(), others.rend(), [&](node_id reader) {
+        return reader == id || places_[reader].level < level;
+      });
+      if (waits) kept += tensor_bytes(g()[operand]);
+    }
+    return kept;
   }
 
   void place_leaf(node_id id, area where, const layout& slots) {
@@ -367,12 +371,28 @@ class planner {
     const node_id state = g().operand(effect, 0), source = g().operand(effect, 1);
     placement& value = places_[source];
     const bool kept = is_output_[state] || !copied_by_[state].empty() || saved_.contains(state);
-    const bool late = std::ranges::all_of(readers_[state],
-                                          [&](node_id reader) { return places_[reader].level < value.level; });
-    if (value.placed || kept || !late) return;
+    if (value.placed || kept) return;
+    std::uint32_t level = value.level;  // after all other kernels that read the old value
+    for (node_id reader : readers_[state]) {
+      if (reader != source) level = std::max(level, places_[reader].level + 1);
+    }
+    if (level != value.level && !can_wait(source, state, level)) return;
+    const auto operands = g().operands(source);
+    const auto itself = std::ranges::find(operands, state);
+    if (itself != operands.end() && !writes_where_it_reads(source, static_cast<std::size_t>(itself - operands.begin())))
+      return;
+    value.level = level;
     computed_in_place_.insert(effect);
     value.placed = true;
     value.where = places_[state].where;
+  }
+
+  // Whether a value that is assigned to a state can run at a later level: nobody waits for it, it reads no other leaf that is
+  // overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
+  [[nodiscard]] bool can_wait(node_id value, node_id state, std::uint32_t level) const {
+    const auto reads_written = [&](node_id operand) { return operand != state && is_written(operand); };
+    return readers_[value].empty() && !is_output_[value] && std::ranges::none_of(g().operands(value), reads_written) &&
+           kept_for(value, level) <= tensor_bytes(g()[value]);
   }
 
   // An effect follows every kernel and every copy that reads what it overwrites. Where copies wait for each other (a swap),
@@ -460,29 +480,35 @@ class planner {
     same_memory_.assign(g().size(), no_node);
     for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind != op::region || !places_[id].in_arena) continue;
-      const auto& region = g().get<region_attribute>(id);
-      if (region.row_axes != 0) continue;
       for (std::size_t k = 0; k < g().operands(id).size(); ++k) {
-        if (!dies_in_place(id, region, static_cast<int>(k))) continue;
+        if (!dies_at(g().operand(id, k), id) || !writes_where_it_reads(id, k)) continue;
         same_memory_[id] = g().operand(id, k);
         break;
       }
     }
   }
 
-  [[nodiscard]] bool dies_in_place(node_id id, const region_attribute& region, int source) const {
-    const node_id operand = g().operand(id, static_cast<std::size_t>(source));
+  [[nodiscard]] bool dies_at(node_id operand, node_id id) const {
     const placement& from = places_[operand];
-    if (!from.in_arena || from.last_use != places_[id].level || tensor_bytes(g()[operand]) != tensor_bytes(g()[id]))
-      return false;
+    if (!from.in_arena || from.last_use != places_[id].level) return false;
     if (read_by_effect_[operand]) return false;  // a copy of this level may come later
-    if (std::count(g().operands(id).begin(), g().operands(id).end(), operand) != 1) return false;
-    for (node_id reader : readers_[operand]) {
-      if (reader != id && places_[reader].level == places_[id].level) return false;
-    }
-    return std::all_of(region.accesses.begin(), region.accesses.end(), [&](const index_map& a) {
-      return a.source != source || (a.bounded == 0 && a.offset == region.output.offset &&
-                                    std::equal(a.strides, a.strides + max_rank, region.output.strides));
+    return std::ranges::all_of(readers_[operand], [&](node_id reader) {
+      return reader == id || places_[reader].level != places_[id].level;
+    });
+  }
+
+  // Whether a kernel reads each element of an operand only for the element of the result at the same place, so that both
+  // may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
+  [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const {
+    if (g()[id].kind != op::region) return false;
+    const auto& region = g().get<region_attribute>(id);
+    const auto operands = g().operands(id);
+    if (region.row_axes != 0 && !region.per_row) return false;
+    if (tensor_bytes(g()[operands[which]]) != tensor_bytes(g()[id])) return false;
+    if (std::ranges::count(operands, operands[which]) != 1) return false;
+    return std::ranges::all_of(region.accesses, [&](const index_map& a) {
+      return a.source != static_cast<int>(which) ||
+             (a.bounded == 0 && a.offset == region.output.offset && std::ranges::equal(a.strides, region.output.strides));
     });
   }
 
@@ -826,7 +852,29 @@ class replay {
     }
     const binding& result = s.bindings[operands.size()];
     check(result.how == usage::write && result.where.bytes == needed_bytes(s.node), "a result is not bound as it is");
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      check(!s.bindings[i].where.overlaps(result.where) ||
+                (s.bindings[i].where.offset == result.where.offset && goes_element_by_element(s.node, i)),
+            "a result overwrites elements that are still to be read");
+    }
     write(result.where, s.node);
+  }
+
+  // Every read of the operand is of the element that is stored from it; 0 steps along a row mean that a row stores one.
+  [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand) const {
+    if (g()[id].kind != op::region) return false;
+    const auto& region = g().get<region_attribute>(id);
+    for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis) {
+      if (region.output.strides[axis] != 0) return false;
+    }
+    for (const index_map& read : region.accesses) {
+      if (read.source != static_cast<int>(operand)) continue;
+      if (read.bounded != 0 || read.offset != region.output.offset) return false;
+      for (int axis = 0; axis < region.space.rank(); ++axis) {
+        if (read.strides[axis] != region.output.strides[axis]) return false;
+      }
+    }
+    return true;
   }
 
   void copy(const step& s) {
