@@ -211,7 +211,7 @@ inline std::vector<double> run_net(const graph& g, const oracle::tensors<double>
 }
 
 /// The programs that infer from a net and train it, fused and unfused, against the oracle; its loss falls. The typed
-/// shells over them, session<> and trainer<>, have tests of their own (runtime_session_test, runtime_training_test).
+/// shells over them, session<> and trainer<>, have a zoo of their own (runtime_typed_zoo_test).
 inline void expect_net_works(const graph& forward, node_id output, node_id loss, const std::string& name, float rate) {
   graph inference = forward, training = forward;
   inference.add_output("output", output);
