@@ -6,6 +6,7 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/egraph_forms.hpp>
 
 #include <gtest/gtest.h>
 
@@ -175,37 +176,16 @@ inline std::size_t expect_all_forms_agree(const graph& source, const oracle::ten
   egraph::optimize_report report;
   const egraph::saturated_graph all = egraph::saturate(source, options, report);
   const egraph::engine& e = all.graph;
-  graph g;
-  std::vector<node_id> value(e.class_slots(), no_node);  // of each class, in g
-  const auto copy = [&](egraph::enode_id id) {
-    std::vector<node_id> operands;
-    for (egraph::class_id operand : e.operands(id)) operands.push_back(value[e.find(operand)]);
-    for (node_id operand : operands) {
-      if (operand == no_node) return no_node;
-    }
-    const egraph::class_id own = e.find(e.node(id).owner);
-    return g.add_node(e.node(id).kind, e.node(id).type, e.extents(own), e.attribute_of(id), operands);
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (egraph::enode_id id{0}; id < e.node_count(); ++id) {
-      const egraph::class_id own = e.find(e.node(id).owner);
-      if (value[own] != no_node || info(e.node(id).kind).stage == op_stage::effect) continue;
-      value[own] = copy(id);
-      changed = changed || value[own] != no_node;
-    }
-  }
+  const support::egraph_forms forms(e);
+  const graph& g = forms.nodes;
   oracle::interpreter<double> run(g, leaves);
   std::size_t compared = 0;
-  for (egraph::enode_id id{0}; id < e.node_count(); ++id) {
-    const egraph::class_id own = e.find(e.node(id).owner);
-    if (e.node(id).dead || info(e.node(id).kind).stage == op_stage::effect) continue;
-    const node_id form = copy(id);
+  for (const auto& [id, form, value] : forms.list) {
     EXPECT_NE(form, no_node);
-    if (form == value[own] || form == no_node) continue;
-    const double error = oracle::relative_error(run.value(form), run.value(value[own]));
+    if (form == no_node) continue;
+    const double error = oracle::relative_error(run.value(form), run.value(value));
     EXPECT_LE(error, bound()) << to_string(e.node(id).kind) << " " << to_string(e.attribute_of(id)) << "\nversus "
-                              << to_string(g[value[own]].kind) << " " << to_string(g.attribute_of(value[own]));
+                              << to_string(g[value].kind) << " " << to_string(g.attribute_of(value));
     ++compared;
   }
   return compared;

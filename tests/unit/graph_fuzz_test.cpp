@@ -10,6 +10,7 @@
 
 #include <oracle/gradient_check.hpp>
 #include <oracle/interpreter.hpp>
+#include <support/egraph_forms.hpp>
 #include <support/plan_executor.hpp>
 #include <support/random_program.hpp>
 
@@ -48,40 +49,18 @@ void check_forms(const sample& s, verdict& v) {
   egraph::optimize_report report;
   const egraph::saturated_graph all = egraph::saturate(s.source, s.optimize, report);
   const egraph::engine& e = all.graph;
-  graph g;
-  std::vector<node_id> value(e.class_slots(), no_node);  // of each class, in g
-  const auto nth = [](std::size_t i) { return static_cast<egraph::enode_id>(static_cast<std::uint32_t>(i)); };
-  const auto copy = [&](egraph::enode_id id) {
-    std::vector<node_id> operands;
-    for (egraph::class_id operand : e.operands(id)) operands.push_back(value[e.find(operand)]);
-    for (node_id operand : operands) {
-      if (operand == no_node) return no_node;
-    }
-    const egraph::class_id own = e.find(e.node(id).owner);
-    return g.add_node(e.node(id).kind, e.node(id).type, e.extents(own), e.attribute_of(id), operands);
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t i = 0; i < e.node_count(); ++i) {
-      const egraph::class_id own = e.find(e.node(nth(i)).owner);
-      if (value[own] != no_node || info(e.node(nth(i)).kind).stage == op_stage::effect) continue;
-      value[own] = copy(nth(i));
-      changed = changed || value[own] != no_node;
-    }
-  }
+  const support::egraph_forms forms(e);
+  const graph& g = forms.nodes;
   support::stability truth(g, s.leaves, s.optimize.tolerance == egraph::exactness::exact, training_values(1));
-  for (std::size_t i = 0; i < e.node_count(); ++i) {
-    const egraph::class_id own = e.find(e.node(nth(i)).owner);
-    if (e.node(nth(i)).dead || info(e.node(nth(i)).kind).stage == op_stage::effect) continue;
-    const node_id form = copy(nth(i));
+  for (const auto& [id, form, value] : forms.list) {
     if (form == no_node) {
-      v.fail("form " + std::string(to_string(e.node(nth(i)).kind)) + " reads a class nothing computes");
-    } else if (form != value[own]) {
-      try {
-        truth.expect_equal(form, value[own], v, [&] { return text_of(g, form) + "\n versus " + text_of(g, value[own]); });
-      } catch (const error& broken) {
-        v.fail(std::string("form refused: ") + broken.what() + "\n in " + text_of(g, form));
-      }
+      v.fail("form " + std::string(to_string(e.node(id).kind)) + " reads a class nothing computes");
+      continue;
+    }
+    try {
+      truth.expect_equal(form, value, v, [&] { return text_of(g, form) + "\n versus " + text_of(g, value); });
+    } catch (const error& broken) {
+      v.fail(std::string("form refused: ") + broken.what() + "\n in " + text_of(g, form));
     }
   }
 }

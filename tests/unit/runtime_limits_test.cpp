@@ -11,13 +11,13 @@
 #include <oracle/tensor.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/shared_device.hpp>
+#include <support/small_models.hpp>
 #include <support/smollm2_reference.hpp>
 #include <support/spirv_limits.hpp>
 
 #include <gtest/gtest.h>
 
 #include <map>
-#include <random>
 #include <type_traits>
 #include <utility>
 
@@ -25,21 +25,10 @@ namespace {
 
 using namespace meganeura;
 
-inline constexpr dim batch = sym<"batch">;
-
-struct perceptron {
-  static constexpr auto forward(value auto x) { return linear<"fc2", 5>(relu(linear<"fc1", 17>(x))); }
-};
-using mlp = model<perceptron, input<"x", dtype::f32, dims<batch, 64>>>;
-
-struct convolutional {
-  static constexpr auto forward(value auto x) {
-    auto image = reshape<dims<batch, 1, 8, 8>>(x);
-    auto h = max_pool2d<>(relu(conv2d<"conv", 9, conv2d_options{.kernel = 3, .padding = 1}>(image)));
-    return linear<"fc", 5>(flatten(h));
-  }
-};
-using cnn = model<convolutional, input<"x", dtype::f32, dims<batch, 64>>>;
+using support::batch;
+using support::cnn;
+using support::uniform;
+using mlp = support::mlp<64>;
 using language = model<models::smollm2<support::tiny_smollm2>, input<"x", dtype::i32, dims<batch>>>;
 
 struct least_device : support::checked_device {
@@ -83,20 +72,6 @@ void expect_within_the_least_limits(const program& made, const device& on) {
     for (const std::uint32_t groups : dispatch.groups) EXPECT_LE(groups, 65535u) << name;
     for (const plan::binding& binding : step.bindings) EXPECT_EQ(binding.where.offset % 256, 0u) << name;
   }
-}
-
-template <class Element>
-std::vector<Element> uniform(std::size_t count, unsigned seed, std::uint32_t below) {
-  std::mt19937 random(seed);
-  std::vector<Element> values(count);
-  for (Element& value : values) {
-    if constexpr (std::is_integral_v<Element>) {
-      value = static_cast<Element>(random() % below);
-    } else {
-      value = static_cast<Element>(random() >> 8) / 8388608.0f - 1;
-    }
-  }
-  return values;
 }
 
 // Parameters after two steps; `check` sees what was built.
@@ -169,8 +144,7 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
   EXPECT_EQ(found, expected) << "the same kernels on the same numbers";
   std::string text;
   try {
-    using wide = model<convolutional, input<"x", dtype::f32, dims<batch, 64>>>;
-    const trainer<wide> refused(small, cross_entropy{"label"}, adam{}, {{"batch", 32}});
+    const trainer<cnn> refused(small, cross_entropy{"label"}, adam{}, {{"batch", 32}});
   } catch (const error& problem) {
     text = problem.category() == error_category::unsupported ? problem.what() : "another category";
   }

@@ -9,32 +9,22 @@
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/shared_device.hpp>
+#include <support/small_models.hpp>
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <random>
 
 namespace {
 
 using namespace meganeura;
 
-inline constexpr dim batch = sym<"batch">;
-
-struct perceptron {
-  static constexpr auto forward(value auto x) { return linear<"fc2", 5>(relu(linear<"fc1", 17>(x))); }
-};
-using mlp = model<perceptron, input<"x", dtype::f32, dims<batch, 23>>>;
-
-struct convolutional {
-  static constexpr auto forward(value auto x) {
-    auto image = reshape<dims<batch, 1, 8, 8>>(x);
-    auto h = max_pool2d<>(relu(conv2d<"conv", 3, conv2d_options{.kernel = 3, .padding = 1}>(image)));
-    return linear<"fc", 5>(flatten(h));
-  }
-};
-using cnn = model<convolutional, input<"x", dtype::f32, dims<batch, 64>>>;
+using support::batch;
+using support::classes;
+using support::cnn;
+using support::uniform;
+using mlp = support::mlp<23>;
 
 struct frozen_trunk {
   static constexpr auto forward(value auto x) {
@@ -46,20 +36,6 @@ struct squared {
 };
 using square = model<squared, input<"x", dtype::f32, dims<batch, 23>>>;
 using frozen = model<frozen_trunk, input<"x", dtype::f32, dims<batch, 23>>>;
-
-std::vector<float> uniform(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(random() >> 8) / 8388608.0f - 1;
-  return values;
-}
-
-std::vector<std::int32_t> classes(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<std::int32_t> labels(count);
-  for (std::int32_t& label : labels) label = static_cast<std::int32_t>(random() % 5);
-  return labels;
-}
 
 // Trains `steps` steps on the device and in the f64 interpreter, on other data every step; parameters must agree.
 template <class Model>
