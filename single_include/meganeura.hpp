@@ -245,7 +245,7 @@ enum class scalar_op : std::uint8_t {
   // binary
   add, subtract, multiply,
   divide,  // integers: truncates towards zero; division by zero is undefined for integers, +-inf or NaN for floats
-  power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer
+  power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
   minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
   less, less_equal, equal, logical_and, logical_or,
   // ternary
@@ -21714,7 +21714,7 @@ MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
   const operand far = times(binary(binary_op::subtract, number(1.0f), fraction), math(glsl::f_sign, type, {value}));
   const operand is_near = compare(comparison::less, magnitude, number(0.648f));
   const operand result = select(is_near, near_zero, far);
-  return select(is_nan(value), value, result);
+  return select(compare(comparison::greater, z, number(0)), result, value);  // else a zero, nearly one, or NaN
 }
 
 }  // namespace detail
@@ -21813,6 +21813,64 @@ using spirv::detail::comparison;
   return result;
 }
 
+[[nodiscard]] inline bool is_float_zero(const scalar_value& value) {
+  return value.is_literal() && value.type.kind == spirv::scalar_kind::f32 && value.bits << 1 == 0;
+}
+
+// What drivers make of a literal zero, whatever a kernel says of NaN, infinities and the sign of zero (lavapipe of Mesa
+// 22.3.6): x + 0 is x, 0 - x is -x, x * 0 and 0 / x are 0, x / 0 is undefined, a choice between 1 and -0 gives 0 (or -1
+// and 0 gives -0), and `x < 0 ? 0 : sqrt(x)` is sqrt(max(x, 0)). Each is written so that no float is zero.
+class beside_zero {
+ public:
+  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_type(), x)) {}
+
+  /// x + 0: x but for -0.
+  [[nodiscard]] scalar_value plus_zero() const {
+    const scalar_value is_minus_zero = compare(comparison::equal, bits_, word(sign_bit));
+    return spirv::detail::select(is_minus_zero, float_like(x_, 0), x_);
+  }
+  /// x * zero: a zero of the product's sign, NaN for an infinity or NaN.
+  [[nodiscard]] scalar_value times(const scalar_value& zero) const { return signed_zero(zero, magnitude()); }
+  /// zero / x: a zero of the quotient's sign, NaN for a zero or NaN; 0 - 1 is above all magnitudes.
+  [[nodiscard]] scalar_value divides(const scalar_value& zero) const {
+    return signed_zero(zero, spirv::detail::binary(binary_op::subtract, magnitude(), word(1)));
+  }
+
+ private:
+  static constexpr std::uint32_t sign_bit = 0x80000000u, infinity = 0x7f800000u, nan = 0x7fc00000u;
+  [[nodiscard]] spirv::data_type word_type() const { return {spirv::scalar_kind::u32, x_.type.components}; }
+  [[nodiscard]] scalar_value word(std::uint32_t bits) const { return {nullptr, 0, word_type(), bits}; }
+  [[nodiscard]] scalar_value magnitude() const {
+    return spirv::detail::binary(binary_op::bit_and, bits_, word(~sign_bit));
+  }
+  [[nodiscard]] scalar_value signed_zero(const scalar_value& zero, const scalar_value& size) const {
+    using spirv::detail::binary;
+    const scalar_value sign = binary(binary_op::bit_xor, bits_, word(zero.bits));
+    const scalar_value open = compare(comparison::greater_equal, size, word(infinity));
+    return spirv::detail::bitcast(
+        x_.type, spirv::detail::select(open, word(nan), binary(binary_op::bit_and, sign, word(sign_bit))));
+  }
+
+  scalar_value x_, bits_;
+};
+
+[[nodiscard]] inline bool is_unit_or_other_zero(const scalar_value& yes, const scalar_value& no) {
+  const bool floats = yes.is_literal() && no.is_literal() && yes.type.kind == spirv::scalar_kind::f32;
+  return floats && (yes.bits ^ no.bits) == 0xbf800000u && (is_float_zero(yes) || is_float_zero(no));
+}
+
+// See beside_zero.
+[[nodiscard]] inline scalar_value emit_select(const scalar_value& condition, const scalar_value& yes,
+                                              const scalar_value& no) {
+  if (condition.is_literal() || !is_unit_or_other_zero(yes, no)) return spirv::detail::select(condition, yes, no);
+  const auto word = [&](std::uint32_t bits) {
+    return scalar_value{nullptr, 0, {spirv::scalar_kind::u32, yes.type.components}, bits};
+  };
+  constexpr std::uint32_t mask = 0x40000000u;  // makes a 2 of the zero and an infinity of the 1
+  const scalar_value chosen = spirv::detail::select(condition, word(yes.bits ^ mask), word(no.bits ^ mask));
+  return spirv::detail::bitcast(yes.type, spirv::detail::binary(binary_op::bit_xor, chosen, word(mask)));
+}
+
 // a^n by squaring: exact where the products are, and right for negative a.
 [[nodiscard]] inline scalar_value emit_integer_power(const scalar_value& a, int exponent) {
   int left = std::abs(exponent);
@@ -21825,9 +21883,11 @@ using spirv::detail::comparison;
 }
 
 // GLSL leaves 0^0, 0^negative, NaN and a < 0 open; scalar.hpp does not.
-[[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
+[[nodiscard]] inline scalar_value emit_power(const scalar_value& base, const scalar_value& b) {
   using namespace spirv::detail;
   const std::optional<double> exponent = literal_value(b);
+  const bool even = exponent && std::isinf(*exponent);  // as C has it
+  const scalar_value a = even && !base.is_literal() ? math(spirv::glsl::f_abs, base.type, {base}) : base;
   if (exponent && *exponent == std::trunc(*exponent) && std::fabs(*exponent) <= 64) {
     return emit_integer_power(a, static_cast<int>(*exponent));
   }
@@ -21851,12 +21911,13 @@ using spirv::detail::comparison;
   return spirv::detail::select(is_one, one, result);
 }
 
-// FSign leaves NaN open.
+// FSign leaves NaN open; a difference of two choices, because a choice between -1 and 0 gives -0 (see beside_zero).
 [[nodiscard]] inline scalar_value emit_float_sign(const scalar_value& a) {
   using namespace spirv::detail;
-  const scalar_value zero = float_like(a, 0);
-  const scalar_value below = spirv::detail::select(compare(comparison::less, a, zero), float_like(a, -1), zero);
-  return spirv::detail::select(compare(comparison::greater, a, zero), float_like(a, 1), below);
+  const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
+  const scalar_value below = spirv::detail::select(compare(comparison::less, a, zero), one, zero);
+  const scalar_value above = spirv::detail::select(compare(comparison::greater, a, zero), one, zero);
+  return binary(binary_op::subtract, above, below);
 }
 
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
@@ -21886,8 +21947,8 @@ using spirv::detail::comparison;
       return real ? emit_float_sign(a) : function(spirv::glsl::s_sign);
     case scalar_op::reciprocal:
       return binary(binary_op::divide, float_like(a, 1.0f), a);
-    case scalar_op::sqrt:
-      return function(spirv::glsl::sqrt);
+    case scalar_op::sqrt:  // of -(-a): see beside_zero
+      return math(spirv::glsl::sqrt, a.type, {negate(negate(a))});
     case scalar_op::rsqrt:
       return function(spirv::glsl::inverse_sqrt);
     case scalar_op::exp:
@@ -21917,14 +21978,25 @@ using spirv::detail::comparison;
 
 [[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
   switch (kind) {
     case scalar_op::add:
+      if (is_float_zero(a)) return a.bits ? b : beside_zero(b).plus_zero();
+      if (is_float_zero(b)) return b.bits ? a : beside_zero(a).plus_zero();
       return binary(binary_op::add, a, b);
     case scalar_op::subtract:
+      if (is_float_zero(a)) return a.bits ? negate(b) : beside_zero(negate(b)).plus_zero();
+      if (is_float_zero(b)) return b.bits ? beside_zero(a).plus_zero() : a;
       return binary(binary_op::subtract, a, b);
     case scalar_op::multiply:
+      if (is_float_zero(a)) return beside_zero(b).times(a);
+      if (is_float_zero(b)) return beside_zero(a).times(b);
       return binary(binary_op::multiply, a, b);
     case scalar_op::divide:
+      if (is_float_zero(a)) return beside_zero(b).divides(a);
+      if (is_float_zero(b)) {  // times an infinity of its sign
+        return binary(binary_op::multiply, a, float_like(a, std::copysign(infinity, std::bit_cast<float>(b.bits))));
+      }
       return binary(binary_op::divide, a, b);
     case scalar_op::power:
       return emit_power(a, b);
@@ -21968,7 +22040,7 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
   }
   if (literals)
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
-  if (node.op == scalar_op::select) return spirv::detail::select(wide[0], wide[1], wide[2]);
+  if (node.op == scalar_op::select) return detail::emit_select(wide[0], wide[1], wide[2]);
   // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
   scalar_value result;
   owner.precise([&] {

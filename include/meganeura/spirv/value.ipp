@@ -435,7 +435,7 @@ MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
   const operand far = times(binary(binary_op::subtract, number(1.0f), fraction), math(glsl::f_sign, type, {value}));
   const operand is_near = compare(comparison::less, magnitude, number(0.648f));
   const operand result = select(is_near, near_zero, far);
-  return select(is_nan(value), value, result);
+  return select(compare(comparison::greater, z, number(0)), result, value);  // else a zero, nearly one, or NaN
 }
 
 }  // namespace detail

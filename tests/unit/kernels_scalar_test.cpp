@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+// Every scalar operation on the device, with literal operands and with equal ones, at NaN, infinities and both zeros.
+#include <meganeura/kernels/scalar_emit.hpp>
+
+#include <gtest/gtest.h>
+#include <oracle/tolerance.hpp>
+#include <support/device_fixture.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+
+constexpr double nan_value = NAN, infinity = INFINITY;
+const std::vector<double> literals = {0.0, -0.0, 1, -1, infinity, -infinity, 2.5, nan_value};
+
+scalar_program written(const std::function<scalar_ref(scalar_builder&)>& write) {
+  scalar_builder b;
+  return b.finish(write(b));
+}
+
+/// What every program gives for each x, `components` elements an invocation; one kernel for all programs.
+std::vector<std::vector<double>> results_of(const std::vector<scalar_program>& programs, const std::vector<double>& xs,
+                                            int components) {
+  const auto count = static_cast<std::uint32_t>(xs.size() / static_cast<std::size_t>(components));
+  spirv::kernel k("scalars", {1, 1, 1});
+  const auto type = [&](spirv::scalar_kind kind) {
+    return spirv::data_type{kind, static_cast<std::uint8_t>(components)};
+  };
+  const auto in = k.declare_buffer(type(spirv::scalar_kind::f32), "in", spirv::access::read, {});
+  const auto out = k.declare_buffer(type(spirv::scalar_kind::u32), "out", spirv::access::write, {});
+  const spirv::u32 i = k.global_id();
+  const kernels::scalar_value x = spirv::detail::load(spirv::detail::locate(in, i));
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    const scalar_program& program = programs[p];
+    kernels::scalar_value y =
+        kernels::widened(kernels::emit(k, program, [&](int) { return x; }), components);
+    if (program.type() == dtype::boolean) y = kernels::converted(y, spirv::u32::static_type);
+    y = spirv::detail::bitcast(type(spirv::scalar_kind::u32), y);
+    spirv::detail::store(spirv::detail::locate(out, i + static_cast<std::uint32_t>(p) * count), y);
+  }
+  spirv::module made = k.finish();
+  if (support::device_target().special_values) made = spirv::preserve_special_values(std::move(made));
+  EXPECT_EQ(support::validation_of(made), "");
+  const vulkan::device& device = support::shared_device();
+  const std::size_t bytes = xs.size() * 4;
+  const vulkan::buffer source = device.allocate(bytes), target = device.allocate(programs.size() * bytes);
+  device.upload(source, 0, std::vector<float>(xs.begin(), xs.end()));
+  vulkan::recorder recorder(device);
+  recorder.dispatch(device.create_pipeline(made), {{source, 0, 0}, {target, 0, 0}}, {count, 1, 1});
+  device.submit(recorder.finish());
+  const auto ticket = device.read_back(target);
+  std::vector<std::vector<double>> results;
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    const shape extents{static_cast<std::int64_t>(xs.size())};
+    const dtype stored = programs[p].type() == dtype::boolean ? dtype::u32 : programs[p].type();
+    results.push_back(support::loaded(ticket.data().subspan(p * bytes, bytes), stored, extents).values);
+  }
+  return results;
+}
+
+// Of a power with a negative base: a number only where the exponent is a constant integer.
+bool open_power(const scalar_program& program, const scalar_node& n, double a, double b) {
+  const bool whole = b == std::trunc(b) && program.nodes[n.operands[1]].op == scalar_op::constant;
+  return n.op == scalar_op::power && a < 0 && b != 0 && !whole;
+}
+
+double evaluated(const scalar_program& program, double x) {
+  std::vector<double> values;
+  for (const scalar_node& n : program.nodes) {
+    const auto operand = [&](int i) { return values.empty() ? 0 : values[n.operands[i]]; };
+    const double a = operand(0), b = operand(1);
+    values.push_back(n.op == scalar_op::argument     ? x
+                     : n.op == scalar_op::constant   ? n.value
+                     : open_power(program, n, a, b) ? nan_value
+                                                     : rounded_to(evaluate(n.op, a, b, operand(2), n.type), n.type));
+  }
+  return values.back();
+}
+
+// Which of two zeros an extremum or a power is stays open.
+bool agrees(double found, double expected, bool any_zero) {
+  if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) && std::isnan(found);
+  if (any_zero && (expected == 0 || std::isinf(expected))) return std::fabs(found) == std::fabs(expected);
+  if (expected == 0 || std::isinf(expected)) return found == expected && std::signbit(found) == std::signbit(expected);
+  return std::fabs(found - expected) <= oracle::tolerance(dtype::f32) * std::fabs(expected);
+}
+
+void expect_agreement(const std::vector<scalar_program>& programs, const std::vector<double>& xs,
+                      bool zeros_alike = false) {
+  for (int components : {1, 4}) {
+    const auto results = results_of(programs, xs, components);
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      const scalar_op last = programs[p].nodes.back().op;
+      const bool open = last == scalar_op::minimum || last == scalar_op::maximum || last == scalar_op::power;
+      std::string wrong;
+      for (std::size_t i = 0; i < xs.size(); ++i) {
+        const double expected = evaluated(programs[p], xs[i]);
+        if (agrees(results[p][i], expected, open || zeros_alike)) continue;
+        wrong += fmt::format(" x = {}: {}, not {};", xs[i], results[p][i], expected);
+      }
+      EXPECT_EQ(wrong, "") << to_string(programs[p]) << ", " << components << " wide";
+    }
+  }
+}
+
+const std::vector<double> edges = {nan_value, -infinity, infinity, -0.0, 0,        1,         -1,        0.5,
+                                   -0.5,      2.5,       -3,       7,    0x1p100, -0x1p100, 0x1p-100, 100};
+
+TEST(kernels_scalar, literal_operands_meet_nan_infinities_and_both_zeros) {
+  for (int first = int(scalar_op::add); first <= int(scalar_op::equal); ++first) {
+    std::vector<scalar_program> programs;
+    const auto kind = static_cast<scalar_op>(first);
+    for (double literal : literals) {
+      for (bool left : {false, true}) {
+        programs.push_back(written([&](scalar_builder& b) {
+          const scalar_ref x = b.argument(0, dtype::f32), c = b.constant(literal);
+          return b.binary(kind, left ? c : x, left ? x : c);
+        }));
+      }
+    }
+    expect_agreement(programs, edges);
+  }
+}
+
+TEST(kernels_scalar, unary_operations_meet_nan_infinities_and_both_zeros) {
+  std::vector<scalar_program> programs;
+  for (int first = int(scalar_op::negate); first <= int(scalar_op::round); ++first) {
+    if (first == int(scalar_op::sin) || first == int(scalar_op::cos)) continue;
+    programs.push_back(written(
+        [&](scalar_builder& b) { return b.unary(static_cast<scalar_op>(first), b.argument(0, dtype::f32)); }));
+  }
+  expect_agreement(programs, edges);
+}
+
+TEST(kernels_scalar, equal_operands_meet_nan_infinities_and_both_zeros) {
+  std::vector<scalar_program> programs;
+  for (int first = int(scalar_op::add); first <= int(scalar_op::equal); ++first) {
+    programs.push_back(written([&](scalar_builder& b) {
+      const scalar_ref x = b.argument(0, dtype::f32);
+      return b.binary(static_cast<scalar_op>(first), x, x);
+    }));
+  }
+  expect_agreement(programs, edges);
+}
+
+TEST(kernels_scalar, choices_between_literals_and_results_keep_nan) {
+  for (int test = int(scalar_op::less); test <= int(scalar_op::equal); ++test) {
+    for (double literal : {0.0, -0.0, 1.0, infinity}) {
+      std::vector<scalar_program> programs;
+      for (int swaps = 0; swaps < 4; ++swaps) {
+        for (int other = 0; other < 6; ++other) {
+          programs.push_back(written([&](scalar_builder& b) {
+            const scalar_ref x = b.argument(0, dtype::f32), c = b.constant(literal);
+            const scalar_ref values[] = {x,
+                                         b.unary(scalar_op::sqrt, x),
+                                         b.unary(scalar_op::exp, x),
+                                         b.binary(scalar_op::multiply, x, x),
+                                         b.binary(scalar_op::add, x, b.constant(1)),
+                                         b.unary(scalar_op::negate, x)};
+            const scalar_ref condition =
+                b.binary(static_cast<scalar_op>(test), swaps & 1 ? c : x, swaps & 1 ? x : c);
+            return b.select(condition, swaps & 2 ? values[other] : c, swaps & 2 ? c : values[other]);
+          }));
+        }
+      }
+      expect_agreement(programs, edges);
+    }
+  }
+}
+
+TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
+  std::vector<scalar_program> programs;
+  for (double literal : {0.0, -0.0}) {
+    const auto add = [&](const std::function<scalar_ref(scalar_builder&, scalar_ref, scalar_ref)>& write) {
+      programs.push_back(written(
+          [&](scalar_builder& b) { return write(b, b.argument(0, dtype::f32), b.constant(literal)); }));
+    };
+    add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+      return b.binary(scalar_op::add, b.binary(scalar_op::multiply, x, zero), b.constant(2.5));
+    });
+    add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+      return b.binary(scalar_op::add, b.binary(scalar_op::multiply, zero, x), x);
+    });
+    add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+      return b.binary(scalar_op::multiply, b.binary(scalar_op::subtract, x, x), zero);
+    });
+    add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+      return b.unary(scalar_op::reciprocal, b.binary(scalar_op::add, x, zero));
+    });
+    add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+      return b.select(b.unary(scalar_op::logical_not, b.binary(scalar_op::less, x, zero)), x, b.constant(3));
+    });
+    add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+      const scalar_ref unit = b.constant(std::signbit(b.node(zero).value) ? 1 : -1);
+      return b.select(b.binary(scalar_op::less, x, b.constant(1)), unit, zero);
+    });
+  }
+  expect_agreement(programs, edges);
+}
+
+// Any values but NaN, infinities and numbers that every operation keeps exactly; the sign of a zero is not looked at.
+scalar_program random_program(std::mt19937& generator) {
+  const auto below = [&](std::size_t n) { return generator() % n; };
+  return written([&](scalar_builder& b) {
+    std::vector<scalar_ref> numbers{b.argument(0, dtype::f32)}, tests;
+    for (double c : {0.0, -0.0, 1.0, -1.0, 2.0, infinity}) numbers.push_back(b.constant(c));
+    const auto number = [&] {
+      const std::size_t recent = below(3) ? numbers.size() : std::min<std::size_t>(3, numbers.size());
+      return numbers[numbers.size() - 1 - below(recent)];
+    };
+    const std::size_t steps = 2 + below(6);
+    for (std::size_t i = 0; i < steps; ++i) {
+      constexpr scalar_op binaries[] = {scalar_op::add, scalar_op::subtract, scalar_op::multiply};
+      constexpr scalar_op unaries[] = {scalar_op::negate, scalar_op::abs, scalar_op::sign, scalar_op::sqrt,
+                                       scalar_op::floor};
+      constexpr scalar_op comparisons[] = {scalar_op::less, scalar_op::less_equal, scalar_op::equal};
+      switch (below(4)) {
+        case 0:
+          numbers.push_back(b.unary(unaries[below(std::size(unaries))], number()));
+          break;
+        case 1:
+          numbers.push_back(b.binary(binaries[below(std::size(binaries))], number(), number()));
+          break;
+        default:
+          tests.push_back(b.binary(comparisons[below(std::size(comparisons))], number(), number()));
+          if (below(3) == 0) tests.push_back(b.unary(scalar_op::logical_not, tests.back()));
+          numbers.push_back(b.select(tests[below(tests.size())], number(), number()));
+      }
+    }
+    return numbers.back();
+  });
+}
+
+TEST(kernels_scalar, random_programs_with_literals_keep_nan_and_infinities) {
+  std::mt19937 generator(1);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<scalar_program> programs;
+    for (int k = 0; k < 80; ++k) programs.push_back(random_program(generator));
+    std::erase_if(programs, [](const scalar_program& p) { return p.nodes.size() < 2; });
+    const std::vector<double> xs = {nan_value, -infinity, infinity, -0.0, 0,  1,   -1,     0.25,
+                                    -0.25,     4,         -4,       16,   -16, 0x1p60, -0x1p60, 9};
+    expect_agreement(programs, xs, true);
+  }
+}
+
+}  // namespace
