@@ -13611,47 +13611,48 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Structural rules of products: contracts to matmuls or, where a side is missing, to regions; convolutions.
+// The loops of a contract by what becomes of its labels: batch, m, n, k.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
 
-namespace detail {
-
-// Labels of a contract by what becomes of them: batch, m, n, k.
 struct contract_loops {
-  nest loops;  // accesses: result, a, b
-  bool fits = true;
+  static constexpr int max_labels = 2 * max_rank;
+  nest loops;         // accesses: result, a, b; groups are batch, m, n, k
+  bool fits = true;   // else there are more loops than axes of a nest, after those that merge are merged
+  int group[max_labels]{};             // of each label; -1: in no operand
+  std::int64_t extents[max_labels]{};  // of each label
 
-  contract_loops(const engine& g, enode_id id) {
-    const auto& labels = g.get<contract_attribute>(id);
-    constexpr int max_labels = 2 * max_rank;
-    const index_map result = dense_access(g.extents(g.find(g.node(id).owner)));
+  contract_loops(const contract_attribute& labels, const shape& result, const shape& a, const shape& b) {
+    const shape* operands[2] = {&a, &b};
     index_map reads[2];
-    std::int64_t extents[max_labels]{}, strides[2][max_labels]{};
+    std::int64_t strides[2][max_labels]{};
     bool in[2][max_labels]{};
     for (std::size_t side = 0; side < 2; ++side) {
-      const shape& operand = g.extents(g.operand(id, side));
-      reads[side] = dense_access(operand);
-      for (int i = 0; i < operand.rank(); ++i) {
+      reads[side] = dense_access(*operands[side]);
+      for (int i = 0; i < operands[side]->rank(); ++i) {
         const int label = (side == 0 ? labels.a : labels.b)[i];
-        extents[label] = operand[i];
+        extents[label] = (*operands[side])[i];
         strides[side][label] = reads[side].strides[i];
         in[side][label] = true;
       }
     }
+    for (int label = 0; label < max_labels; ++label) {
+      const bool present = in[0][label] || in[1][label], both = in[0][label] && in[1][label];
+      group[label] = !present ? -1 : label >= labels.result_rank ? 3 : both ? 0 : in[0][label] ? 1 : 2;
+    }
+    const index_map stored = dense_access(result);
     loops.accesses.resize(3);
-    for (std::uint8_t group = 0; group < 4; ++group) {
+    for (int wanted = 0; wanted < 4; ++wanted) {
       for (int label = 0; label < max_labels; ++label) {
-        if (!in[0][label] && !in[1][label]) continue;
-        const int own = label >= labels.result_rank ? 3 : in[0][label] && in[1][label] ? 0 : in[0][label] ? 1 : 2;
-        if (own != group || extents[label] == 1) continue;
+        if (group[label] != wanted || extents[label] == 1) continue;
         if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
         if (loops.space.rank() == max_rank) {
           fits = false;
           return;
         }
         const int axis = loops.space.rank();
-        loops.group[axis] = group;
-        loops.accesses[0].strides[axis] = group == 3 ? 0 : result.strides[label];
+        loops.group[axis] = static_cast<std::uint8_t>(wanted);
+        loops.accesses[0].strides[axis] = wanted == 3 ? 0 : stored.strides[label];
         loops.accesses[1].strides[axis] = strides[0][label];
         loops.accesses[2].strides[axis] = strides[1][label];
         loops.space.push_back(extents[label]);
@@ -13660,10 +13661,21 @@ struct contract_loops {
   }
 };
 
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+inline contract_loops loops_of(const engine& g, enode_id id) {
+  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
+  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
+}
+
 MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product(g, id);
+  const contract_loops product = loops_of(g, id);
   const bool sums = product.loops.count(3) > 0;
   if (!product.fits) return;
   if (sums && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
@@ -13708,7 +13720,7 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
 MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product(g, id);
+  const contract_loops product = loops_of(g, id);
   if (!product.fits) return;
   nest loops = product.loops;
   const nest plain = loops;
@@ -13941,7 +13953,7 @@ struct extraction {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
-// Nodes that read more tensors than a kernel can bind, written as trees of nodes that do not.
+// Nodes that read more tensors, or have more loops, than a kernel can, written as nodes that do not.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -13951,6 +13963,11 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 /// A map whose parts read at most `most` (at least 3) tensors each: values in between are stored.
 [[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
                                std::span<const class_id> operands, std::size_t most);
+
+/// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands that
+/// are stored first with batch, m, n and k in one axis each.
+[[nodiscard]] class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
+                                    class_id a, class_id b);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
@@ -14585,6 +14602,9 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
     } else if (n.kind == op::map) {
       const scalar_program program = g.get<map_attribute>(id).program;
       result.classes.push_back(add_map(e, n.type, n.extents, program, operands, limits.buffers));
+    } else if (n.kind == op::contract) {
+      const contract_attribute labels = g.get<contract_attribute>(id);
+      result.classes.push_back(add_contract(e, n.type, n.extents, labels, operands[0], operands[1]));
     } else {
       result.classes.push_back(e.add(n.kind, n.type, n.extents, g.attribute_of(id), operands));
     }
@@ -18305,6 +18325,57 @@ MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, c
                                   std::span<const class_id> operands, std::size_t most) {
   if (detail::count_reads(e, operands) <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
   return detail::map_splitter(e, type, extents, program, operands).split(std::max<std::size_t>(most, 3));
+}
+
+namespace detail {
+
+// The axes of an operand in the order of groups, and of labels within one; then one axis for each group.
+inline class_id store_by_group(engine& e, dtype type, class_id operand, const std::uint8_t* labels,
+                               const contract_loops& product, std::span<const int> groups) {
+  const shape from = e.extents(e.find(operand));
+  const view_attribute dense = dense_view(from);
+  shape permuted, grouped;
+  view_attribute map;
+  for (const int group : groups) {
+    std::int64_t length = 1;
+    for (int label = 0; label < contract_loops::max_labels; ++label) {
+      if (product.group[label] != group) continue;
+      const auto axis = std::find(labels, labels + from.rank(), label) - labels;
+      map.strides[permuted.rank()] = dense.strides[axis];
+      permuted.push_back(from[static_cast<int>(axis)]);
+      length *= from[static_cast<int>(axis)];
+    }
+    grouped.push_back(length);
+  }
+  const class_id ordered[] = {operand};
+  const class_id stored[] = {permuted == from && map == dense ? operand : e.add(op::view, type, permuted, map, ordered)};
+  return e.add(op::view, type, grouped, dense_view(grouped), stored);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
+                                       class_id a, class_id b) {
+  const detail::contract_loops product(labels, extents, e.extents(e.find(a)), e.extents(e.find(b)));
+  const class_id given[] = {a, b};
+  if (product.fits) return e.add(op::contract, type, extents, labels, given);
+  constexpr int of_a[] = {0, 1, 3}, of_b[] = {0, 2, 3};  // batch, m, k and batch, n, k
+  const class_id stored[] = {detail::store_by_group(e, type, a, labels.a, product, of_a),
+                             detail::store_by_group(e, type, b, labels.b, product, of_b)};
+  const shape left = e.extents(e.find(stored[0])), right = e.extents(e.find(stored[1]));
+  const shape grouped{left[0], left[1], right[1]};
+  const contract_attribute plain{.a = {0, 1, 3}, .b = {0, 2, 3}, .result_rank = 3};
+  const class_id made[] = {e.add(op::contract, type, grouped, plain, stored)};
+  view_attribute map;  // from the groups back to the order of the labels
+  std::int64_t stride = grouped.elements();
+  for (int group = 0; group < 3; ++group) {
+    for (int label = 0; label < extents.rank(); ++label) {
+      if (product.group[label] != group || extents[label] == 1) continue;
+      stride /= extents[label];
+      map.strides[label] = stride;
+    }
+  }
+  return e.add(op::view, type, extents, map, made);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -330,6 +331,36 @@ TEST(egraph_guards, a_product_of_nine_labels_has_a_kernel_when_some_of_them_merg
   const node_id b = g.input("b", dtype::f32, {2, 2, 2, 2, 2, 2, 2, 3});
   g.add_output("y", g.contract(a, b, "abcdefgk", "abcdefkh", "abcdefgh"));
   expect_plan_agrees(g, random_leaves(g));
+}
+
+// Twelve loops are the most that three tensors of eight axes can have: a label stands in two of them.
+TEST(egraph_guards, products_of_eight_to_twelve_labels_that_do_not_merge_have_kernels) {
+  struct form {
+    const char *a, *b, *result;
+  };
+  const form forms[] = {{"akblcmdn", "nemflgkh", "haebgfcd"},
+                        {"akblcqdr", "ekflgqhr", "aebfcgdh"},
+                        {"abkcldmq", "ebfkglqm", "efgdcba"},  // one label of a batch
+                        {"dkewzlf", "akblwzc", "fcwzbdae"},   // two
+                        {"akblc", "ldkef", "daebfc"}, {"akblc", "ldkefg", "gdaebfc"}};
+  std::set<std::size_t> counts;
+  for (const form& labels : forms) {
+    const std::string a = labels.a, b = labels.b, all = a + b;
+    graph g;
+    const auto tensor = [&](const char* name, const std::string& axes) {
+      shape extents;
+      for (const char axis : axes) extents.push_back(axis % 4 == 0 ? 3 : 2);
+      return g.parameter(name, dtype::f32, extents);
+    };
+    const node_id y = g.contract(tensor("a", a), tensor("b", b), a, b, labels.result);
+    g.add_output("y", exp(g, g.multiply(y, g.full_like(y, 0.1))));
+    add_gradients(g, samples::total(g, y));
+    counts.insert(std::set<char>(all.begin(), all.end()).size());
+    const auto leaves = random_leaves(g);
+    expect_plan_agrees(g, leaves);
+    expect_all_forms_agree(g, leaves);
+  }
+  EXPECT_EQ(counts, (std::set<std::size_t>{8, 9, 10, 11, 12}));
 }
 
 TEST(egraph_guards, tensors_without_elements_are_refused_with_a_sentence) {

@@ -189,6 +189,16 @@ TEST(runtime_graphs, a_transformer_forward_and_backward) {
   expect_device_agrees(g, 20000);
 }
 
+TEST(runtime_graphs, a_product_of_twelve_labels_that_do_not_merge) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2, 3, 2, 2, 3, 2, 2, 2});
+  const node_id b = g.parameter("b", dtype::f32, {2, 2, 2, 2, 2, 2, 3, 3});
+  const node_id y = g.contract(a, b, "akblcmdn", "nemflgkh", "haebgfcd");
+  g.add_output("y", samples::relu(g, y));
+  samples::add_gradients(g, samples::total(g, y));
+  expect_device_agrees(g, 20000);
+}
+
 // In place, by kernels that reduce rows, columns and long rows and read the old value beside.
 TEST(runtime_graphs, running_statistics_over_three_steps) {
   for (const shape& size : {shape{6, 5, 4, 3}, shape{33, 64, 1, 1}, shape{2, 3, 40, 25}}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Nodes that read more tensors than a kernel can bind, written as trees of nodes that do not.
+// Nodes that read more tensors, or have more loops, than a kernel can, written as nodes that do not.
 #pragma once
 #include <meganeura/egraph/egraph.hpp>
 
@@ -15,6 +15,11 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 /// A map whose parts read at most `most` (at least 3) tensors each: values in between are stored.
 [[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
                                std::span<const class_id> operands, std::size_t most);
+
+/// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands that
+/// are stored first with batch, m, n and k in one axis each.
+[[nodiscard]] class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
+                                    class_id a, class_id b);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for egraph/narrow.hpp.
 #pragma once
+#include <meganeura/egraph/contract_loops.hpp>
 #include <meganeura/egraph/narrow.hpp>
 
 #include <algorithm>
@@ -134,6 +135,57 @@ MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, c
                                   std::span<const class_id> operands, std::size_t most) {
   if (detail::count_reads(e, operands) <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
   return detail::map_splitter(e, type, extents, program, operands).split(std::max<std::size_t>(most, 3));
+}
+
+namespace detail {
+
+// The axes of an operand in the order of groups, and of labels within one; then one axis for each group.
+inline class_id store_by_group(engine& e, dtype type, class_id operand, const std::uint8_t* labels,
+                               const contract_loops& product, std::span<const int> groups) {
+  const shape from = e.extents(e.find(operand));
+  const view_attribute dense = dense_view(from);
+  shape permuted, grouped;
+  view_attribute map;
+  for (const int group : groups) {
+    std::int64_t length = 1;
+    for (int label = 0; label < contract_loops::max_labels; ++label) {
+      if (product.group[label] != group) continue;
+      const auto axis = std::find(labels, labels + from.rank(), label) - labels;
+      map.strides[permuted.rank()] = dense.strides[axis];
+      permuted.push_back(from[static_cast<int>(axis)]);
+      length *= from[static_cast<int>(axis)];
+    }
+    grouped.push_back(length);
+  }
+  const class_id ordered[] = {operand};
+  const class_id stored[] = {permuted == from && map == dense ? operand : e.add(op::view, type, permuted, map, ordered)};
+  return e.add(op::view, type, grouped, dense_view(grouped), stored);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
+                                       class_id a, class_id b) {
+  const detail::contract_loops product(labels, extents, e.extents(e.find(a)), e.extents(e.find(b)));
+  const class_id given[] = {a, b};
+  if (product.fits) return e.add(op::contract, type, extents, labels, given);
+  constexpr int of_a[] = {0, 1, 3}, of_b[] = {0, 2, 3};  // batch, m, k and batch, n, k
+  const class_id stored[] = {detail::store_by_group(e, type, a, labels.a, product, of_a),
+                             detail::store_by_group(e, type, b, labels.b, product, of_b)};
+  const shape left = e.extents(e.find(stored[0])), right = e.extents(e.find(stored[1]));
+  const shape grouped{left[0], left[1], right[1]};
+  const contract_attribute plain{.a = {0, 1, 3}, .b = {0, 2, 3}, .result_rank = 3};
+  const class_id made[] = {e.add(op::contract, type, grouped, plain, stored)};
+  view_attribute map;  // from the groups back to the order of the labels
+  std::int64_t stride = grouped.elements();
+  for (int group = 0; group < 3; ++group) {
+    for (int label = 0; label < extents.rank(); ++label) {
+      if (product.group[label] != group || extents[label] == 1) continue;
+      stride /= extents[label];
+      map.strides[label] = stride;
+    }
+  }
+  return e.add(op::view, type, extents, map, made);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

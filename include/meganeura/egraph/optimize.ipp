@@ -33,6 +33,9 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
     } else if (n.kind == op::map) {
       const scalar_program program = g.get<map_attribute>(id).program;
       result.classes.push_back(add_map(e, n.type, n.extents, program, operands, limits.buffers));
+    } else if (n.kind == op::contract) {
+      const contract_attribute labels = g.get<contract_attribute>(id);
+      result.classes.push_back(add_contract(e, n.type, n.extents, labels, operands[0], operands[1]));
     } else {
       result.classes.push_back(e.add(n.kind, n.type, n.extents, g.attribute_of(id), operands));
     }

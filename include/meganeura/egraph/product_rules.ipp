@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Structural rules of products: contracts to matmuls or, where a side is missing, to regions; convolutions.
 #pragma once
+#include <meganeura/egraph/contract_loops.hpp>
 #include <meganeura/egraph/cost.ipp>
 #include <meganeura/egraph/lower.hpp>
 
@@ -10,54 +11,15 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 namespace detail {
 
-// Labels of a contract by what becomes of them: batch, m, n, k.
-struct contract_loops {
-  nest loops;  // accesses: result, a, b
-  bool fits = true;
-
-  contract_loops(const engine& g, enode_id id) {
-    const auto& labels = g.get<contract_attribute>(id);
-    constexpr int max_labels = 2 * max_rank;
-    const index_map result = dense_access(g.extents(g.find(g.node(id).owner)));
-    index_map reads[2];
-    std::int64_t extents[max_labels]{}, strides[2][max_labels]{};
-    bool in[2][max_labels]{};
-    for (std::size_t side = 0; side < 2; ++side) {
-      const shape& operand = g.extents(g.operand(id, side));
-      reads[side] = dense_access(operand);
-      for (int i = 0; i < operand.rank(); ++i) {
-        const int label = (side == 0 ? labels.a : labels.b)[i];
-        extents[label] = operand[i];
-        strides[side][label] = reads[side].strides[i];
-        in[side][label] = true;
-      }
-    }
-    loops.accesses.resize(3);
-    for (std::uint8_t group = 0; group < 4; ++group) {
-      for (int label = 0; label < max_labels; ++label) {
-        if (!in[0][label] && !in[1][label]) continue;
-        const int own = label >= labels.result_rank ? 3 : in[0][label] && in[1][label] ? 0 : in[0][label] ? 1 : 2;
-        if (own != group || extents[label] == 1) continue;
-        if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
-        if (loops.space.rank() == max_rank) {
-          fits = false;
-          return;
-        }
-        const int axis = loops.space.rank();
-        loops.group[axis] = group;
-        loops.accesses[0].strides[axis] = group == 3 ? 0 : result.strides[label];
-        loops.accesses[1].strides[axis] = strides[0][label];
-        loops.accesses[2].strides[axis] = strides[1][label];
-        loops.space.push_back(extents[label]);
-      }
-    }
-  }
-};
+inline contract_loops loops_of(const engine& g, enode_id id) {
+  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
+  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
+}
 
 MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product(g, id);
+  const contract_loops product = loops_of(g, id);
   const bool sums = product.loops.count(3) > 0;
   if (!product.fits) return;
   if (sums && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
@@ -102,7 +64,7 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
 MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product(g, id);
+  const contract_loops product = loops_of(g, id);
   if (!product.fits) return;
   nest loops = product.loops;
   const nest plain = loops;

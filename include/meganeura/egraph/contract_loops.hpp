@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The loops of a contract by what becomes of its labels: batch, m, n, k.
+#pragma once
+#include <meganeura/egraph/affine.hpp>
+#include <meganeura/egraph/structural_rules.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+struct contract_loops {
+  static constexpr int max_labels = 2 * max_rank;
+  nest loops;         // accesses: result, a, b; groups are batch, m, n, k
+  bool fits = true;   // else there are more loops than axes of a nest, after those that merge are merged
+  int group[max_labels]{};             // of each label; -1: in no operand
+  std::int64_t extents[max_labels]{};  // of each label
+
+  contract_loops(const contract_attribute& labels, const shape& result, const shape& a, const shape& b) {
+    const shape* operands[2] = {&a, &b};
+    index_map reads[2];
+    std::int64_t strides[2][max_labels]{};
+    bool in[2][max_labels]{};
+    for (std::size_t side = 0; side < 2; ++side) {
+      reads[side] = dense_access(*operands[side]);
+      for (int i = 0; i < operands[side]->rank(); ++i) {
+        const int label = (side == 0 ? labels.a : labels.b)[i];
+        extents[label] = (*operands[side])[i];
+        strides[side][label] = reads[side].strides[i];
+        in[side][label] = true;
+      }
+    }
+    for (int label = 0; label < max_labels; ++label) {
+      const bool present = in[0][label] || in[1][label], both = in[0][label] && in[1][label];
+      group[label] = !present ? -1 : label >= labels.result_rank ? 3 : both ? 0 : in[0][label] ? 1 : 2;
+    }
+    const index_map stored = dense_access(result);
+    loops.accesses.resize(3);
+    for (int wanted = 0; wanted < 4; ++wanted) {
+      for (int label = 0; label < max_labels; ++label) {
+        if (group[label] != wanted || extents[label] == 1) continue;
+        if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
+        if (loops.space.rank() == max_rank) {
+          fits = false;
+          return;
+        }
+        const int axis = loops.space.rank();
+        loops.group[axis] = static_cast<std::uint8_t>(wanted);
+        loops.accesses[0].strides[axis] = wanted == 3 ? 0 : stored.strides[label];
+        loops.accesses[1].strides[axis] = strides[0][label];
+        loops.accesses[2].strides[axis] = strides[1][label];
+        loops.space.push_back(extents[label]);
+      }
+    }
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
