@@ -241,7 +241,10 @@ enum class scalar_op : std::uint8_t {
   reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, floor, ceil,
   round,  // ties to even
   logical_not,
-  convert,  // to the node's type; float to integer truncates towards zero, boolean gives 0 or 1
+  // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
+  // 0 for a NaN. Between i32 and u32: modulo 2^32. Integer to float rounds to nearest, ties to even. To boolean: x != 0,
+  // true for a NaN; from it 0 or 1.
+  convert,
   // binary
   add, subtract, multiply,
   divide,  // integers: truncates towards zero; division by zero is undefined for integers, +-inf or NaN for floats
@@ -345,11 +348,12 @@ class scalar_builder {
                                                dtype convert_to = dtype::f32);
 
 /// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity); integers
-/// drop their fraction and wrap modulo 2^32, what is no number gives 0; boolean: 1 for all but 0.
+/// drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1 for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
 
-/// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. Folding and the tests share it.
-[[nodiscard]] double evaluate(scalar_op kind, double a, double b, double c, dtype type);
+/// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. `type` is the result's; `from`, the
+/// operand's, matters to convert alone. Folding and the tests share it.
+[[nodiscard]] double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from = dtype::f32);
 
 /// One line, e.g. "exp(subtract(a0, row_max(a0)))".
 [[nodiscard]] std::string to_string(const scalar_program& program);
@@ -6193,7 +6197,8 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
   std::copy(operands.begin(), operands.end(), node.operands);
   const bool undefined = kind == scalar_op::divide && !is_float(node.type) && values[1].value == 0;
   if (constant_operands && !undefined) {
-    return constant(evaluate(kind, values[0].value, values[1].value, values[2].value, node.type), node.type);
+    const double value = evaluate(kind, values[0].value, values[1].value, values[2].value, node.type, values[0].type);
+    return constant(value, node.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
   switch (kind) {
@@ -6319,6 +6324,15 @@ inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
   }
 }
 
+inline double converted(double value, dtype from, dtype to) {
+  if (to == dtype::boolean) return value != 0;
+  if (is_float(to)) return value;
+  if (!is_float(from)) return wrapped(value, to);
+  if (std::isnan(value)) return 0;
+  return to == dtype::u32 ? std::clamp(std::trunc(value), 0.0, 4294967295.0)
+                          : std::clamp(std::trunc(value), -2147483648.0, 2147483647.0);
+}
+
 // Steps of f16 are 2^-10 of the leading bit, and no smaller than those of its denormals.
 inline double rounded_to_half(double value) {
   if (!std::isfinite(value) || value == 0) return value;
@@ -6338,7 +6352,7 @@ MEGANEURA_INLINE double rounded_to(double value, dtype type) {
   }
 }
 
-MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type) {
+MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
   const bool integer = type == dtype::i32 || type == dtype::u32;
   const bool wraps = kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
   if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
@@ -6358,8 +6372,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::ceil: return std::ceil(a);
     case scalar_op::round: return std::nearbyint(a);
     case scalar_op::logical_not: return a == 0;
-    case scalar_op::convert:
-      return type == dtype::boolean ? a != 0 : is_float(type) ? a : detail::wrapped(std::trunc(a), type);
+    case scalar_op::convert: return detail::converted(a, from, type);
     case scalar_op::add: return a + b;
     case scalar_op::subtract: return a - b;
     case scalar_op::multiply: return a * b;
@@ -9035,7 +9048,7 @@ MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const 
       value = arguments[static_cast<std::size_t>(node.value)];
     } else if (node.op != scalar_op::constant) {
       value = meganeura::evaluate(node.op, values[node.operands[0]], values[node.operands[1]], values[node.operands[2]],
-                                  node.type);
+                                  node.type, program.nodes[node.operands[0]].type);
       value = rounded_to(value, node.type);
     }
     values.push_back(value);
@@ -21991,6 +22004,29 @@ class beside_zero {
   return binary(binary_op::subtract, above, below);
 }
 
+// SPIR-V leaves open what a float beyond the integer's range becomes.
+[[nodiscard]] inline scalar_value emit_truncated(const scalar_value& a, dtype type) {
+  using namespace spirv::detail;
+  const bool is_signed = type == dtype::i32;
+  const float limit = is_signed ? 0x1p31f : 0x1p32f;
+  const auto number = [&](double value) { return widened(literal(type, value), a.type.components); };
+  const auto word = [&](std::uint32_t bits) {
+    return scalar_value{nullptr, 0, {spirv::scalar_kind::u32, a.type.components}, bits};
+  };
+  const scalar_value bits = bitcast(word(0).type, a);  // as integers, negative floats lie above all others
+  const scalar_value size = is_signed ? binary(binary_op::bit_and, bits, word(0x7fffffffu)) : bits;
+  const scalar_value fits = compare(comparison::less, size, word(std::bit_cast<std::uint32_t>(limit)));
+  const scalar_value inside = converted(spirv::detail::select(fits, a, float_like(a, 0)), value_type(type));
+  scalar_value outside = number(0);
+  if (is_signed) {
+    const scalar_value below = compare(comparison::less_equal, a, float_like(a, -limit));
+    outside = spirv::detail::select(below, number(-2147483648.0), outside);
+  }
+  const scalar_value above = compare(comparison::greater_equal, a, float_like(a, limit));
+  outside = spirv::detail::select(above, number(is_signed ? 2147483647.0 : 4294967295.0), outside);
+  return spirv::detail::select(fits, inside, outside);
+}
+
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
                                                     const scalar_value& a) {
   std::array<scalar_value, 4> parts;
@@ -22041,6 +22077,7 @@ class beside_zero {
     case scalar_op::logical_not:
       return logical_not(a);
     case scalar_op::convert:
+      if (real && (node.type == dtype::i32 || node.type == dtype::u32)) return emit_truncated(a, node.type);
       return converted(a, value_type(node.type));
     default:
       fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
@@ -22109,8 +22146,12 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     wide[i] = widened(operands[i], width);
     if (literals) numbers[i] = *literal_value(operands[i]);
   }
-  if (literals)
-    return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
+  if (literals) {
+    const dtype from = operands[0].type.is_float()                               ? dtype::f32
+                       : operands[0].type.kind == spirv::scalar_kind::i32 ? dtype::i32
+                                                                          : dtype::u32;
+    return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
+  }
   if (node.op == scalar_op::select) return detail::emit_select(wide[0], wide[1], wide[2]);
   // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
   scalar_value result;

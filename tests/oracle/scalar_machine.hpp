@@ -134,6 +134,16 @@ template <>
   }
 }
 
+/// Towards zero, and to the nearest integer of the type where there is none; 0 for a NaN.
+[[nodiscard]] inline std::int64_t truncated(double value, dtype type) {
+  using signed_limits = std::numeric_limits<std::int32_t>;
+  const std::int64_t lowest = type == dtype::u32 ? 0 : signed_limits::min();
+  const std::int64_t highest = type == dtype::u32 ? std::numeric_limits<std::uint32_t>::max() : signed_limits::max();
+  if (std::isnan(value)) return 0;
+  if (value <= static_cast<double>(lowest)) return lowest;
+  return value >= static_cast<double>(highest) ? highest : static_cast<std::int64_t>(value);
+}
+
 /// One operation; `type` is that of its first operand, `result` its own.
 template <class Real>
 [[nodiscard]] Real scalar_apply(scalar_op kind, dtype type, dtype result, Real a, Real b, Real c) {
@@ -141,8 +151,10 @@ template <class Real>
   if (kind == scalar_op::convert) {
     if (result == dtype::boolean) return Real(a == Real(0.0) ? 0.0 : 1.0);
     if (is_float(result) || !is_float(type)) return is_float(result) ? a : Real(double(wrapped(to_integer(a), result)));
-    if constexpr (is_field<Real>) fail(error_category::unsupported, "oracle: a finite field does not truncate");
-    return Real(double(to_integer(a)));
+    if constexpr (is_field<Real>)
+      fail(error_category::unsupported, "oracle: a finite field does not truncate");
+    else
+      return Real(double(truncated(double(a), result)));
   }
   return is_float(type) ? float_op(kind, a, b) : Real(double(integer_op(kind, to_integer(a), to_integer(b), type)));
 }

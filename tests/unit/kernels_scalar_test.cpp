@@ -72,6 +72,10 @@ bool open_power(const scalar_program& program, const scalar_node& n, double a, d
   return n.op == scalar_op::power && a < 0 && b != 0 && !whole;
 }
 
+double rounded(const scalar_node& n, double a, double b, double c, dtype from) {
+  return rounded_to(evaluate(n.op, a, b, c, n.type, from), n.type);
+}
+
 double evaluated(const scalar_program& program, double x) {
   std::vector<double> values;
   for (const scalar_node& n : program.nodes) {
@@ -80,7 +84,7 @@ double evaluated(const scalar_program& program, double x) {
     values.push_back(n.op == scalar_op::argument     ? x
                      : n.op == scalar_op::constant   ? n.value
                      : open_power(program, n, a, b) ? nan_value
-                                                     : rounded_to(evaluate(n.op, a, b, operand(2), n.type), n.type));
+                                                     : rounded(n, a, b, operand(2), program.nodes[n.operands[0]].type));
   }
   return values.back();
 }
@@ -204,6 +208,84 @@ TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
     });
   }
   expect_agreement(programs, edges);
+}
+
+// Of f32; 2^32 - 256 is the last below 2^32.
+const std::vector<double> far_numbers = {nan_value, -infinity, infinity,  -0.0,        -0.5,         -1,          0.99,
+                                         -1.5,      2.5,       0x1p31,    2147483520., -0x1p31,      -2147483904., 0x1p32,
+                                         4294967040., 0x1p33,  -0x1p33,   1e30f,       -1e30f,       3};
+
+double truncated(double x, dtype type) {  // what scalar.hpp says of convert
+  const double low = type == dtype::u32 ? 0 : -0x1p31, high = type == dtype::u32 ? 0x1p32 - 1 : 0x1p31 - 1;
+  return std::isnan(x) ? 0 : x <= low ? low : x >= high ? high : std::trunc(x);
+}
+
+TEST(kernels_scalar, floats_become_integers_and_conditions_on_the_device_in_folding_and_in_the_oracle) {
+  for (dtype type : {dtype::i32, dtype::u32, dtype::boolean}) {
+    const scalar_program program =
+        written([&](scalar_builder& b) { return b.convert(b.argument(0, dtype::f32), type); });
+    for (int components : {1, 4}) {
+      const auto found = results_of({program}, far_numbers, components)[0];
+      for (std::size_t i = 0; i < far_numbers.size(); ++i) {
+        const double x = far_numbers[i], expected = type == dtype::boolean ? x != 0 : truncated(x, type);
+        EXPECT_EQ(found[i], expected) << x << " as " << to_string(type) << ", " << components << " wide";
+        EXPECT_EQ(oracle::scalar_apply(scalar_op::convert, dtype::f32, type, x, x, x), expected) << x;
+        scalar_builder b;
+        EXPECT_EQ(b.node(b.convert(b.constant(x), type)).value, expected) << x;
+      }
+    }
+  }
+}
+
+TEST(kernels_scalar, integers_wrap_into_each_other_and_round_into_floats) {
+  const auto folded = [](double value, dtype from, dtype to) {
+    scalar_builder b;
+    return b.node(b.convert(b.constant(value, from), to)).value;
+  };
+  EXPECT_EQ(folded(-1, dtype::i32, dtype::u32), 4294967295.0);
+  EXPECT_EQ(folded(4294967295.0, dtype::u32, dtype::i32), -1);
+  EXPECT_EQ(folded(2147483648.0, dtype::u32, dtype::i32), -2147483648.0);
+  EXPECT_EQ(folded(16777217, dtype::i32, dtype::f32), 16777216);  // ties to even
+  EXPECT_EQ(folded(16777219, dtype::u32, dtype::f32), 16777220);
+  EXPECT_EQ(folded(4294967295.0, dtype::u32, dtype::f32), 0x1p32);
+  // The same from integers that the device computes: what these numbers become, less 1 or plus 1.
+  const std::vector<double> xs = {0, 1, 0x1p24, 0x1p31, 0x1p32, -1, -0x1p24, 16777218};
+  for (double more : {0.0, 1.0, 3.0}) {
+    const auto converted = [&](dtype from, dtype to) {
+      const scalar_program program = written([&](scalar_builder& b) {
+        const scalar_ref whole = b.convert(b.argument(0, dtype::f32), from);
+        return b.convert(b.binary(scalar_op::add, whole, b.constant(more, from)), to);
+      });
+      for (int components : {1, 4}) {
+        const auto found = results_of({program}, xs, components)[0];
+        for (std::size_t i = 0; i < xs.size(); ++i)
+          EXPECT_EQ(found[i], evaluated(program, xs[i])) << to_string(program) << " of " << xs[i];
+      }
+    };
+    converted(dtype::i32, dtype::u32), converted(dtype::u32, dtype::i32);
+    converted(dtype::i32, dtype::f32), converted(dtype::u32, dtype::f32), converted(dtype::i32, dtype::boolean);
+  }
+}
+
+TEST(kernels_scalar, halves_are_rounded_to_even_and_overflow_to_infinity) {
+  const std::vector<double> xs = {2049,   2051,  0.1f, -65519, 65520,     -1e6,     infinity, nan_value,
+                                  -65504, 65519, -0.0, 1.5,    0x1.8p-24, 0x1p-20, 1e30f,    -3};
+  const shape space{static_cast<std::int64_t>(xs.size())};
+  graph g;
+  const node_id x = g.input("x", dtype::f32, space);
+  scalar_builder b;
+  index_map dense;
+  dense.strides[0] = 1;
+  const region_attribute region{
+      .space = space, .program = b.finish(b.argument(0, dtype::f32)), .accesses = {dense}, .output = dense};
+  g.add_output("y", g.add_node(op::region, dtype::f16, space, region, std::span(&x, 1)));
+  for (const kernels::target& on : support::all_targets()) {
+    const auto found = support::device_graph(g, on).run({{"x", {space, xs}}}).at("y");
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      EXPECT_TRUE(agrees(found[static_cast<std::int64_t>(i)], rounded_to(xs[i], dtype::f16), false)) << xs[i];
+      EXPECT_TRUE(agrees(oracle::stored(xs[i], dtype::f16), rounded_to(xs[i], dtype::f16), false)) << xs[i];
+    }
+  }
 }
 
 // Any values but NaN, infinities and numbers that every operation keeps exactly; the sign of a zero is not looked at.

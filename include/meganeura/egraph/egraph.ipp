@@ -19,7 +19,7 @@ MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const 
       value = arguments[static_cast<std::size_t>(node.value)];
     } else if (node.op != scalar_op::constant) {
       value = meganeura::evaluate(node.op, values[node.operands[0]], values[node.operands[1]], values[node.operands[2]],
-                                  node.type);
+                                  node.type, program.nodes[node.operands[0]].type);
       value = rounded_to(value, node.type);
     }
     values.push_back(value);

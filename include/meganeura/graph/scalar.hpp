@@ -23,7 +23,10 @@ enum class scalar_op : std::uint8_t {
   reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, floor, ceil,
   round,  // ties to even
   logical_not,
-  convert,  // to the node's type; float to integer truncates towards zero, boolean gives 0 or 1
+  // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
+  // 0 for a NaN. Between i32 and u32: modulo 2^32. Integer to float rounds to nearest, ties to even. To boolean: x != 0,
+  // true for a NaN; from it 0 or 1.
+  convert,
   // binary
   add, subtract, multiply,
   divide,  // integers: truncates towards zero; division by zero is undefined for integers, +-inf or NaN for floats
@@ -127,11 +130,12 @@ class scalar_builder {
                                                dtype convert_to = dtype::f32);
 
 /// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity); integers
-/// drop their fraction and wrap modulo 2^32, what is no number gives 0; boolean: 1 for all but 0.
+/// drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1 for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
 
-/// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. Folding and the tests share it.
-[[nodiscard]] double evaluate(scalar_op kind, double a, double b, double c, dtype type);
+/// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. `type` is the result's; `from`, the
+/// operand's, matters to convert alone. Folding and the tests share it.
+[[nodiscard]] double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from = dtype::f32);
 
 /// One line, e.g. "exp(subtract(a0, row_max(a0)))".
 [[nodiscard]] std::string to_string(const scalar_program& program);

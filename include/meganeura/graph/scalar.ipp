@@ -158,7 +158,8 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
   std::copy(operands.begin(), operands.end(), node.operands);
   const bool undefined = kind == scalar_op::divide && !is_float(node.type) && values[1].value == 0;
   if (constant_operands && !undefined) {
-    return constant(evaluate(kind, values[0].value, values[1].value, values[2].value, node.type), node.type);
+    const double value = evaluate(kind, values[0].value, values[1].value, values[2].value, node.type, values[0].type);
+    return constant(value, node.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
   switch (kind) {
@@ -284,6 +285,15 @@ inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
   }
 }
 
+inline double converted(double value, dtype from, dtype to) {
+  if (to == dtype::boolean) return value != 0;
+  if (is_float(to)) return value;
+  if (!is_float(from)) return wrapped(value, to);
+  if (std::isnan(value)) return 0;
+  return to == dtype::u32 ? std::clamp(std::trunc(value), 0.0, 4294967295.0)
+                          : std::clamp(std::trunc(value), -2147483648.0, 2147483647.0);
+}
+
 // Steps of f16 are 2^-10 of the leading bit, and no smaller than those of its denormals.
 inline double rounded_to_half(double value) {
   if (!std::isfinite(value) || value == 0) return value;
@@ -303,7 +313,7 @@ MEGANEURA_INLINE double rounded_to(double value, dtype type) {
   }
 }
 
-MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type) {
+MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
   const bool integer = type == dtype::i32 || type == dtype::u32;
   const bool wraps = kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
   if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
@@ -323,8 +333,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::ceil: return std::ceil(a);
     case scalar_op::round: return std::nearbyint(a);
     case scalar_op::logical_not: return a == 0;
-    case scalar_op::convert:
-      return type == dtype::boolean ? a != 0 : is_float(type) ? a : detail::wrapped(std::trunc(a), type);
+    case scalar_op::convert: return detail::converted(a, from, type);
     case scalar_op::add: return a + b;
     case scalar_op::subtract: return a - b;
     case scalar_op::multiply: return a * b;

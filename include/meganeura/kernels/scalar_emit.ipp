@@ -192,6 +192,29 @@ class beside_zero {
   return binary(binary_op::subtract, above, below);
 }
 
+// SPIR-V leaves open what a float beyond the integer's range becomes.
+[[nodiscard]] inline scalar_value emit_truncated(const scalar_value& a, dtype type) {
+  using namespace spirv::detail;
+  const bool is_signed = type == dtype::i32;
+  const float limit = is_signed ? 0x1p31f : 0x1p32f;
+  const auto number = [&](double value) { return widened(literal(type, value), a.type.components); };
+  const auto word = [&](std::uint32_t bits) {
+    return scalar_value{nullptr, 0, {spirv::scalar_kind::u32, a.type.components}, bits};
+  };
+  const scalar_value bits = bitcast(word(0).type, a);  // as integers, negative floats lie above all others
+  const scalar_value size = is_signed ? binary(binary_op::bit_and, bits, word(0x7fffffffu)) : bits;
+  const scalar_value fits = compare(comparison::less, size, word(std::bit_cast<std::uint32_t>(limit)));
+  const scalar_value inside = converted(spirv::detail::select(fits, a, float_like(a, 0)), value_type(type));
+  scalar_value outside = number(0);
+  if (is_signed) {
+    const scalar_value below = compare(comparison::less_equal, a, float_like(a, -limit));
+    outside = spirv::detail::select(below, number(-2147483648.0), outside);
+  }
+  const scalar_value above = compare(comparison::greater_equal, a, float_like(a, limit));
+  outside = spirv::detail::select(above, number(is_signed ? 2147483647.0 : 4294967295.0), outside);
+  return spirv::detail::select(fits, inside, outside);
+}
+
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
                                                     const scalar_value& a) {
   std::array<scalar_value, 4> parts;
@@ -242,6 +265,7 @@ class beside_zero {
     case scalar_op::logical_not:
       return logical_not(a);
     case scalar_op::convert:
+      if (real && (node.type == dtype::i32 || node.type == dtype::u32)) return emit_truncated(a, node.type);
       return converted(a, value_type(node.type));
     default:
       fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
@@ -310,8 +334,12 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     wide[i] = widened(operands[i], width);
     if (literals) numbers[i] = *literal_value(operands[i]);
   }
-  if (literals)
-    return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type)), width);
+  if (literals) {
+    const dtype from = operands[0].type.is_float()                               ? dtype::f32
+                       : operands[0].type.kind == spirv::scalar_kind::i32 ? dtype::i32
+                                                                          : dtype::u32;
+    return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
+  }
   if (node.op == scalar_op::select) return detail::emit_select(wide[0], wide[1], wide[2]);
   // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
   scalar_value result;
