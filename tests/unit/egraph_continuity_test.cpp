@@ -146,6 +146,39 @@ TEST(egraph_continuity, a_short_product_two_kernels_decide_by_is_computed_once) 
   EXPECT_EQ(products(scalar_op::exp), 2);
 }
 
+// Decisions of the next step: equal(s, x / 3) is true everywhere when x is the same again.
+TEST(egraph_continuity, what_a_state_carries_into_a_decision_has_one_spelling) {
+  const auto carried = [](scalar_op reader, bool chained) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {8, 8}), kept = g.state("kept", dtype::f32, {8, 8});
+    const node_id later = chained ? g.state("later", dtype::f32, {8, 8}) : kept;
+    g.assign(kept, g.divide(x, g.full_like(x, 3)));
+    if (chained) g.assign(later, kept);
+    g.add_output("y", g.map(reader, {later}));
+    egraph::optimize_report report;
+    (void)egraph::optimize(g, {}, &report);
+    return applied(report, "divide_by_constant");
+  };
+  for (const bool chained : {false, true}) {
+    EXPECT_EQ(carried(scalar_op::floor, chained), 0u);
+    EXPECT_EQ(carried(scalar_op::exp, chained), 1u);
+  }
+
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {16, 33}), kept = g.state("kept", dtype::f32, {16, 33});
+  const node_id third = g.divide(x, g.full_like(x, 3));
+  g.assign(kept, third);
+  g.add_output("same", equal_to(g, kept, third));
+  oracle::tensors<float> leaves{{"x", oracle::random_tensor<float>({16, 33}, 1, -2, 2, dtype::f32)},
+                                {"kept", oracle::tensor<float>({16, 33})}};
+  const graph plan = egraph::optimize(g);
+  oracle::interpreter<float> run(plan, leaves);
+  (void)run.run();
+  run.clear();
+  const auto second = run.run();
+  for (const float same : second.at("same").values) EXPECT_EQ(same, 1);
+}
+
 TEST(egraph_continuity, programs_know_what_decides) {
   scalar_builder b;
   const scalar_ref x = b.argument(0, dtype::f32), y = b.argument(1, dtype::f32), z = b.argument(2, dtype::f32);

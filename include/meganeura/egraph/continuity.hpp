@@ -10,7 +10,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 // equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten by a
 // rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be true
 // nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules alone, and a
-// sum it depends on is computed in one kernel. All other arithmetic is the same wherever it is repeated: kernels round
+// sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next step decides by it.
+// (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other arithmetic is the same wherever it is repeated: kernels round
 // after every operation.
 
 /// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the two

@@ -270,7 +270,8 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
   }
 }
 
-// What the node's result decides its operands decide, and a discontinuous function decides by its own operands.
+// What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
+// assigned to a state decides what the state does.
 MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
   const enode& node = nodes_[id];
   const auto all = operands(id);
@@ -284,6 +285,8 @@ MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) co
     }
   } else if (node.kind == op::window_scatter && get<window_attribute>(id).kind == reduce_kind::max) {
     found.push_back(all[0]);  // where the maximum is
+  } else if (node.kind == op::assign && classes_[find(all[0])].decides) {
+    found.push_back(all[1]);  // the next step decides by what is stored
   }
   for (class_id& operand : found) operand = find(operand);
   return found;
@@ -302,9 +305,17 @@ MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
     todo.pop_back();
     if (next.decides) continue;
     next.decides = true;
+    bool state = false;
     for (enode_id node : next.nodes) {
       const auto all = operands(node);
       todo.insert(todo.end(), all.begin(), all.end());
+      state = state || nodes_[node].kind == op::state;
+    }
+    for (std::size_t i = 0; state && i < next.parents.size(); ++i) {
+      const std::vector<class_id> carried = nodes_[next.parents[i]].kind == op::assign
+                                                ? deciding_operands(next.parents[i])
+                                                : std::vector<class_id>{};
+      todo.insert(todo.end(), carried.begin(), carried.end());
     }
   }
 }
