@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 namespace meganeura::test {
 namespace {
@@ -116,6 +117,57 @@ TEST_F(vulkan_pipeline, runs_with_the_required_subgroup_size) {
   spirv::module kernel = scale_kernel(4.0F, 1.0F);
   kernel.subgroup_size = gpu->facts().max_subgroup_size;
   EXPECT_EQ(run(gpu->create_pipeline(kernel)), 9.0F);
+}
+
+// A device that tells what pipelines ask of it, and a driver of Vulkan 1.2 that does not tell its subgroups' sizes.
+namespace subgroups {
+
+PFN_vkGetPhysicalDeviceProperties2 properties;
+PFN_vkCreateComputePipelines create;
+VkPipelineShaderStageCreateFlags asked = 0;
+
+VKAPI_ATTR void VKAPI_CALL silent_properties(VkPhysicalDevice device, VkPhysicalDeviceProperties2* answer) {
+  properties(device, answer);
+  for (auto* next = static_cast<VkBaseOutStructure*>(answer->pNext); next != nullptr; next = next->pNext) {
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
+      auto* sizes = reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlProperties*>(next);
+      sizes->minSubgroupSize = sizes->maxSubgroupSize = 0;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES) {
+      auto* sizes = reinterpret_cast<VkPhysicalDeviceVulkan13Properties*>(next);
+      sizes->minSubgroupSize = sizes->maxSubgroupSize = 0;
+    }
+  }
+}
+VKAPI_ATTR VkResult VKAPI_CALL noted_create(VkDevice device, VkPipelineCache cache, std::uint32_t count,
+                                            const VkComputePipelineCreateInfo* infos,
+                                            const VkAllocationCallbacks* callbacks, VkPipeline* made) {
+  asked = infos->stage.flags;
+  return create(device, cache, count, infos, callbacks, made);
+}
+
+}  // namespace subgroups
+
+TEST_F(vulkan_pipeline, whole_subgroups_are_asked_for_where_a_kernel_needs_them) {
+  auto owner = std::make_shared<vulkan::detail::instance>(false, log_sink{});
+  const std::uint32_t index = gpu->facts().index;
+  auto state = std::make_shared<vulkan::detail::device_state>();
+  state->open(owner, owner->physical_devices().at(index), gpu->facts(), 4096);
+  subgroups::create = std::exchange(state->call.CreateComputePipelines, &subgroups::noted_create);
+  spirv::module kernel = scale_kernel(4.0F, 1.0F);
+  (void)vulkan::detail::create_pipeline(state, kernel);
+  EXPECT_EQ(subgroups::asked & VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, 0U);
+  kernel.subgroup_size = gpu->facts().max_subgroup_size;
+  (void)vulkan::detail::create_pipeline(state, kernel);
+  EXPECT_NE(subgroups::asked & VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, 0U);
+}
+
+TEST_F(vulkan_pipeline, subgroups_of_a_driver_that_tells_no_sizes_may_have_any) {
+  vulkan::detail::instance owner(false, log_sink{});
+  subgroups::properties = std::exchange(owner.call.GetPhysicalDeviceProperties2, &subgroups::silent_properties);
+  const std::uint32_t index = gpu->facts().index;
+  const auto facts = vulkan::detail::query_facts(owner, owner.physical_devices().at(index), index);
+  EXPECT_EQ(facts.min_subgroup_size, 1U);
+  EXPECT_EQ(facts.max_subgroup_size, facts.subgroup_size);
 }
 
 class vulkan_cache : public vulkan_pipeline {
