@@ -24,9 +24,17 @@ struct dim {
   friend constexpr bool operator==(const dim&, const dim&) = default;
 };
 
+namespace detail {
+template <fixed_string Name>
+constexpr dim named_dim() {
+  static_assert(text_fits<Name, is_name(Name)>, "meganeura: sym<name>: a name is neither empty nor holds a zero byte");
+  return {1, &symbol_of<Name>};
+}
+}  // namespace detail
+
 /// The symbol of that name, e.g. `inline constexpr mn::dim batch = mn::sym<"batch">;`.
 template <fixed_string Name>
-inline constexpr dim sym{1, &detail::symbol_of<Name>};
+inline constexpr dim sym = detail::named_dim<Name>();
 
 /// What a symbol is worth in one session, e.g. {"batch", 32}.
 struct binding {
@@ -65,6 +73,7 @@ namespace detail {
 template <dim... Extents>
 constexpr symbolic_shape make_shape() {
   static_assert(sizeof...(Extents) <= max_rank, "meganeura: dims<...>: a tensor has at most 8 axes");
+  static_assert(((Extents.coefficient >= 1) && ...), "meganeura: dims<...>: an extent is at least 1");
   symbolic_shape result;
   if constexpr (sizeof...(Extents) <= max_rank) (result.push_back(Extents), ...);
   return result;

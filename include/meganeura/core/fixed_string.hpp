@@ -29,6 +29,23 @@ namespace detail {
 template <fixed_string Text>
 inline constexpr symbol symbol_of{Text.text};
 
+// A template of its own, so that the compiler's message spells the text.
+template <fixed_string Text, bool Fits>
+inline constexpr bool text_fits = Fits;
+
+// Names are compared and stored as C strings: no zero byte before the end.
+template <std::size_t N>
+[[nodiscard]] constexpr bool is_prefix(const fixed_string<N>& text) {
+  for (std::size_t i = 0; i + 1 < N; ++i) {
+    if (text.text[i] == '\0') return false;
+  }
+  return true;
+}
+template <std::size_t N>
+[[nodiscard]] constexpr bool is_name(const fixed_string<N>& text) {
+  return N > 1 && is_prefix(text);
+}
+
 // <cstring> is not constexpr.
 [[nodiscard]] constexpr bool texts_equal(const char* lhs, const char* rhs) {
   while (*lhs != '\0' && *lhs == *rhs) ++lhs, ++rhs;

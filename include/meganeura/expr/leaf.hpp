@@ -26,15 +26,25 @@ constexpr typed_node constant_node(double value, dtype type) {
 template <symbolic_shape Shape>
 inline constexpr bool extents_static = Shape.is_static();
 
-template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type>
+template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type, int Function = 0>
 constexpr auto named_leaf() {
-  return apply<with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>)>();
+  static_assert(text_fits<Name, is_name(Name)>,
+                "meganeura: parameter, state or random<name, dims>: a name is neither empty nor holds a zero byte");
+  return apply<with_function(with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>), Function)>();
+}
+
+template <symbolic_shape Shape, int Axis>
+constexpr auto coordinate_leaf() {
+  static_assert(axis_exists<Axis, Shape.rank>, "meganeura: coordinates<dims, axis>: the shape has no such axis");
+  return apply<make_node(primitive::iota, dtype::i32, interned_shape<Shape>, normal_axis(Axis, Shape.rank))>();
 }
 
 }  // namespace detail
 
 /// A trained tensor, owned by the parameters object. Its full name is the path of the calls around it and `Name`,
-/// joined with dots. Elsewhere in the model the same tensor is shared(parameter<..>): tied weights.
+/// joined with dots. Equal values are one value: parameter<"w", s> written twice in one forward is one tensor, and
+/// both places train it. Elsewhere in the model the same tensor is shared(parameter<..>): tied weights.
+/// errors: "a name is neither empty nor holds a zero byte".
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
 
@@ -48,15 +58,13 @@ inline constexpr auto constant = detail::apply<detail::constant_node(Value.value
 
 /// The index along `Axis` at every element of `Shape`, as i32.
 template <symbolic_shape Shape, int Axis>
-inline constexpr auto coordinates = detail::apply<detail::make_node(
-    primitive::iota, dtype::i32, detail::interned_shape<Shape>, detail::normal_axis(Axis, Shape.rank))>();
+inline constexpr auto coordinates = detail::coordinate_leaf<Shape, Axis>();
 
-/// Random numbers of a stream: uniform in [0, 1) or normal with deviation 1; others every step. Equal nodes are one
-/// node, so two draws need two names.
+/// Random numbers of a stream: uniform in [0, 1) or normal with deviation 1; others every step. Equal values are one
+/// value: random<"noise", s> written twice in one forward is one draw, the same numbers in both places, and
+/// a - b of the two is 0. Two draws have two names. errors: as `parameter`.
 template <fixed_string Stream, symbolic_shape Shape, distribution Kind = distribution::uniform>
-inline constexpr auto random = detail::apply<detail::with_function(
-    detail::with_name(detail::make_node(primitive::random, dtype::f32, detail::interned_shape<Shape>),
-                      &detail::symbol_of<Stream>),
-    static_cast<int>(Kind))>();
+inline constexpr auto random =
+    detail::named_leaf<primitive::random, Stream, Shape, dtype::f32, static_cast<int>(Kind)>();
 
 }  // namespace meganeura::inline MEGANEURA_ABI

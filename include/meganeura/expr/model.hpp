@@ -7,10 +7,20 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+// Checked here: Clang 14 calls all that depends on a class with a failed assertion no constant.
+template <fixed_string Name>
+constexpr const symbol& input_symbol() {
+  static_assert(text_fits<Name, is_name(Name)>,
+                "meganeura: input<name, dtype, dims>: a name is neither empty nor holds a zero byte");
+  return symbol_of<Name>;
+}
+}  // namespace detail
+
 /// One input of a model: the name it is bound by, its dtype and its shape.
 template <fixed_string Name, dtype Type, symbolic_shape Shape>
 struct input {
-  static constexpr const symbol& name = detail::symbol_of<Name>;
+  static constexpr const symbol& name = detail::input_symbol<Name>();
   static constexpr detail::tensor_type type{Type, detail::interned_shape<Shape>};
 };
 
@@ -255,7 +265,8 @@ struct flop_counter {
 
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
 /// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes; "two layers of
-/// one name" unless all but one are `shared`; "two inputs of one name".
+/// one name" unless all but one are `shared`; "two inputs of one name"; "needs an input"; "takes one value for each
+/// input".
 template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
@@ -264,11 +275,13 @@ struct model {
   static constexpr dtype output_type = body.root().type;
 
   static constexpr int input_count = sizeof...(Inputs);
-  static constexpr const symbol* input_names[sizeof...(Inputs)]{&Inputs::name...};
-  static constexpr detail::tensor_type input_types[sizeof...(Inputs)]{Inputs::type...};
+  static constexpr const symbol* input_names[]{&Inputs::name...};
+  static constexpr detail::tensor_type input_types[]{Inputs::type...};
 
   /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter and state.
   static constexpr auto leaves = detail::collect_leaves<detail::body_of<Module, Inputs::type...>>();
+  static_assert(output_type != dtype::boolean,
+                "meganeura: model: forward returns a condition, which is never stored; return select(condition, a, b)");
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
   static_assert(detail::one_shape_a_name<leaves.conflicting>,
                 "meganeura: model: one name, two shapes; a parameter used twice must have one shape and dtype");
@@ -302,6 +315,13 @@ struct model {
     }
     return -1;
   }
+};
+
+/// Without inputs there is nothing to compute from.
+template <class Module>
+struct model<Module> {
+  static_assert(detail::forward_takes<Module, 0, false>,
+                "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
 };
 
 namespace detail {

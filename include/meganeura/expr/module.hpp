@@ -29,14 +29,34 @@ constexpr bool holds_whole_body(const Graph& graph) {
 template <class Module, bool Fits>
 inline constexpr bool body_fits = Fits;
 
+template <class Module, class... Operands>
+concept takes = requires(Operands... operands) { Module::forward(operands...); };
+
+template <class Module, int Operands, bool Takes>
+inline constexpr bool forward_takes = Takes;
+
+// Stands for a body that has an error already: a value of this type computes nothing and breaks nothing.
+inline constexpr graph_data<1> no_body{{make_node(primitive::constant, dtype::f32, interned_shape<symbolic_shape{}>)}};
+
 template <class Module, tensor_type... Operands, int... Indices>
 consteval auto trace(std::integer_sequence<int, Indices...>) {
-  using result = decltype(Module::forward(placeholder<Operands, Indices>...));
-  static_assert(value<result>, "meganeura: forward(x): a module must return a value");
-  static_assert(
-      body_fits<Module, holds_whole_body(result::graph)>,
-      "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module and call it");
-  return result::graph;
+  if constexpr (!takes<Module, decltype(placeholder<Operands, Indices>)...>) {
+    static_assert(forward_takes<Module, sizeof...(Operands), false>,
+                  "meganeura: forward(x...): a module needs a static function forward that takes one value for each input "
+                  "of its model, or for each operand of its call");
+    return no_body;
+  } else {
+    using result = decltype(Module::forward(placeholder<Operands, Indices>...));
+    static_assert(value<result>, "meganeura: forward(x): a module must return a value");
+    if constexpr (value<result>) {
+      static_assert(
+          body_fits<Module, holds_whole_body(result::graph)>,
+          "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module and call it");
+      return result::graph;
+    } else {
+      return no_body;
+    }
+  }
 }
 
 // Traced once, whatever the number of calls. Symbols are named by the module and its operand types, not by a whole
@@ -80,6 +100,8 @@ inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) &&
 /// module is a struct with `static constexpr auto forward(value auto...)`.
 template <fixed_string Name, class Module, auto... Graphs>
 [[nodiscard]] constexpr auto call(expr<Graphs>...) {
+  static_assert(detail::text_fits<Name, detail::is_prefix(Name)>,
+                "meganeura: call<name, module>(x...): the name holds a zero byte");
   static_assert(sizeof...(Graphs) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
   static_assert(detail::no_conditions<Graphs...>,
                 "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");

@@ -18,9 +18,14 @@ struct embedding {
 /// and train nothing; the option `checks` names them.
 template <fixed_string Name, std::int64_t Rows, std::int64_t Width, auto A>
 [[nodiscard]] constexpr auto embedding(expr<A> tokens) {
-  static_assert(detail::dtypes_agree<A.root().type, dtype::i32>,
-                "meganeura: embedding<name, rows, width>(tokens): tokens must be i32");
-  return call<Name, modules::embedding<Rows, Width>>(tokens);
+  constexpr bool indices = detail::dtypes_agree<A.root().type, dtype::i32>, counted = Rows >= 1 && Width >= 1;
+  static_assert(indices, "meganeura: embedding<name, rows, width>(tokens): tokens must be i32");
+  static_assert(counted, "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1");
+  if constexpr (indices && counted) {
+    return call<Name, modules::embedding<Rows, Width>>(tokens);
+  } else {
+    return tokens;
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

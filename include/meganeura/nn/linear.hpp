@@ -47,14 +47,20 @@ struct linear {
 }  // namespace modules
 
 /// x W^T + b over the last axis, as torch.nn.Linear.
-/// shapes: [.., in] -> [.., Out]. dtypes: floats; accumulation in f32. errors: "x must have a known last extent",
-/// "x must be floats". cost: 2 in Out flops a row.
+/// shapes: [.., in] -> [.., Out]. dtypes: floats; accumulation in f32. errors: "x needs a last extent that is a
+/// number", "x must be floats", "out is at least 1". cost: 2 in Out flops a row.
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, auto A>
 [[nodiscard]] constexpr auto linear(expr<A> x) {
-  static_assert(A.root().shape->rank >= 1 && A.root().shape->last().is_static(),
-                "meganeura: linear<name, out>(x): the last extent of x must be a number, not a symbol");
-  static_assert(is_float(A.root().type), "meganeura: linear<name, out>(x): x must be floats; cast it");
-  return call<Name, modules::linear<Out, Options>>(x);
+  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
+  constexpr bool floats = is_float(A.root().type);
+  static_assert(known, "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol");
+  static_assert(floats, "meganeura: linear<name, out>(x): x must be floats; cast it");
+  static_assert(Out >= 1, "meganeura: linear<name, out>(x): out is at least 1");
+  if constexpr (known && floats && Out >= 1) {
+    return call<Name, modules::linear<Out, Options>>(x);
+  } else {
+    return x;
+  }
 }
 
 /// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head,

@@ -42,17 +42,29 @@ struct layer_norm {
 /// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. source: arXiv 1910.07467.
 template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 [[nodiscard]] constexpr auto rms_norm(expr<A> x) {
-  static_assert(A.root().shape->rank >= 1 && A.root().shape->last().is_static(),
-                "meganeura: rms_norm<name>(x): the last extent of x must be a number, not a symbol");
-  return call<Name, modules::rms_norm<Options>>(x);
+  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
+  constexpr bool floats = is_float(A.root().type);
+  static_assert(known, "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol");
+  static_assert(floats, "meganeura: rms_norm<name>(x): x must be floats; cast it");
+  if constexpr (known && floats) {
+    return call<Name, modules::rms_norm<Options>>(x);
+  } else {
+    return x;
+  }
 }
 
 /// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. source: arXiv 1607.06450.
 template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 [[nodiscard]] constexpr auto layer_norm(expr<A> x) {
-  static_assert(A.root().shape->rank >= 1 && A.root().shape->last().is_static(),
-                "meganeura: layer_norm<name>(x): the last extent of x must be a number, not a symbol");
-  return call<Name, modules::layer_norm<Options>>(x);
+  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
+  constexpr bool floats = is_float(A.root().type);
+  static_assert(known, "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol");
+  static_assert(floats, "meganeura: layer_norm<name>(x): x must be floats; cast it");
+  if constexpr (known && floats) {
+    return call<Name, modules::layer_norm<Options>>(x);
+  } else {
+    return x;
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

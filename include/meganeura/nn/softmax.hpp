@@ -41,16 +41,28 @@ struct log_softmax {
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto softmax(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
+  constexpr bool floats = is_float(A.root().type);
   static_assert(detail::axis_exists<Axis, rank>, "meganeura: softmax<axis>(x): x has no such axis");
-  return call<"", modules::softmax<detail::normal_axis(Axis, rank)>>(x);
+  static_assert(floats, "meganeura: softmax<axis>(x): x must be floats; cast it");
+  if constexpr (detail::axis_exists<Axis, rank> && floats) {
+    return call<"", modules::softmax<detail::normal_axis(Axis, rank)>>(x);
+  } else {
+    return x;
+  }
 }
 
 /// log(softmax(x)) without the loss of precision of taking the logarithm afterwards; rows that are not finite as there.
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto log_softmax(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
+  constexpr bool floats = is_float(A.root().type);
   static_assert(detail::axis_exists<Axis, rank>, "meganeura: log_softmax<axis>(x): x has no such axis");
-  return call<"", modules::log_softmax<detail::normal_axis(Axis, rank)>>(x);
+  static_assert(floats, "meganeura: log_softmax<axis>(x): x must be floats; cast it");
+  if constexpr (detail::axis_exists<Axis, rank> && floats) {
+    return call<"", modules::log_softmax<detail::normal_axis(Axis, rank)>>(x);
+  } else {
+    return x;
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

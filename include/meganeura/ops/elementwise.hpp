@@ -280,7 +280,7 @@ template <auto C, auto A, auto B>
 template <dtype Type, auto A>
 [[nodiscard]] constexpr auto cast(expr<A> a) {
   static_assert(Type != dtype::boolean, "meganeura: cast<type>(x): bool tensors do not exist; compare instead");
-  if constexpr (Type == A.root().type) {
+  if constexpr (Type == A.root().type || Type == dtype::boolean) {
     return a;
   } else {
     return detail::apply<detail::make_node(primitive::cast, Type, A.root().shape), A>();

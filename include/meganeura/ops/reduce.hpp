@@ -15,6 +15,17 @@ constexpr int axis_bits(int rank) {
   return ((normal_axis(Axes, rank) >= 0 ? 1 << normal_axis(Axes, rank) : 0) | ... | 0);
 }
 
+// Axes that do not exist are left out.
+template <int Rank, int... Axes>
+constexpr bool axes_differ() {
+  int named[max_rank + 1]{};
+  ((axis_exists<Axes, Rank> ? ++named[normal_axis(Axes, Rank)] : 0), ...);
+  for (const int times : named) {
+    if (times > 1) return false;
+  }
+  return true;
+}
+
 constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
   symbolic_shape result;
   for (int i = 0; i < shape.rank; ++i) {
@@ -28,6 +39,7 @@ constexpr auto reduce(expr<A> a) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int axes = axis_bits<Axes...>(shape.rank);
   static_assert((axis_exists<Axes, shape.rank> && ...), "meganeura: reduce<axes...>(x): x has no such axis");
+  static_assert(axes_differ<shape.rank, Axes...>(), "meganeura: reduce<axes...>(x): an axis is named twice");
   if constexpr (axes != 0 && (axis_exists<Axes, shape.rank> && ...)) {
     return apply<with_function(
                      make_node(primitive::reduce, A.root().type, interned_shape<reduced_shape(shape, axes)>, axes),
@@ -42,7 +54,8 @@ constexpr auto reduce(expr<A> a) {
 
 /// Sum over axes, which disappear; negative axes count from the end: sum<-1>(x). Without axes, over all: sum(x) is one
 /// number. max, min, product and mean likewise.
-/// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis".
+/// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis",
+/// "an axis is named twice".
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto sum(expr<A> x) {
   return detail::reduce<reduction::sum, Axes...>(x);
@@ -64,7 +77,7 @@ template <int... Axes, auto A>
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound.
-/// errors: "x has no such axis".
+/// errors: as sum, and "x must be floats": a share of 1/n is no integer.
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto mean(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
@@ -72,7 +85,9 @@ template <int... Axes, auto A>
   constexpr typed_node factor =
       detail::make_node(primitive::reciprocal_count, A.root().type, detail::interned_shape<symbolic_shape{}>, axes);
   static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
-  if constexpr (axes != 0 && (detail::axis_exists<Axes, rank> && ...)) {
+  static_assert(detail::axes_differ<rank, Axes...>(), "meganeura: mean<axes...>(x): an axis is named twice");
+  static_assert(is_float(A.root().type), "meganeura: mean<axes...>(x): x must be floats; cast it");
+  if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) && detail::axes_differ<rank, Axes...>()) {
     return sum<Axes...>(x) * detail::apply<factor, A>();
   } else {
     return x;

@@ -137,6 +137,10 @@ constexpr symbolic_shape flattened(const symbolic_shape& shape, int first, int l
   return result;
 }
 
+constexpr bool can_concat(const symbolic_shape& a, const symbolic_shape& b, int axis) {
+  return axis >= 0 && a.rank == b.rank && a[axis].name == b[axis].name && with_extent(b, axis, a[axis]) == a;
+}
+
 // The last axis split into [outer, inner].
 constexpr symbolic_shape split_last(const symbolic_shape& shape, dim outer, dim inner) {
   symbolic_shape result = with_extent(shape, shape.rank - 1, outer);
@@ -160,8 +164,13 @@ template <symbolic_shape Shape, auto A>
 template <int Axis, auto A>
 [[nodiscard]] constexpr auto unsqueeze(expr<A> x) {
   constexpr int rank = A.root().shape->rank + 1;
-  static_assert(detail::axis_exists<Axis, rank>, "meganeura: unsqueeze<axis>(x): the result has no such axis");
-  return detail::reshaped<detail::with_axis(*A.root().shape, detail::normal_axis(Axis, rank))>(x);
+  constexpr bool fits = detail::axis_exists<Axis, rank> && rank <= max_rank;
+  static_assert(fits, "meganeura: unsqueeze<axis>(x): the result has no such axis");
+  if constexpr (fits) {
+    return detail::reshaped<detail::with_axis(*A.root().shape, detail::normal_axis(Axis, rank))>(x);
+  } else {
+    return x;
+  }
 }
 
 /// Axes First .. Last as one: flatten<1> of [n, c, h, w] is [n, c h w].
@@ -169,10 +178,14 @@ template <int First = 1, int Last = -1, auto A>
 [[nodiscard]] constexpr auto flatten(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int first = detail::normal_axis(First, shape.rank), last = detail::normal_axis(Last, shape.rank);
-  static_assert(first >= 0 && first <= last, "meganeura: flatten<first, last>(x): x has no such axes");
-  static_assert(detail::can_flatten(shape, first, last),
-                "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol");
-  return detail::reshaped<detail::flattened(shape, first, last)>(x);
+  constexpr bool exist = first >= 0 && first <= last, fits = exist && detail::can_flatten(shape, first, last);
+  static_assert(exist, "meganeura: flatten<first, last>(x): x has no such axes");
+  static_assert(!exist || fits, "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol");
+  if constexpr (fits) {
+    return detail::reshaped<detail::flattened(shape, first, last)>(x);
+  } else {
+    return x;
+  }
 }
 
 /// Axis i of the result is axis Axes[i] of x.
@@ -193,39 +206,52 @@ template <auto A>
 [[nodiscard]] constexpr auto transpose(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   static_assert(shape.rank >= 2, "meganeura: transpose(x): x needs two axes");
-  constexpr detail::integer_list axes = detail::last_two_exchanged(shape.rank);
-  constexpr symbolic_shape result =
-      detail::with_extent(detail::with_extent(shape, shape.rank - 1, shape.last(1)), shape.rank - 2, shape.last());
-  return detail::permuted<axes, result>(x);
+  if constexpr (shape.rank >= 2) {
+    constexpr detail::integer_list axes = detail::last_two_exchanged(shape.rank);
+    constexpr symbolic_shape result =
+        detail::with_extent(detail::with_extent(shape, shape.rank - 1, shape.last(1)), shape.rank - 2, shape.last());
+    return detail::permuted<axes, result>(x);
+  } else {
+    return x;
+  }
 }
 
 /// `Count` elements along `Axis` from `Start`, every `Step`-th.
 template <int Axis, int Start, int Count, int Step = 1, auto A>
-[[nodiscard]] constexpr auto slice(expr<A>) {
+[[nodiscard]] constexpr auto slice(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int axis = detail::normal_axis(Axis, shape.rank);
-  static_assert(axis >= 0 && shape[axis].is_static() && Start >= 0 && Count >= 1 && Step >= 1 &&
-                    Start + (Count - 1) * Step < shape[axis].coefficient,
+  constexpr bool fits = axis >= 0 && shape[axis].is_static() && Start >= 0 && Count >= 1 && Step >= 1 &&
+                        Start + (Count - std::int64_t{1}) * Step < shape[axis].coefficient;
+  static_assert(fits,
                 "meganeura: slice<axis, start, count, step>(x): the elements must lie within an axis of known extent");
-  constexpr detail::integer_list list{{axis, Start, Count, Step}};
-  return detail::apply<detail::with_list(
-                           detail::make_node(primitive::slice, A.root().type,
-                                             detail::interned_shape<detail::with_extent(shape, axis, Count)>),
-                           detail::interned_list<list>),
-                       A>();
+  if constexpr (fits) {
+    constexpr detail::integer_list list{{axis, Start, Count, Step}};
+    return detail::apply<detail::with_list(
+                             detail::make_node(primitive::slice, A.root().type,
+                                               detail::interned_shape<detail::with_extent(shape, axis, Count)>),
+                             detail::interned_list<list>),
+                         A>();
+  } else {
+    return x;
+  }
 }
 
 /// `Low` elements of `Value` before and `High` behind, along `Axis`.
 template <int Axis, int Low, int High, detail::number Value = 0.0, auto A>
-[[nodiscard]] constexpr auto pad(expr<A>) {
+[[nodiscard]] constexpr auto pad(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int axis = detail::normal_axis(Axis, shape.rank);
-  static_assert(axis >= 0 && shape[axis].is_static() && Low >= 0 && High >= 0,
-                "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border");
-  constexpr symbolic_shape result = detail::with_extent(shape, axis, shape[axis].coefficient + Low + High);
-  constexpr typed_node base =
-      detail::with_value(detail::make_node(primitive::pad, A.root().type, detail::interned_shape<result>), Value.value);
-  return detail::apply<detail::with_list(base, detail::interned_list<detail::borders(axis, Low, High)>), A>();
+  constexpr bool fits = axis >= 0 && shape[axis].is_static() && Low >= 0 && High >= 0;
+  static_assert(fits, "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border");
+  if constexpr (fits) {
+    constexpr symbolic_shape result = detail::with_extent(shape, axis, shape[axis].coefficient + Low + High);
+    constexpr typed_node base = detail::with_value(
+        detail::make_node(primitive::pad, A.root().type, detail::interned_shape<result>), Value.value);
+    return detail::apply<detail::with_list(base, detail::interned_list<detail::borders(axis, Low, High)>), A>();
+  } else {
+    return x;
+  }
 }
 
 /// Broadcast to a shape. Operators do it by themselves; this is for the other functions.
@@ -252,23 +278,27 @@ template <int Axis, auto A>
 
 /// One behind the other along `Axis`; every other extent agrees.
 template <int Axis, auto A, auto B, class... More>
-[[nodiscard]] constexpr auto concat(expr<A>, expr<B>, More... more) {
+[[nodiscard]] constexpr auto concat(expr<A> a, expr<B>, More... more) {
   constexpr const symbolic_shape &left = *A.root().shape, &right = *B.root().shape;
   constexpr int axis = detail::normal_axis(Axis, left.rank);
-  static_assert(axis >= 0 && left.rank == right.rank && left[axis].name == right[axis].name &&
-                    detail::with_extent(right, axis, left[axis]) == left,
-                "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal");
+  constexpr bool fits = detail::can_concat(left, right, axis);
+  static_assert(axis >= 0, "meganeura: concat<axis>(a, b): a has no such axis");
+  static_assert(axis < 0 || fits, "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal");
   static_assert(detail::dtypes_agree<A.root().type, B.root().type>,
                 "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand");
-  constexpr dim joined{left[axis].coefficient + right[axis].coefficient, left[axis].name};
-  constexpr auto both =
-      detail::apply<detail::make_node(primitive::concat, A.root().type,
-                                      detail::interned_shape<detail::with_extent(left, axis, joined)>, axis),
-                    A, B>();
-  if constexpr (sizeof...(More) > 0) {
-    return concat<Axis>(both, more...);
+  if constexpr (fits) {
+    constexpr dim joined{left[axis].coefficient + right[axis].coefficient, left[axis].name};
+    constexpr auto both =
+        detail::apply<detail::make_node(primitive::concat, A.root().type,
+                                        detail::interned_shape<detail::with_extent(left, axis, joined)>, axis),
+                      A, B>();
+    if constexpr (sizeof...(More) > 0) {
+      return concat<Axis>(both, more...);
+    } else {
+      return both;
+    }
   } else {
-    return both;
+    return a;
   }
 }
 
@@ -276,10 +306,15 @@ template <int Axis, auto A, auto B, class... More>
 template <int Heads, auto A>
 [[nodiscard]] constexpr auto split_heads(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
-  static_assert(shape.last().coefficient % Heads == 0,
-                "meganeura: split_heads<heads>(x): the last extent must be a multiple of heads");
-  return detail::reshaped<detail::split_last(shape, Heads, dim{shape.last().coefficient / Heads, shape.last().name})>(
-      x);
+  constexpr bool fits =
+      Heads >= 1 && shape.rank >= 1 && shape.rank < max_rank && shape.last().coefficient % (Heads < 1 ? 1 : Heads) == 0;
+  static_assert(fits, "meganeura: split_heads<heads>(x): the last extent must be a multiple of heads");
+  if constexpr (fits) {
+    return detail::reshaped<detail::split_last(shape, Heads, dim{shape.last().coefficient / Heads, shape.last().name})>(
+        x);
+  } else {
+    return x;
+  }
 }
 
 /// [.., heads, width] -> [.., heads width].
