@@ -163,11 +163,25 @@ std::string sentence_of(const auto& call) {
 
 TEST(expr_lower, unknown_and_doubled_symbols_are_refused_with_the_nearest_name) {
   EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"bacth", 3}})); }),
-            "lower: \"bacth\" is bound to 3, but no symbol of the model: it has \"batch\"; did you mean \"batch\"?");
+            "\"bacth\" is bound to 3, but no symbol of the model: it has \"batch\"; did you mean \"batch\"?");
   EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"batch", 3}})); }),
-            "lower: the symbol \"batch\" is bound twice, to 32 and to 3; bind it once");
+            "the symbol \"batch\" is bound twice, to 32 and to 3; bind it once");
   EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{nullptr, 32}})); }),
-            "lower: 32 is bound to a symbol without a name");
+            "32 is bound to a symbol without a name");
+}
+
+TEST(expr_lower, an_extent_too_large_is_refused_by_symbol_value_and_limit) {
+  for (const char* number : {"1152921504606846977", "9223372036854775807", "367719580002095"}) {
+    EXPECT_EQ(sentence_of([&] { static_cast<void>(mn::lower<mlp>({{"batch", std::stoll(number)}})); }),
+              "a tensor [(batch = " + std::string(number) +
+                  "), 784] was asked for, and one has at most 2^58 = 288230376151711744 elements; bind its symbols to "
+                  "less");
+  }
+  EXPECT_EQ(mn::bound(mn::dims<mn::sym<"batch">, 784>, std::array{mn::binding{"batch", 367640784632285}})[1], 784);
+  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 0}})); }),
+            "the symbol \"batch\" is bound to 0; an extent is at least 1");
+  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>()); }),
+            "the model has a symbol \"batch\" without an extent; bind {\"batch\", n}");
 }
 
 TEST(expr_lower, a_layer_named_like_a_turn_of_a_repeat_is_refused_unless_shared) {

@@ -183,7 +183,7 @@ class gradient_sweep {
         break;
     }
     if (info(graph_[id].kind).stage == op_stage::leaf || graph_[id].kind == op::stop_gradient) return;
-    fail(error_category::unsupported, "gradient: {} has no rule; differentiate before choosing implementations",
+    fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
          to_string(graph_[id].kind));
   }
 
@@ -374,7 +374,7 @@ class gradient_sweep {
     if (!active_[y]) return;
     if (window.kind == reduce_kind::max) {
       fail(error_category::unsupported,
-           "gradient: the gradient of max pooling cannot be differentiated again; use a sum window or stop_gradient");
+           "gradients: the gradient of max pooling cannot be differentiated again; use a sum window or stop_gradient");
     }
     add(y, graph_.window_reduce(g, window));
   }

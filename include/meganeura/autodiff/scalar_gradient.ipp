@@ -75,7 +75,7 @@ class scalar_rule {
       case scalar_op::select:
         return side == 1 ? builder_.select(a, g, number(0)) : builder_.select(a, number(0), g);
       default:
-        fail(error_category::unsupported, "gradient: scalar {} has no derivative", info(node_.op).name);
+        fail(error_category::unsupported, "scalar {} has no derivative", info(node_.op).name);
     }
   }
 

@@ -28,7 +28,9 @@ enum class error_category {
   return names[static_cast<int>(category)];
 }
 
-/// What every function of this library throws. `what()` is one sentence: what was asked, what was found, what to do.
+/// What every function of this library throws. `what()` is one sentence: what was asked, what was found, what to do. It
+/// begins with the thing it is about (a file, a symbol, a parameter) or with the call as written (`init: `); only
+/// internal errors name a pass of this library (`plan: `).
 class error : public std::runtime_error {
  public:
   error(error_category category, const std::string& message) : std::runtime_error(message), category_(category) {}

@@ -72,7 +72,7 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   for (const std::string& name : options.disabled) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      fail(error_category::invalid_argument, "optimize: there is no rule \"{}\" to disable; see optimize_report::rules", name);
+      fail(error_category::invalid_argument, "there is no rule \"{}\" to disable; see optimize_report::rules", name);
     }
     enabled &= ~(rule_mask{1} << (found - names.begin()));
   }

@@ -13,26 +13,51 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+
+// What a symbol is worth, at least 1.
+inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bindings) {
+  const binding* found = nullptr;
+  for (const binding& each : bindings) {
+    if (texts_equal(each.symbol, name.text)) found = &each;
+  }
+  if (!found) {
+    fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
+         quote(name.text));
+  }
+  if (found->extent < 1) {
+    fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(name.text),
+         found->extent);
+  }
+  return found->extent;
+}
+
+// Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
+[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
+  std::vector<std::string> extents;
+  for (int i = 0; i < symbols.rank; ++i) {
+    const dim& each = symbols[i];
+    const std::string factor = each.coefficient == 1 ? "" : fmt::format("{} ", each.coefficient);
+    extents.push_back(each.name ? fmt::format("{}({} = {})", factor, each.name->text, bound_symbol(*each.name, bindings))
+                                : std::to_string(each.coefficient));
+  }
+  fail(error_category::invalid_argument,
+       "a tensor [{}] was asked for, and one has at most 2^58 = {} elements; bind its symbols to less",
+       fmt::join(extents, ", "), shape::max_elements);
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
   shape result;
   for (int i = 0; i < symbols.rank; ++i) {
-    checked_int extent = symbols[i].coefficient;
-    if (const symbol* name = symbols[i].name) {
-      const binding* found = nullptr;
-      for (const binding& each : bindings) {
-        if (detail::texts_equal(each.symbol, name->text)) found = &each;
-      }
-      if (!found) {
-        fail(error_category::invalid_argument,
-             "lower: the model has a symbol \"{0}\" without an extent; bind {{\"{0}\", n}}", name->text);
-      }
-      if (found->extent < 1) {
-        fail(error_category::invalid_argument, "lower: symbol \"{}\" is bound to {}; an extent is at least 1",
-             name->text, found->extent);
-      }
-      extent = extent * found->extent;
+    const dim& each = symbols[i];
+    const std::int64_t extent = each.name ? detail::bound_symbol(*each.name, bindings) : 1;
+    const std::int64_t room = shape::max_elements / result.elements();
+    if (!symbols.is_static() && each.coefficient >= 1 && extent > room / each.coefficient) {
+      detail::refuse_bound(symbols, bindings);
     }
-    result.push_back(extent);
+    result.push_back(checked_int(each.coefficient) * extent);
   }
   return result;
 }
@@ -62,7 +87,7 @@ class used_names {
       shared_.insert(name);
     } else if (!declared_.insert(name).second) {
       fail(error_category::invalid_argument,
-           "lower: two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
+           "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
            "shared(layer)",
            name);
     }
@@ -70,7 +95,7 @@ class used_names {
   void check() const {
     for (const std::string& name : shared_) {
       if (declared_.contains(name)) continue;
-      fail(error_category::invalid_argument, "lower: shared(...) refers to \"{}\", which the model does not have{}",
+      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}",
            name, did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
     }
   }
@@ -99,7 +124,7 @@ class body_lowering {
       if (body_.nodes[i].type != dtype::boolean) ids_[static_cast<std::size_t>(i)] = lower(body_.nodes[i]);
     }
     if (ids_.back() == no_node) {
-      fail(error_category::invalid_argument, "lower: a module returns a condition; return select(condition, a, b)");
+      fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
     }
     return ids_.back();
   }
@@ -269,7 +294,7 @@ class body_lowering {
     const node_id id = ids_[static_cast<std::size_t>(n.operand(index))];
     if (id == no_node) {
       fail(error_category::invalid_argument,
-           "lower: a condition is used by something other than select; select values first, then reshape or reduce");
+           "a condition is used by something other than select; select values first, then reshape or reduce");
     }
     return id;
   }
@@ -300,15 +325,15 @@ MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const de
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
   detail::add_symbols(body, names);
   for (const binding& each : bindings) {
-    if (!each.symbol) fail(error_category::invalid_argument, "lower: {} is bound to a symbol without a name", each.extent);
+    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
     if (std::ranges::find(names, each.symbol) == names.end()) {
-      fail(error_category::invalid_argument, "lower: \"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
+      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
            each.extent, names.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(names, "\", \"")),
            detail::did_you_mean(detail::nearest(each.symbol, names)));
     }
     for (const binding& other : bindings) {
       if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
-      fail(error_category::invalid_argument, "lower: the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
+      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
            each.symbol, each.extent, other.extent);
     }
   }

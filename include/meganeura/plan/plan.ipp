@@ -60,7 +60,7 @@ MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
   std::uint64_t end = 0;
   for (slot& s : slots) {
     if (s.bytes > page_bytes) {
-      fail(error_category::unsupported, "plan: \"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
+      fail(error_category::unsupported, "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
            s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
     }
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
@@ -233,7 +233,7 @@ class planner {
       const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
       if (tensor_bytes(g()[id]) > most) {
         fail(error_category::unsupported,
-             "plan: %{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
+             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
              to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
       }
       const op kind = g()[id].kind;
@@ -278,7 +278,7 @@ class planner {
     const auto& name = g().get<leaf_attribute>(id).name;
     const layout::slot* slot = slots.find(name);
     if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
-      fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model",
+      fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
            slot ? "stored as " + std::string(to_string(slot->type)) + to_string(slot->extents)
                 : "not among the parameters");
