@@ -113,6 +113,17 @@ const mistake mistakes[] = {
      [](graph& g, node_id, node_id) {
        g.parameter("a", dtype::f32, {2, 3});
      }},
+    {"input \"\" f32 [2]: the name is empty",
+     [](graph& g, node_id, node_id) {
+       g.input("", dtype::f32, {2});
+     }},
+    {"output \"\" of %0: the name is empty", [](graph& g, node_id a, node_id) { g.add_output("", a); }},
+    {"argument 1 is i32 and operand %0 is f32; cast the operand",
+     [](graph& g, node_id a, node_id) {
+       scalar_builder b;
+       const scalar_ref taken = b.convert(b.argument(1, dtype::i32), dtype::f32);
+       g.map(b.finish(b.binary(scalar_op::add, b.argument(0, dtype::f32), taken)), std::array{a, a}, dtype::f32);
+     }},
     {"bool tensors do not exist", [](graph& g, node_id, node_id) { g.input("c", dtype::boolean, {2}); }},
     {"the target must be a state", [](graph& g, node_id a, node_id) { g.assign(a, a); }},
     {"must be an f32 parameter",

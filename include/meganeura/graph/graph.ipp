@@ -79,8 +79,9 @@ MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<con
 
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
+  if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
   if (find_output(name) != no_node) {
-    fail(error_category::invalid_argument, "graph: output \"{}\" exists already; give it another name", name);
+    fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
   }
   outputs_.push_back({std::string(name), node});
   output_names_.emplace(std::string(name), node);
@@ -115,6 +116,10 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 // ---- leaves ----------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
+  if (name.empty()) {
+    fail(error_category::invalid_argument, "{} \"\" {} {}: the name is empty; give it one", to_string(kind),
+         to_string(type), to_string(extents));
+  }
   if (type == dtype::boolean) {
     fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind), name);
   }
@@ -169,6 +174,14 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
   if (operands.empty() || program.arguments() > static_cast<int>(operands.size()) || program.has_rows()) {
     fail(error_category::invalid_argument, "map {}: needs an operand for each argument and no row reductions; found {}",
          to_string(program), operands.size());
+  }
+  for (const scalar_node& each : program.nodes) {
+    if (each.op != scalar_op::argument) continue;
+    const auto index = static_cast<std::size_t>(each.value);
+    const dtype found = nodes_[operands[index]].type;
+    if (compute_type(found) == each.type) continue;
+    fail(error_category::invalid_argument, "map {}: argument {} is {} and operand %{} is {}; cast the operand",
+         to_string(program), index, to_string(each.type), operands[index], to_string(found));
   }
   if (result == dtype::boolean || program.type() != compute_type(result)) {
     fail(error_category::invalid_argument, "map {}: computes {} and cannot be stored as {}; convert it",

@@ -24,6 +24,12 @@ inline node_id mean_of_all(graph& g, node_id a) {
 
 // What a loss compares with: an input of its own, or the model's of that name, dtype and shape (an autoencoder's).
 inline node_id wanted_input(graph& g, std::string_view name, dtype type, const shape& extents) {
+  if (name.empty()) {
+    fail(error_category::invalid_argument,
+         "the loss was given no name for what it compares with, {} {}; name that input: cross_entropy{{\"label\"}}, "
+         "mean_squared_error{{\"target\"}}",
+         to_string(type), to_string(extents));
+  }
   const node_id known = g.find_leaf(name);
   const bool fits =
       known != no_node && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
