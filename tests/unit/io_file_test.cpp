@@ -290,3 +290,16 @@ TEST(io_sha256, the_published_examples_come_out) {  // FIPS 180-4 examples, NIST
   EXPECT_EQ(io::sha256(bytes_of(std::string(1000000, 'a'))),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
+
+TEST(io_file, a_path_that_a_zero_byte_would_cut_is_refused) {
+  const support::temporary_folder folder;
+  replace(folder / "a", "kept");
+  const std::string cut = (folder / "a") + std::string("\0.txt", 5);
+  const std::string sentence = "the path \"" + (folder / "a") + "\\u{0}.txt\" has a zero byte at " +
+                               std::to_string((folder / "a").size()) +
+                               ", where the system would end it; leave it out";
+  EXPECT_EQ(support::sentence_of([&] { (void)io::read_file(cut); }), sentence);
+  EXPECT_EQ(support::sentence_of([&] { replace(cut, "new"); }), sentence);
+  EXPECT_EQ(support::sentence_of([&] { io::check_writable(cut); }), sentence);
+  EXPECT_EQ(content(folder / "a"), "kept");
+}

@@ -35,7 +35,7 @@ MEGANEURA_INLINE void fetch_file(const downloader& from, const std::string& mirr
 }
 
 MEGANEURA_INLINE folder_lock::folder_lock(const std::string& folder, use wanted)
-    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    : folder_((io::check_path(folder), ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC))) {
   const int kind = wanted == use::fill ? LOCK_EX : LOCK_SH;
   while (folder_ >= 0 && ::flock(folder_, kind) != 0 && errno == EINTR) {
   }

@@ -130,6 +130,7 @@ inline mnist_data load_named(const std::filesystem::path& folder, const std::str
 }  // namespace detail
 
 MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
+  io::check_path(options.directory);
   if (!options.directory.empty()) return detail::load_named(options.directory, "the folder asked for");
   if (const auto data = io::environment("MEGANEURA_DATA"); !data.empty()) {
     return detail::load_named(std::filesystem::path(data) / "mnist", "MEGANEURA_DATA");

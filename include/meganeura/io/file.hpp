@@ -19,6 +19,9 @@ namespace meganeura::inline MEGANEURA_ABI::io {
   fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", name, offset, expected, found);
 }
 
+/// Refuses what the system would silently cut. errors: invalid_argument for a zero byte in the path.
+void check_path(std::string_view path);
+
 /// An ordinary file opened for reading. Bytes are read when they are asked for and never mapped: where another process
 /// shortens a mapped file, reading it kills the program (SIGBUS); here it is an error. A file that is replaced
 /// meanwhile goes on being read as it was.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Bodies of io/file.hpp, on POSIX calls: they report why, which streams do not.
 #pragma once
+#include <meganeura/core/quote.hpp>
 #include <meganeura/io/file.hpp>
 
 #include <dirent.h>
@@ -86,6 +87,7 @@ inline bool is_foreign_link(const struct stat& link, const std::string& path) {
 
 /// Where a file asked for at `path` is to be written: links followed as far as they lead, the last one to nothing too.
 inline std::string follow_links(const std::string& path) {
+  check_path(path);
   std::string at = path;
   for (int links = 0; links < 40; ++links) {
     struct stat facts {};
@@ -162,7 +164,15 @@ inline int open_through(const std::string& target, const std::string& path) {
 
 }  // namespace detail
 
+MEGANEURA_INLINE void check_path(std::string_view path) {
+  const auto zero = path.find('\0');
+  if (zero == path.npos) return;
+  fail(error_category::invalid_argument, "the path {} has a zero byte at {}, where the system would end it; leave it out",
+       quote(path), zero);
+}
+
 MEGANEURA_INLINE file_reader::file_reader(const std::string& path) : path_(path) {
+  check_path(path);
   detail::descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.number < 0) detail::refuse(path, "be opened for reading");
   struct stat facts {};

@@ -348,6 +348,7 @@ MEGANEURA_INLINE std::vector<std::byte> pack_cache(std::span<const std::byte> da
 }
 
 MEGANEURA_INLINE std::filesystem::path cache_path(const device_facts& facts, const std::string& directory) {
+  io::check_path(directory);
   const std::filesystem::path folder = directory.empty() ? io::user_cache_folder() : std::filesystem::path(directory);
   if (folder.empty()) return {};
   std::string name = "pipelines-";
