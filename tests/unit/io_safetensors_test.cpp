@@ -77,10 +77,13 @@ TEST(io_safetensors, the_ranges_may_come_in_any_order) {
 TEST(io_safetensors, a_damaged_start_is_refused) {
   EXPECT_EQ(rejection("abc"), "at byte 0: expected 8 bytes of header length, found a file of 3 bytes");
   EXPECT_EQ(rejection(std::string(7, '\0') + "\x80" + "{}"),
-            "at byte 0: expected a header of at most 2 bytes, found a length of 9223372036854775808");
+            "at byte 0: expected a header of at most 100000000 bytes, found a length of 9223372036854775808");
   EXPECT_EQ(rejection("PK\x03\x04 and so on"),
-            "at byte 0: expected a header of at most 6 bytes, found a zip archive, as "
+            "at byte 0: expected a header of at most 100000000 bytes, found a zip archive, as "
             "torch.save writes; convert it with safetensors");
+  EXPECT_EQ(rejection(file_of("{" + std::string(70, ' ') + "}", 0).substr(0, 30)),
+            "at byte 30: expected the 72 bytes of header that its first 8 bytes promise, found the end of the file after "
+            "22 of them");
   EXPECT_EQ(rejection(file_of("[]", 0)), "at byte 8: expected a header that begins with '{', found \"[\"");
   EXPECT_EQ(rejection(file_of("", 0)), "at byte 8: expected a header that begins with '{', found \"\"");
 }
@@ -213,4 +216,34 @@ TEST(io_safetensors, entries_that_cannot_be_written_leave_the_old_file) {
   EXPECT_EQ(problem({{"__metadata__", "F32", {1}, four}}), "cannot hold tensor \"__metadata__\": the name is reserved");
   EXPECT_EQ(problem({{"a\xff", "F32", {1}, four}}), "cannot hold tensor \"a\\xff\": the name is no UTF-8");
   EXPECT_TRUE(io::safetensors_file::open(path).tensors().empty());
+}
+
+TEST(io_safetensors, a_tensor_that_changed_on_the_disk_is_refused) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m";
+  const std::array weights{1.5f, -2.0f};
+  const std::array<std::uint8_t, 3> flags{1, 0, 255};
+  const std::array entries{io::safetensors_entry{"w", "F32", {2}, std::as_bytes(std::span(weights))},
+                           io::safetensors_entry{"flags", "U8", {3}, std::as_bytes(std::span(flags))}};
+  EXPECT_NE(support::sentence_of([&] { io::write_safetensors(path, entries, {{"crc32.w", "0"}}); })
+                .find("cannot hold metadata \"crc32.w\": the name is used twice"),
+            std::string::npos);
+  io::write_safetensors(path, entries, {{"format", "mn"}});
+  std::vector<std::uint8_t> bytes = io::read_file(path);
+  bytes[bytes.size() - 2] ^= 4;
+  support::write(path, bytes);
+  const auto file = io::safetensors_file::open(path);
+  EXPECT_EQ(file.read(*file.find("w")).size(), 8u);
+  EXPECT_EQ(support::sentence_of([&] { (void)file.read(*file.find("flags")); }),
+            path + ": at byte " + std::to_string(bytes.size() - 3) +
+                ": expected tensor \"flags\" with the CRC-32 \"" + file.find("flags")->crc32 +
+                "\" that it was written with, found \"b7ed99ac\": the file was damaged or changed since; take another copy");
+}
+
+TEST(io_safetensors, a_file_without_checksums_is_read_as_it_is) {
+  const support::temporary_folder folder;
+  support::write(folder / "m", file_of("{\"__metadata__\":{\"crc32.b\":\"1\"}," + tensor("a", "U8", "4", "0,4") + "}", 4));
+  const auto file = io::safetensors_file::open(folder / "m");
+  EXPECT_EQ(file.read(file.tensors()[0]).size(), 4u);
+  EXPECT_EQ(file.metadata(), (io::safetensors_metadata{{"crc32.b", "1"}}));  // of no tensor: somebody's own
 }

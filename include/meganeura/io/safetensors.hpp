@@ -28,6 +28,7 @@ struct safetensors_tensor {
   std::string dtype;
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0, size = 0;  // in bytes, from the start of the file
+  std::string crc32{};                // of its bytes, where the file says it; empty: it does not
 };
 
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
@@ -51,13 +52,15 @@ class safetensors_file {
   /// The tensor of that name, or null.
   [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
   /// The bytes of a tensor of this file, read now.
-  /// errors: `io`; `invalid_file` when the file has become shorter since it was opened; `out_of_memory`.
+  /// errors: `io`; `invalid_file` when the file has become shorter since it was opened, or the bytes are not those of
+  /// the file's checksum; `out_of_memory`.
   [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
   [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
   [[nodiscard]] const std::string& path() const { return file_.path(); }
 
  private:
   explicit safetensors_file(file_reader file) : file_(std::move(file)) {}
+  void take_checksums();
 
   file_reader file_;
   std::vector<safetensors_tensor> tensors_;
@@ -65,7 +68,8 @@ class safetensors_file {
   safetensors_metadata metadata_;
 };
 
-/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`.
+/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32 goes
+/// into the metadata, as "crc32.<name>", where other readers skip it; `safetensors_file::metadata` leaves it out.
 /// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
 /// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: MIT
 // Bodies of io/safetensors.hpp. Format: 8 bytes of header length (little-endian), the JSON header, then the data.
 #pragma once
+#include <meganeura/io/crc32.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/io/safetensors_header.ipp>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
 
+inline constexpr const char* checksum_prefix = "crc32.";  // before a tensor's name: a key of the metadata
+
 inline std::string quote_json(std::string_view text) { return nlohmann::json(text).dump(); }
 
 /// The JSON text, padded with spaces so that the data begins at a multiple of 8 bytes.
 inline std::string write_header(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata) {
-  std::vector<std::string> members;
-  if (!metadata.empty()) {
-    std::vector<std::string> texts;
-    for (const auto& pair : metadata) texts.push_back(quote_json(pair.first) + ":" + quote_json(pair.second));
+  std::vector<std::string> members, texts;
+  for (const auto& pair : metadata) texts.push_back(quote_json(pair.first) + ":" + quote_json(pair.second));
+  for (const auto& entry : entries) {
+    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_prefix + entry.name), io::crc32(entry.bytes)));
+  }
+  if (!texts.empty()) {
     members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(texts, ",")));
   }
   std::uint64_t offset = 0;
@@ -63,8 +69,10 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
     }
     check("tensor", entry.name, names.insert(entry.name).second);
   }
+  std::set<std::string> checksums;
+  for (const auto& entry : entries) checksums.insert(checksum_prefix + entry.name);
   for (const auto& [key, text] : metadata) {
-    check("metadata", key, keys.insert(key).second);
+    check("metadata", key, keys.insert(key).second && !checksums.contains(key));
     if (is_utf8(text)) continue;
     fail(error_category::invalid_argument, "{}: cannot hold metadata {}: its text is no UTF-8", path, quote(key));
   }
@@ -104,9 +112,14 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   result.file_.read(0, bytes);
   std::uint64_t length = 0;
   for (std::size_t i = std::size(bytes); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  const std::uint64_t most = std::min(size - detail::header_begin, detail::longest_header);
-  if (length > most)
-    bad_file(path, 0, fmt::format("a header of at most {} bytes", most), detail::describe_length(length));
+  const std::uint64_t there = size - detail::header_begin;
+  if (length > detail::longest_header) {
+    bad_file(path, 0, fmt::format("a header of at most {} bytes", detail::longest_header), detail::describe_length(length));
+  }
+  if (length > there) {
+    bad_file(path, size, fmt::format("the {} bytes of header that its first 8 bytes promise", length),
+             fmt::format("the end of the file after {} of them", there));
+  }
   try {
     std::string text(length, '\0');
     result.file_.read(detail::header_begin, std::as_writable_bytes(std::span(text)));
@@ -115,10 +128,21 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
     result.tensors_ = std::move(header.tensors);
     result.by_name_ = std::move(header.by_name);
     result.metadata_ = std::move(header.metadata);
+    result.take_checksums();
   } catch (const std::bad_alloc&) {
     fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", path, length);
   }
   return result;
+}
+
+MEGANEURA_INLINE void safetensors_file::take_checksums() {
+  std::erase_if(metadata_, [&](std::pair<std::string, std::string>& entry) {
+    if (!entry.first.starts_with(detail::checksum_prefix)) return false;
+    const auto* found = find(std::string_view(entry.first).substr(std::strlen(detail::checksum_prefix)));
+    if (found == nullptr) return false;
+    tensors_[static_cast<std::size_t>(found - tensors_.data())].crc32 = std::move(entry.second);
+    return true;
+  });
 }
 
 MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_view name) const {
@@ -130,6 +154,13 @@ MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_vi
 MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors_tensor& tensor) const {
   auto bytes = allocate_for<std::byte>(path(), tensor.size);
   file_.read(tensor.begin, bytes);
+  if (tensor.crc32.empty()) return bytes;
+  if (const std::string found = crc32(bytes); found != tensor.crc32) {
+    bad_file(path(), tensor.begin,
+             fmt::format("tensor {} with the CRC-32 {} that it was written with", quote(tensor.name),
+                         quote(tensor.crc32, 40)),
+             fmt::format("\"{}\": the file was damaged or changed since; take another copy", found));
+  }
   return bytes;
 }
 

@@ -14,7 +14,7 @@ namespace meganeura::inline MEGANEURA_ABI::io::detail {
 /// The format's own limit; a longer header is a damaged length, not a large model.
 inline constexpr std::uint64_t longest_header = 100'000'000;
 /// Far more than any model has; they keep the memory and the sentences of a hostile header small.
-inline constexpr std::size_t highest_rank = 64, most_metadata = 65'536;
+inline constexpr std::size_t highest_rank = 64, most_metadata = 1'048'576;
 inline constexpr std::uint64_t header_begin = 8;  // bytes; before it stands the header's length
 
 /// Bytes of a tensor of `shape`; false when that is negative or past 2^63 - 1.
