@@ -20,7 +20,7 @@ enum class checks : std::uint8_t {
   indices = 1,  // labels and tokens that are bound: "label[17] = 12: cross_entropy has 10 classes"
   finite = 2,   // no NaN and no infinity in the float inputs and in the loss of a step
   all = 3,
-  automatic = 4  // alone: all where the library was compiled without NDEBUG, none where with it
+  automatic = 4  // alone: all where a unit with the library's bodies was compiled without NDEBUG, otherwise none
 };
 
 [[nodiscard]] constexpr checks operator|(checks a, checks b) {
@@ -32,8 +32,8 @@ enum class checks : std::uint8_t {
 
 namespace detail {
 
-// `automatic` made one of the others. Decided here, where the library is compiled, and not in a header, which translation
-// units with and without NDEBUG would read differently.
+// `automatic` made one of the others, the same in every translation unit: the compiled library decides, or header-only
+// all units together, of which one without NDEBUG is enough for `all`.
 [[nodiscard]] checks resolved(checks chosen);
 
 // The values one input should have: those elements of it that are read as indices.

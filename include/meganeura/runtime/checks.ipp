@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include <atomic>
 #include <cstring>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -35,13 +36,18 @@ inline std::vector<bool> seen_through(const view_attribute& view, const shape& e
   return seen;
 }
 
+// Decided once for the whole program, before main. A function or variable that read NDEBUG itself would be another one in
+// each translation unit, which the one-definition rule forbids; the note below is each unit's own.
+inline std::atomic<bool> any_unit_checks{false};
+#ifndef NDEBUG
+namespace {
+[[maybe_unused]] const bool this_unit_checks = any_unit_checks = true;
+}
+#endif
+
 MEGANEURA_INLINE checks resolved(checks chosen) {
   if (chosen != checks::automatic) return chosen;
-#ifdef NDEBUG
-  return checks::none;
-#else
-  return checks::all;
-#endif
+  return any_unit_checks ? checks::all : checks::none;
 }
 
 MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
