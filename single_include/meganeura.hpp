@@ -861,7 +861,9 @@ enum class error_category {
   return names[static_cast<int>(category)];
 }
 
-/// What every function of this library throws. `what()` is one sentence: what was asked, what was found, what to do.
+/// What every function of this library throws. `what()` is one sentence: what was asked, what was found, what to do. It
+/// begins with the thing it is about (a file, a symbol, a parameter) or with the call as written (`init: `); only
+/// internal errors name a pass of this library (`plan: `).
 class error : public std::runtime_error {
  public:
   error(error_category category, const std::string& message) : std::runtime_error(message), category_(category) {}
@@ -1154,6 +1156,23 @@ namespace detail {
 template <fixed_string Text>
 inline constexpr symbol symbol_of{Text.text};
 
+// A template of its own, so that the compiler's message spells the text.
+template <fixed_string Text, bool Fits>
+inline constexpr bool text_fits = Fits;
+
+// Names are compared and stored as C strings: no zero byte before the end.
+template <std::size_t N>
+[[nodiscard]] constexpr bool is_prefix(const fixed_string<N>& text) {
+  for (std::size_t i = 0; i + 1 < N; ++i) {
+    if (text.text[i] == '\0') return false;
+  }
+  return true;
+}
+template <std::size_t N>
+[[nodiscard]] constexpr bool is_name(const fixed_string<N>& text) {
+  return N > 1 && is_prefix(text);
+}
+
 // <cstring> is not constexpr.
 [[nodiscard]] constexpr bool texts_equal(const char* lhs, const char* rhs) {
   while (*lhs != '\0' && *lhs == *rhs) ++lhs, ++rhs;
@@ -1181,9 +1200,17 @@ struct dim {
   friend constexpr bool operator==(const dim&, const dim&) = default;
 };
 
+namespace detail {
+template <fixed_string Name>
+constexpr dim named_dim() {
+  static_assert(text_fits<Name, is_name(Name)>, "meganeura: sym<name>: a name is neither empty nor holds a zero byte");
+  return {1, &symbol_of<Name>};
+}
+}  // namespace detail
+
 /// The symbol of that name, e.g. `inline constexpr mn::dim batch = mn::sym<"batch">;`.
 template <fixed_string Name>
-inline constexpr dim sym{1, &detail::symbol_of<Name>};
+inline constexpr dim sym = detail::named_dim<Name>();
 
 /// What a symbol is worth in one session, e.g. {"batch", 32}.
 struct binding {
@@ -1222,6 +1249,7 @@ namespace detail {
 template <dim... Extents>
 constexpr symbolic_shape make_shape() {
   static_assert(sizeof...(Extents) <= max_rank, "meganeura: dims<...>: a tensor has at most 8 axes");
+  static_assert(((Extents.coefficient >= 1) && ...), "meganeura: dims<...>: an extent is at least 1");
   symbolic_shape result;
   if constexpr (sizeof...(Extents) <= max_rank) (result.push_back(Extents), ...);
   return result;
@@ -1598,15 +1626,25 @@ constexpr typed_node constant_node(double value, dtype type) {
 template <symbolic_shape Shape>
 inline constexpr bool extents_static = Shape.is_static();
 
-template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type>
+template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type, int Function = 0>
 constexpr auto named_leaf() {
-  return apply<with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>)>();
+  static_assert(text_fits<Name, is_name(Name)>,
+                "meganeura: parameter, state or random<name, dims>: a name is neither empty nor holds a zero byte");
+  return apply<with_function(with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>), Function)>();
+}
+
+template <symbolic_shape Shape, int Axis>
+constexpr auto coordinate_leaf() {
+  static_assert(axis_exists<Axis, Shape.rank>, "meganeura: coordinates<dims, axis>: the shape has no such axis");
+  return apply<make_node(primitive::iota, dtype::i32, interned_shape<Shape>, normal_axis(Axis, Shape.rank))>();
 }
 
 }  // namespace detail
 
 /// A trained tensor, owned by the parameters object. Its full name is the path of the calls around it and `Name`,
-/// joined with dots. Elsewhere in the model the same tensor is shared(parameter<..>): tied weights.
+/// joined with dots. Equal values are one value: parameter<"w", s> written twice in one forward is one tensor, and
+/// both places train it. Elsewhere in the model the same tensor is shared(parameter<..>): tied weights.
+/// errors: "a name is neither empty nor holds a zero byte".
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
 
@@ -1620,16 +1658,14 @@ inline constexpr auto constant = detail::apply<detail::constant_node(Value.value
 
 /// The index along `Axis` at every element of `Shape`, as i32.
 template <symbolic_shape Shape, int Axis>
-inline constexpr auto coordinates = detail::apply<detail::make_node(
-    primitive::iota, dtype::i32, detail::interned_shape<Shape>, detail::normal_axis(Axis, Shape.rank))>();
+inline constexpr auto coordinates = detail::coordinate_leaf<Shape, Axis>();
 
-/// Random numbers of a stream: uniform in [0, 1) or normal with deviation 1; others every step. Equal nodes are one
-/// node, so two draws need two names.
+/// Random numbers of a stream: uniform in [0, 1) or normal with deviation 1; others every step. Equal values are one
+/// value: random<"noise", s> written twice in one forward is one draw, the same numbers in both places, and
+/// a - b of the two is 0. Two draws have two names. errors: as `parameter`.
 template <fixed_string Stream, symbolic_shape Shape, distribution Kind = distribution::uniform>
-inline constexpr auto random = detail::apply<detail::with_function(
-    detail::with_name(detail::make_node(primitive::random, dtype::f32, detail::interned_shape<Shape>),
-                      &detail::symbol_of<Stream>),
-    static_cast<int>(Kind))>();
+inline constexpr auto random =
+    detail::named_leaf<primitive::random, Stream, Shape, dtype::f32, static_cast<int>(Kind)>();
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -1766,14 +1802,34 @@ constexpr bool holds_whole_body(const Graph& graph) {
 template <class Module, bool Fits>
 inline constexpr bool body_fits = Fits;
 
+template <class Module, class... Operands>
+concept takes = requires(Operands... operands) { Module::forward(operands...); };
+
+template <class Module, int Operands, bool Takes>
+inline constexpr bool forward_takes = Takes;
+
+// Stands for a body that has an error already: a value of this type computes nothing and breaks nothing.
+inline constexpr graph_data<1> no_body{{make_node(primitive::constant, dtype::f32, interned_shape<symbolic_shape{}>)}};
+
 template <class Module, tensor_type... Operands, int... Indices>
 consteval auto trace(std::integer_sequence<int, Indices...>) {
-  using result = decltype(Module::forward(placeholder<Operands, Indices>...));
-  static_assert(value<result>, "meganeura: forward(x): a module must return a value");
-  static_assert(
-      body_fits<Module, holds_whole_body(result::graph)>,
-      "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module and call it");
-  return result::graph;
+  if constexpr (!takes<Module, decltype(placeholder<Operands, Indices>)...>) {
+    static_assert(forward_takes<Module, sizeof...(Operands), false>,
+                  "meganeura: forward(x...): a module needs a static function forward that takes one value for each input "
+                  "of its model, or for each operand of its call");
+    return no_body;
+  } else {
+    using result = decltype(Module::forward(placeholder<Operands, Indices>...));
+    static_assert(value<result>, "meganeura: forward(x): a module must return a value");
+    if constexpr (value<result>) {
+      static_assert(
+          body_fits<Module, holds_whole_body(result::graph)>,
+          "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module and call it");
+      return result::graph;
+    } else {
+      return no_body;
+    }
+  }
 }
 
 // Traced once, whatever the number of calls. Symbols are named by the module and its operand types, not by a whole
@@ -1817,6 +1873,8 @@ inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) &&
 /// module is a struct with `static constexpr auto forward(value auto...)`.
 template <fixed_string Name, class Module, auto... Graphs>
 [[nodiscard]] constexpr auto call(expr<Graphs>...) {
+  static_assert(detail::text_fits<Name, detail::is_prefix(Name)>,
+                "meganeura: call<name, module>(x...): the name holds a zero byte");
   static_assert(sizeof...(Graphs) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
   static_assert(detail::no_conditions<Graphs...>,
                 "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");
@@ -1865,10 +1923,20 @@ template <auto A>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+// Checked here: Clang 14 calls all that depends on a class with a failed assertion no constant.
+template <fixed_string Name>
+constexpr const symbol& input_symbol() {
+  static_assert(text_fits<Name, is_name(Name)>,
+                "meganeura: input<name, dtype, dims>: a name is neither empty nor holds a zero byte");
+  return symbol_of<Name>;
+}
+}  // namespace detail
+
 /// One input of a model: the name it is bound by, its dtype and its shape.
 template <fixed_string Name, dtype Type, symbolic_shape Shape>
 struct input {
-  static constexpr const symbol& name = detail::symbol_of<Name>;
+  static constexpr const symbol& name = detail::input_symbol<Name>();
   static constexpr detail::tensor_type type{Type, detail::interned_shape<Shape>};
 };
 
@@ -2113,7 +2181,8 @@ struct flop_counter {
 
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
 /// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes; "two layers of
-/// one name" unless all but one are `shared`; "two inputs of one name".
+/// one name" unless all but one are `shared`; "two inputs of one name"; "needs an input"; "takes one value for each
+/// input".
 template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
@@ -2122,11 +2191,13 @@ struct model {
   static constexpr dtype output_type = body.root().type;
 
   static constexpr int input_count = sizeof...(Inputs);
-  static constexpr const symbol* input_names[sizeof...(Inputs)]{&Inputs::name...};
-  static constexpr detail::tensor_type input_types[sizeof...(Inputs)]{Inputs::type...};
+  static constexpr const symbol* input_names[]{&Inputs::name...};
+  static constexpr detail::tensor_type input_types[]{Inputs::type...};
 
   /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter and state.
   static constexpr auto leaves = detail::collect_leaves<detail::body_of<Module, Inputs::type...>>();
+  static_assert(output_type != dtype::boolean,
+                "meganeura: model: forward returns a condition, which is never stored; return select(condition, a, b)");
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
   static_assert(detail::one_shape_a_name<leaves.conflicting>,
                 "meganeura: model: one name, two shapes; a parameter used twice must have one shape and dtype");
@@ -2160,6 +2231,13 @@ struct model {
     }
     return -1;
   }
+};
+
+/// Without inputs there is nothing to compute from.
+template <class Module>
+struct model<Module> {
+  static_assert(detail::forward_takes<Module, 0, false>,
+                "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
 };
 
 namespace detail {
@@ -2487,7 +2565,7 @@ template <auto C, auto A, auto B>
 template <dtype Type, auto A>
 [[nodiscard]] constexpr auto cast(expr<A> a) {
   static_assert(Type != dtype::boolean, "meganeura: cast<type>(x): bool tensors do not exist; compare instead");
-  if constexpr (Type == A.root().type) {
+  if constexpr (Type == A.root().type || Type == dtype::boolean) {
     return a;
   } else {
     return detail::apply<detail::make_node(primitive::cast, Type, A.root().shape), A>();
@@ -2573,6 +2651,17 @@ constexpr int axis_bits(int rank) {
   return ((normal_axis(Axes, rank) >= 0 ? 1 << normal_axis(Axes, rank) : 0) | ... | 0);
 }
 
+// Axes that do not exist are left out.
+template <int Rank, int... Axes>
+constexpr bool axes_differ() {
+  int named[max_rank + 1]{};
+  ((axis_exists<Axes, Rank> ? ++named[normal_axis(Axes, Rank)] : 0), ...);
+  for (const int times : named) {
+    if (times > 1) return false;
+  }
+  return true;
+}
+
 constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
   symbolic_shape result;
   for (int i = 0; i < shape.rank; ++i) {
@@ -2586,6 +2675,7 @@ constexpr auto reduce(expr<A> a) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int axes = axis_bits<Axes...>(shape.rank);
   static_assert((axis_exists<Axes, shape.rank> && ...), "meganeura: reduce<axes...>(x): x has no such axis");
+  static_assert(axes_differ<shape.rank, Axes...>(), "meganeura: reduce<axes...>(x): an axis is named twice");
   if constexpr (axes != 0 && (axis_exists<Axes, shape.rank> && ...)) {
     return apply<with_function(
                      make_node(primitive::reduce, A.root().type, interned_shape<reduced_shape(shape, axes)>, axes),
@@ -2600,7 +2690,8 @@ constexpr auto reduce(expr<A> a) {
 
 /// Sum over axes, which disappear; negative axes count from the end: sum<-1>(x). Without axes, over all: sum(x) is one
 /// number. max, min, product and mean likewise.
-/// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis".
+/// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis",
+/// "an axis is named twice".
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto sum(expr<A> x) {
   return detail::reduce<reduction::sum, Axes...>(x);
@@ -2622,7 +2713,7 @@ template <int... Axes, auto A>
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound.
-/// errors: "x has no such axis".
+/// errors: as sum, and "x must be floats": a share of 1/n is no integer.
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto mean(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
@@ -2630,7 +2721,9 @@ template <int... Axes, auto A>
   constexpr typed_node factor =
       detail::make_node(primitive::reciprocal_count, A.root().type, detail::interned_shape<symbolic_shape{}>, axes);
   static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
-  if constexpr (axes != 0 && (detail::axis_exists<Axes, rank> && ...)) {
+  static_assert(detail::axes_differ<rank, Axes...>(), "meganeura: mean<axes...>(x): an axis is named twice");
+  static_assert(is_float(A.root().type), "meganeura: mean<axes...>(x): x must be floats; cast it");
+  if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) && detail::axes_differ<rank, Axes...>()) {
     return sum<Axes...>(x) * detail::apply<factor, A>();
   } else {
     return x;
@@ -2780,6 +2873,10 @@ constexpr symbolic_shape flattened(const symbolic_shape& shape, int first, int l
   return result;
 }
 
+constexpr bool can_concat(const symbolic_shape& a, const symbolic_shape& b, int axis) {
+  return axis >= 0 && a.rank == b.rank && a[axis].name == b[axis].name && with_extent(b, axis, a[axis]) == a;
+}
+
 // The last axis split into [outer, inner].
 constexpr symbolic_shape split_last(const symbolic_shape& shape, dim outer, dim inner) {
   symbolic_shape result = with_extent(shape, shape.rank - 1, outer);
@@ -2803,8 +2900,13 @@ template <symbolic_shape Shape, auto A>
 template <int Axis, auto A>
 [[nodiscard]] constexpr auto unsqueeze(expr<A> x) {
   constexpr int rank = A.root().shape->rank + 1;
-  static_assert(detail::axis_exists<Axis, rank>, "meganeura: unsqueeze<axis>(x): the result has no such axis");
-  return detail::reshaped<detail::with_axis(*A.root().shape, detail::normal_axis(Axis, rank))>(x);
+  constexpr bool fits = detail::axis_exists<Axis, rank> && rank <= max_rank;
+  static_assert(fits, "meganeura: unsqueeze<axis>(x): the result has no such axis");
+  if constexpr (fits) {
+    return detail::reshaped<detail::with_axis(*A.root().shape, detail::normal_axis(Axis, rank))>(x);
+  } else {
+    return x;
+  }
 }
 
 /// Axes First .. Last as one: flatten<1> of [n, c, h, w] is [n, c h w].
@@ -2812,10 +2914,14 @@ template <int First = 1, int Last = -1, auto A>
 [[nodiscard]] constexpr auto flatten(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int first = detail::normal_axis(First, shape.rank), last = detail::normal_axis(Last, shape.rank);
-  static_assert(first >= 0 && first <= last, "meganeura: flatten<first, last>(x): x has no such axes");
-  static_assert(detail::can_flatten(shape, first, last),
-                "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol");
-  return detail::reshaped<detail::flattened(shape, first, last)>(x);
+  constexpr bool exist = first >= 0 && first <= last, fits = exist && detail::can_flatten(shape, first, last);
+  static_assert(exist, "meganeura: flatten<first, last>(x): x has no such axes");
+  static_assert(!exist || fits, "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol");
+  if constexpr (fits) {
+    return detail::reshaped<detail::flattened(shape, first, last)>(x);
+  } else {
+    return x;
+  }
 }
 
 /// Axis i of the result is axis Axes[i] of x.
@@ -2836,39 +2942,52 @@ template <auto A>
 [[nodiscard]] constexpr auto transpose(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   static_assert(shape.rank >= 2, "meganeura: transpose(x): x needs two axes");
-  constexpr detail::integer_list axes = detail::last_two_exchanged(shape.rank);
-  constexpr symbolic_shape result =
-      detail::with_extent(detail::with_extent(shape, shape.rank - 1, shape.last(1)), shape.rank - 2, shape.last());
-  return detail::permuted<axes, result>(x);
+  if constexpr (shape.rank >= 2) {
+    constexpr detail::integer_list axes = detail::last_two_exchanged(shape.rank);
+    constexpr symbolic_shape result =
+        detail::with_extent(detail::with_extent(shape, shape.rank - 1, shape.last(1)), shape.rank - 2, shape.last());
+    return detail::permuted<axes, result>(x);
+  } else {
+    return x;
+  }
 }
 
 /// `Count` elements along `Axis` from `Start`, every `Step`-th.
 template <int Axis, int Start, int Count, int Step = 1, auto A>
-[[nodiscard]] constexpr auto slice(expr<A>) {
+[[nodiscard]] constexpr auto slice(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int axis = detail::normal_axis(Axis, shape.rank);
-  static_assert(axis >= 0 && shape[axis].is_static() && Start >= 0 && Count >= 1 && Step >= 1 &&
-                    Start + (Count - 1) * Step < shape[axis].coefficient,
+  constexpr bool fits = axis >= 0 && shape[axis].is_static() && Start >= 0 && Count >= 1 && Step >= 1 &&
+                        Start + (Count - std::int64_t{1}) * Step < shape[axis].coefficient;
+  static_assert(fits,
                 "meganeura: slice<axis, start, count, step>(x): the elements must lie within an axis of known extent");
-  constexpr detail::integer_list list{{axis, Start, Count, Step}};
-  return detail::apply<detail::with_list(
-                           detail::make_node(primitive::slice, A.root().type,
-                                             detail::interned_shape<detail::with_extent(shape, axis, Count)>),
-                           detail::interned_list<list>),
-                       A>();
+  if constexpr (fits) {
+    constexpr detail::integer_list list{{axis, Start, Count, Step}};
+    return detail::apply<detail::with_list(
+                             detail::make_node(primitive::slice, A.root().type,
+                                               detail::interned_shape<detail::with_extent(shape, axis, Count)>),
+                             detail::interned_list<list>),
+                         A>();
+  } else {
+    return x;
+  }
 }
 
 /// `Low` elements of `Value` before and `High` behind, along `Axis`.
 template <int Axis, int Low, int High, detail::number Value = 0.0, auto A>
-[[nodiscard]] constexpr auto pad(expr<A>) {
+[[nodiscard]] constexpr auto pad(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int axis = detail::normal_axis(Axis, shape.rank);
-  static_assert(axis >= 0 && shape[axis].is_static() && Low >= 0 && High >= 0,
-                "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border");
-  constexpr symbolic_shape result = detail::with_extent(shape, axis, shape[axis].coefficient + Low + High);
-  constexpr typed_node base =
-      detail::with_value(detail::make_node(primitive::pad, A.root().type, detail::interned_shape<result>), Value.value);
-  return detail::apply<detail::with_list(base, detail::interned_list<detail::borders(axis, Low, High)>), A>();
+  constexpr bool fits = axis >= 0 && shape[axis].is_static() && Low >= 0 && High >= 0;
+  static_assert(fits, "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border");
+  if constexpr (fits) {
+    constexpr symbolic_shape result = detail::with_extent(shape, axis, shape[axis].coefficient + Low + High);
+    constexpr typed_node base = detail::with_value(
+        detail::make_node(primitive::pad, A.root().type, detail::interned_shape<result>), Value.value);
+    return detail::apply<detail::with_list(base, detail::interned_list<detail::borders(axis, Low, High)>), A>();
+  } else {
+    return x;
+  }
 }
 
 /// Broadcast to a shape. Operators do it by themselves; this is for the other functions.
@@ -2895,23 +3014,27 @@ template <int Axis, auto A>
 
 /// One behind the other along `Axis`; every other extent agrees.
 template <int Axis, auto A, auto B, class... More>
-[[nodiscard]] constexpr auto concat(expr<A>, expr<B>, More... more) {
+[[nodiscard]] constexpr auto concat(expr<A> a, expr<B>, More... more) {
   constexpr const symbolic_shape &left = *A.root().shape, &right = *B.root().shape;
   constexpr int axis = detail::normal_axis(Axis, left.rank);
-  static_assert(axis >= 0 && left.rank == right.rank && left[axis].name == right[axis].name &&
-                    detail::with_extent(right, axis, left[axis]) == left,
-                "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal");
+  constexpr bool fits = detail::can_concat(left, right, axis);
+  static_assert(axis >= 0, "meganeura: concat<axis>(a, b): a has no such axis");
+  static_assert(axis < 0 || fits, "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal");
   static_assert(detail::dtypes_agree<A.root().type, B.root().type>,
                 "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand");
-  constexpr dim joined{left[axis].coefficient + right[axis].coefficient, left[axis].name};
-  constexpr auto both =
-      detail::apply<detail::make_node(primitive::concat, A.root().type,
-                                      detail::interned_shape<detail::with_extent(left, axis, joined)>, axis),
-                    A, B>();
-  if constexpr (sizeof...(More) > 0) {
-    return concat<Axis>(both, more...);
+  if constexpr (fits) {
+    constexpr dim joined{left[axis].coefficient + right[axis].coefficient, left[axis].name};
+    constexpr auto both =
+        detail::apply<detail::make_node(primitive::concat, A.root().type,
+                                        detail::interned_shape<detail::with_extent(left, axis, joined)>, axis),
+                      A, B>();
+    if constexpr (sizeof...(More) > 0) {
+      return concat<Axis>(both, more...);
+    } else {
+      return both;
+    }
   } else {
-    return both;
+    return a;
   }
 }
 
@@ -2919,10 +3042,15 @@ template <int Axis, auto A, auto B, class... More>
 template <int Heads, auto A>
 [[nodiscard]] constexpr auto split_heads(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
-  static_assert(shape.last().coefficient % Heads == 0,
-                "meganeura: split_heads<heads>(x): the last extent must be a multiple of heads");
-  return detail::reshaped<detail::split_last(shape, Heads, dim{shape.last().coefficient / Heads, shape.last().name})>(
-      x);
+  constexpr bool fits =
+      Heads >= 1 && shape.rank >= 1 && shape.rank < max_rank && shape.last().coefficient % (Heads < 1 ? 1 : Heads) == 0;
+  static_assert(fits, "meganeura: split_heads<heads>(x): the last extent must be a multiple of heads");
+  if constexpr (fits) {
+    return detail::reshaped<detail::split_last(shape, Heads, dim{shape.last().coefficient / Heads, shape.last().name})>(
+        x);
+  } else {
+    return x;
+  }
 }
 
 /// [.., heads, width] -> [.., heads width].
@@ -2969,16 +3097,28 @@ struct log_softmax {
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto softmax(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
+  constexpr bool floats = is_float(A.root().type);
   static_assert(detail::axis_exists<Axis, rank>, "meganeura: softmax<axis>(x): x has no such axis");
-  return call<"", modules::softmax<detail::normal_axis(Axis, rank)>>(x);
+  static_assert(floats, "meganeura: softmax<axis>(x): x must be floats; cast it");
+  if constexpr (detail::axis_exists<Axis, rank> && floats) {
+    return call<"", modules::softmax<detail::normal_axis(Axis, rank)>>(x);
+  } else {
+    return x;
+  }
 }
 
 /// log(softmax(x)) without the loss of precision of taking the logarithm afterwards; rows that are not finite as there.
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto log_softmax(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
+  constexpr bool floats = is_float(A.root().type);
   static_assert(detail::axis_exists<Axis, rank>, "meganeura: log_softmax<axis>(x): x has no such axis");
-  return call<"", modules::log_softmax<detail::normal_axis(Axis, rank)>>(x);
+  static_assert(floats, "meganeura: log_softmax<axis>(x): x must be floats; cast it");
+  if constexpr (detail::axis_exists<Axis, rank> && floats) {
+    return call<"", modules::log_softmax<detail::normal_axis(Axis, rank)>>(x);
+  } else {
+    return x;
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3373,7 +3513,7 @@ template <conv2d_options Options, auto X, auto W>
   constexpr int window = (Options.kernel - 1) * Options.dilation + 1;
   constexpr bool fits = in.rank == 4 && filter.rank == 4 && in[1] == filter[1] * Options.groups &&
                         filter[2] == dim{Options.kernel} && filter[3] == dim{Options.kernel} &&
-                        filter[0].coefficient % Options.groups == 0 &&
+                        Options.groups >= 1 && filter[0].coefficient % Options.groups == 0 && Options.dilation >= 1 &&
                         detail::window_fits(in, window, Options.stride, Options.padding);
   static_assert(fits,
                 "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
@@ -3446,9 +3586,16 @@ struct conv2d {
 template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_options{}, auto A>
 [[nodiscard]] constexpr auto conv2d(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr bool fits = shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % Options.groups == 0;
-  static_assert(fits, "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c a multiple of groups");
-  if constexpr (fits) {
+  constexpr int groups = Options.groups < 1 ? 1 : Options.groups;
+  constexpr bool fits = shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 &&
+                        Out >= 1 && Out % groups == 0;
+  static_assert(Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
+                    Options.padding >= 0,
+                "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0");
+  static_assert(fits,
+                "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups");
+  if constexpr (fits && Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
+                Options.padding >= 0) {
     return call<Name, modules::conv2d<Out, Options>>(x);
   } else {
     return x;
@@ -3519,9 +3666,14 @@ struct embedding {
 /// and train nothing; the option `checks` names them.
 template <fixed_string Name, std::int64_t Rows, std::int64_t Width, auto A>
 [[nodiscard]] constexpr auto embedding(expr<A> tokens) {
-  static_assert(detail::dtypes_agree<A.root().type, dtype::i32>,
-                "meganeura: embedding<name, rows, width>(tokens): tokens must be i32");
-  return call<Name, modules::embedding<Rows, Width>>(tokens);
+  constexpr bool indices = detail::dtypes_agree<A.root().type, dtype::i32>, counted = Rows >= 1 && Width >= 1;
+  static_assert(indices, "meganeura: embedding<name, rows, width>(tokens): tokens must be i32");
+  static_assert(counted, "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1");
+  if constexpr (indices && counted) {
+    return call<Name, modules::embedding<Rows, Width>>(tokens);
+  } else {
+    return tokens;
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3570,14 +3722,20 @@ struct linear {
 }  // namespace modules
 
 /// x W^T + b over the last axis, as torch.nn.Linear.
-/// shapes: [.., in] -> [.., Out]. dtypes: floats; accumulation in f32. errors: "x must have a known last extent",
-/// "x must be floats". cost: 2 in Out flops a row.
+/// shapes: [.., in] -> [.., Out]. dtypes: floats; accumulation in f32. errors: "x needs a last extent that is a
+/// number", "x must be floats", "out is at least 1". cost: 2 in Out flops a row.
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, auto A>
 [[nodiscard]] constexpr auto linear(expr<A> x) {
-  static_assert(A.root().shape->rank >= 1 && A.root().shape->last().is_static(),
-                "meganeura: linear<name, out>(x): the last extent of x must be a number, not a symbol");
-  static_assert(is_float(A.root().type), "meganeura: linear<name, out>(x): x must be floats; cast it");
-  return call<Name, modules::linear<Out, Options>>(x);
+  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
+  constexpr bool floats = is_float(A.root().type);
+  static_assert(known, "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol");
+  static_assert(floats, "meganeura: linear<name, out>(x): x must be floats; cast it");
+  static_assert(Out >= 1, "meganeura: linear<name, out>(x): out is at least 1");
+  if constexpr (known && floats && Out >= 1) {
+    return call<Name, modules::linear<Out, Options>>(x);
+  } else {
+    return x;
+  }
 }
 
 /// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head,
@@ -3637,17 +3795,29 @@ struct layer_norm {
 /// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. source: arXiv 1910.07467.
 template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 [[nodiscard]] constexpr auto rms_norm(expr<A> x) {
-  static_assert(A.root().shape->rank >= 1 && A.root().shape->last().is_static(),
-                "meganeura: rms_norm<name>(x): the last extent of x must be a number, not a symbol");
-  return call<Name, modules::rms_norm<Options>>(x);
+  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
+  constexpr bool floats = is_float(A.root().type);
+  static_assert(known, "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol");
+  static_assert(floats, "meganeura: rms_norm<name>(x): x must be floats; cast it");
+  if constexpr (known && floats) {
+    return call<Name, modules::rms_norm<Options>>(x);
+  } else {
+    return x;
+  }
 }
 
 /// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. source: arXiv 1607.06450.
 template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 [[nodiscard]] constexpr auto layer_norm(expr<A> x) {
-  static_assert(A.root().shape->rank >= 1 && A.root().shape->last().is_static(),
-                "meganeura: layer_norm<name>(x): the last extent of x must be a number, not a symbol");
-  return call<Name, modules::layer_norm<Options>>(x);
+  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
+  constexpr bool floats = is_float(A.root().type);
+  static_assert(known, "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol");
+  static_assert(floats, "meganeura: layer_norm<name>(x): x must be floats; cast it");
+  if constexpr (known && floats) {
+    return call<Name, modules::layer_norm<Options>>(x);
+  } else {
+    return x;
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3744,6 +3914,9 @@ namespace meganeura::inline MEGANEURA_ABI::io {
   fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", name, offset, expected, found);
 }
 
+/// Refuses what the system would silently cut. errors: invalid_argument for a zero byte in the path.
+void check_path(std::string_view path);
+
 /// An ordinary file opened for reading. Bytes are read when they are asked for and never mapped: where another process
 /// shortens a mapped file, reading it kills the program (SIGBUS); here it is an error. A file that is replaced
 /// meanwhile goes on being read as it was.
@@ -3834,6 +4007,7 @@ struct safetensors_tensor {
   std::string dtype;
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0, size = 0;  // in bytes, from the start of the file
+  std::string crc32{};                // of its bytes, where the file says it; empty: it does not
 };
 
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
@@ -3857,13 +4031,15 @@ class safetensors_file {
   /// The tensor of that name, or null.
   [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
   /// The bytes of a tensor of this file, read now.
-  /// errors: `io`; `invalid_file` when the file has become shorter since it was opened; `out_of_memory`.
+  /// errors: `io`; `invalid_file` when the file has become shorter since it was opened, or the bytes are not those of
+  /// the file's checksum; `out_of_memory`.
   [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
   [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
   [[nodiscard]] const std::string& path() const { return file_.path(); }
 
  private:
   explicit safetensors_file(file_reader file) : file_(std::move(file)) {}
+  void take_checksums();
 
   file_reader file_;
   std::vector<safetensors_tensor> tensors_;
@@ -3871,7 +4047,8 @@ class safetensors_file {
   safetensors_metadata metadata_;
 };
 
-/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`.
+/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32 goes
+/// into the metadata, as "crc32.<name>", where other readers skip it; `safetensors_file::metadata` leaves it out.
 /// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
 /// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
@@ -4700,7 +4877,9 @@ class device {
   [[nodiscard]] device_counters counters() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
 
-  [[nodiscard]] const std::shared_ptr<detail::device_state>& state() const { return state_; }
+  /// False once it was moved from; every call then throws invalid_argument.
+  explicit operator bool() const { return state_ != nullptr; }
+  [[nodiscard]] const std::shared_ptr<detail::device_state>& state() const;
 
  private:
   std::shared_ptr<detail::device_state> state_;
@@ -5113,7 +5292,8 @@ class progress {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Bound shape. Errors: invalid_argument when a symbol has no binding or one below 1.
+/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too large
+/// to count, naming symbol, value and limit.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
 /// errors: invalid_argument for a binding of a symbol that neither the inputs nor the body have (the nearest one is
@@ -5562,7 +5742,7 @@ enum class checks : std::uint8_t {
   indices = 1,  // labels and tokens that are bound: "label[17] = 12: cross_entropy has 10 classes"
   finite = 2,   // no NaN and no infinity in the float inputs and in the loss of a step
   all = 3,
-  automatic = 4  // alone: all where the library was compiled without NDEBUG, none where with it
+  automatic = 4  // alone: all where a unit with the library's bodies was compiled without NDEBUG, otherwise none
 };
 
 [[nodiscard]] constexpr checks operator|(checks a, checks b) {
@@ -5574,8 +5754,8 @@ enum class checks : std::uint8_t {
 
 namespace detail {
 
-// `automatic` made one of the others. Decided here, where the library is compiled, and not in a header, which translation
-// units with and without NDEBUG would read differently.
+// `automatic` made one of the others, the same in every translation unit: the compiled library decides, or header-only
+// all units together, of which one without NDEBUG is enough for `all`.
 [[nodiscard]] checks resolved(checks chosen);
 
 // The values one input should have: those elements of it that are read as indices.
@@ -5625,10 +5805,11 @@ struct build_times {
 /// and submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
 class program {
  public:
-  /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`.
-  /// errors: what the passes throw; out_of_memory; unsupported.
+  /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`, on this device object.
+  /// errors: what the passes throw; invalid_argument for parameters of another device, and for one named like what
+  /// `kept` lists; out_of_memory; unsupported.
   program(const device& on, const graph& g, const parameters& weights, const program_options& options = {});
-  program(program&&) = default;
+  program(program&&) = default;  // every call of one that was moved from throws invalid_argument
   program& operator=(program&&) = default;
   program(const program&) = delete;  // two copies would write into one set of slots
   program& operator=(const program&) = delete;
@@ -5655,16 +5836,16 @@ class program {
   /// The same as numbers. errors: invalid_argument for an output that is not f32.
   [[nodiscard]] std::vector<float> output_f32(std::string_view name) const;
 
-  [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
-  [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
-  [[nodiscard]] const build_times& times() const { return times_; }
+  [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
+  [[nodiscard]] const egraph::optimize_report& report() const { return alive().report_; }
+  [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
-  [[nodiscard]] meganeura::checks checks() const { return checks_; }
+  [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
   /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
   /// Everything that is kept from step to step besides the parameters: "optimizer.m.<parameter>" and
   /// "optimizer.v.<parameter>" for what the optimiser updates, "state.<name>" for states.
-  [[nodiscard]] const std::vector<plan::named_range>& kept() const { return kept_; }
+  [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
   [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
   void write(const plan::named_range& kept, std::span<const std::byte> values) const;
@@ -5688,6 +5869,7 @@ class program {
     plan::range from;
     std::uint64_t offset = 0;
   };
+  [[nodiscard]] const program& alive() const;
   void allocate(const parameters& weights);
   void list_kept();
   struct prepared {  // one step of the plan, ready to be recorded
@@ -5821,7 +6003,8 @@ struct training_position {
 };
 
 /// Writes one .safetensors file: the parameters under their names, what `training` keeps ("optimizer.m.<parameter>",
-/// "optimizer.v.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed.
+/// "optimizer.v.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of each tensor
+/// and of the metadata are in it.
 /// errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
                      const training_position& position);
@@ -5891,7 +6074,7 @@ template <class Model, loss_function Loss>
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
-         "trainer: the loss reaches no parameter, there is nothing to train; look for a stop_gradient too many");
+         "the loss reaches no parameter, there is nothing to train; look for a stop_gradient too many");
   }
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
@@ -6738,8 +6921,9 @@ MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<con
 
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
+  if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
   if (find_output(name) != no_node) {
-    fail(error_category::invalid_argument, "graph: output \"{}\" exists already; give it another name", name);
+    fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
   }
   outputs_.push_back({std::string(name), node});
   output_names_.emplace(std::string(name), node);
@@ -6774,6 +6958,10 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 // ---- leaves ----------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
+  if (name.empty()) {
+    fail(error_category::invalid_argument, "{} \"\" {} {}: the name is empty; give it one", to_string(kind),
+         to_string(type), to_string(extents));
+  }
   if (type == dtype::boolean) {
     fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind), name);
   }
@@ -6828,6 +7016,14 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
   if (operands.empty() || program.arguments() > static_cast<int>(operands.size()) || program.has_rows()) {
     fail(error_category::invalid_argument, "map {}: needs an operand for each argument and no row reductions; found {}",
          to_string(program), operands.size());
+  }
+  for (const scalar_node& each : program.nodes) {
+    if (each.op != scalar_op::argument) continue;
+    const auto index = static_cast<std::size_t>(each.value);
+    const dtype found = nodes_[operands[index]].type;
+    if (compute_type(found) == each.type) continue;
+    fail(error_category::invalid_argument, "map {}: argument {} is {} and operand %{} is {}; cast the operand",
+         to_string(program), index, to_string(each.type), operands[index], to_string(found));
   }
   if (result == dtype::boolean || program.type() != compute_type(result)) {
     fail(error_category::invalid_argument, "map {}: computes {} and cannot be stored as {}; convert it",
@@ -7665,7 +7861,7 @@ class gradient_sweep {
         break;
     }
     if (info(graph_[id].kind).stage == op_stage::leaf || graph_[id].kind == op::stop_gradient) return;
-    fail(error_category::unsupported, "gradient: {} has no rule; differentiate before choosing implementations",
+    fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
          to_string(graph_[id].kind));
   }
 
@@ -7856,7 +8052,7 @@ class gradient_sweep {
     if (!active_[y]) return;
     if (window.kind == reduce_kind::max) {
       fail(error_category::unsupported,
-           "gradient: the gradient of max pooling cannot be differentiated again; use a sum window or stop_gradient");
+           "gradients: the gradient of max pooling cannot be differentiated again; use a sum window or stop_gradient");
     }
     add(y, graph_.window_reduce(g, window));
   }
@@ -7979,7 +8175,7 @@ MEGANEURA_INLINE void fetch_file(const downloader& from, const std::string& mirr
 }
 
 MEGANEURA_INLINE folder_lock::folder_lock(const std::string& folder, use wanted)
-    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    : folder_((io::check_path(folder), ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC))) {
   const int kind = wanted == use::fill ? LOCK_EX : LOCK_SH;
   while (folder_ >= 0 && ::flock(folder_, kind) != 0 && errno == EINTR) {
   }
@@ -8201,6 +8397,7 @@ inline mnist_data load_named(const std::filesystem::path& folder, const std::str
 }  // namespace detail
 
 MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
+  io::check_path(options.directory);
   if (!options.directory.empty()) return detail::load_named(options.directory, "the folder asked for");
   if (const auto data = io::environment("MEGANEURA_DATA"); !data.empty()) {
     return detail::load_named(std::filesystem::path(data) / "mnist", "MEGANEURA_DATA");
@@ -8227,6 +8424,79 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 // Bodies of io/file.hpp, on POSIX calls: they report why, which streams do not.
+// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
+
+namespace meganeura::inline MEGANEURA_ABI {
+namespace detail {
+
+/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
+struct utf8_character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;
+};
+
+[[nodiscard]] inline utf8_character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  if (text.empty()) return {};
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
+/// cannot be seen at all.
+[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+}  // namespace detail
+
+/// Whether the whole text is valid UTF-8 (RFC 3629).
+[[nodiscard]] inline bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = detail::first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
+/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
+[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
+  std::string result = "\"";
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto [code, bytes] = detail::first_character(text.substr(at));
+    if (at + (bytes == 0 ? 1 : bytes) > most) break;
+    if (bytes == 0) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    } else if (detail::is_unsafe_to_print(code)) {
+      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
+    } else {
+      if (code == '"' || code == '\\') result += '\\';
+      result += text.substr(at, bytes);
+    }
+    at += bytes == 0 ? 1 : bytes;
+  }
+  result += '"';
+  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <dirent.h>
 #include <poll.h>
@@ -8304,6 +8574,7 @@ inline bool is_foreign_link(const struct stat& link, const std::string& path) {
 
 /// Where a file asked for at `path` is to be written: links followed as far as they lead, the last one to nothing too.
 inline std::string follow_links(const std::string& path) {
+  check_path(path);
   std::string at = path;
   for (int links = 0; links < 40; ++links) {
     struct stat facts {};
@@ -8380,7 +8651,15 @@ inline int open_through(const std::string& target, const std::string& path) {
 
 }  // namespace detail
 
+MEGANEURA_INLINE void check_path(std::string_view path) {
+  const auto zero = path.find('\0');
+  if (zero == path.npos) return;
+  fail(error_category::invalid_argument, "the path {} has a zero byte at {}, where the system would end it; leave it out",
+       quote(path), zero);
+}
+
 MEGANEURA_INLINE file_reader::file_reader(const std::string& path) : path_(path) {
+  check_path(path);
   detail::descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.number < 0) detail::refuse(path, "be opened for reading");
   struct stat facts {};
@@ -8532,80 +8811,16 @@ MEGANEURA_INLINE void check_writable(const std::string& path) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 // Bodies of io/safetensors.hpp. Format: 8 bytes of header length (little-endian), the JSON header, then the data.
+// CRC-32 (ISO 3309, as zlib computes it), to find bytes that changed on a disk; no protection against malice.
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// The checksum as 8 lower-case hexadecimal digits.
+[[nodiscard]] std::string crc32(std::span<const std::byte> bytes);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+
 // The JSON header of a .safetensors file, read value by value: no tree of it is ever in memory.
-// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
-
-namespace meganeura::inline MEGANEURA_ABI {
-namespace detail {
-
-/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
-struct utf8_character {
-  std::uint32_t code = 0;
-  std::size_t bytes = 0;
-};
-
-[[nodiscard]] inline utf8_character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  if (text.empty()) return {};
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
-  std::uint32_t code = lead & (0x7fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
-  return {code, bytes};
-}
-
-/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
-/// cannot be seen at all.
-[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
-         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
-}
-
-}  // namespace detail
-
-/// Whether the whole text is valid UTF-8 (RFC 3629).
-[[nodiscard]] inline bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = detail::first_character(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
-/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
-/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
-[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
-  std::string result = "\"";
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto [code, bytes] = detail::first_character(text.substr(at));
-    if (at + (bytes == 0 ? 1 : bytes) > most) break;
-    if (bytes == 0) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    } else if (detail::is_unsafe_to_print(code)) {
-      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
-    } else {
-      if (code == '"' || code == '\\') result += '\\';
-      result += text.substr(at, bytes);
-    }
-    at += bytes == 0 ? 1 : bytes;
-  }
-  result += '"';
-  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -8615,7 +8830,7 @@ namespace meganeura::inline MEGANEURA_ABI::io::detail {
 /// The format's own limit; a longer header is a damaged length, not a large model.
 inline constexpr std::uint64_t longest_header = 100'000'000;
 /// Far more than any model has; they keep the memory and the sentences of a hostile header small.
-inline constexpr std::size_t highest_rank = 64, most_metadata = 65'536;
+inline constexpr std::size_t highest_rank = 64, most_metadata = 1'048'576;
 inline constexpr std::uint64_t header_begin = 8;  // bytes; before it stands the header's length
 
 /// Bytes of a tensor of `shape`; false when that is negative or past 2^63 - 1.
@@ -8896,19 +9111,24 @@ class safetensors_header {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io::detail
 
+#include <cstring>
 #include <set>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
 
+inline constexpr const char* checksum_prefix = "crc32.";  // before a tensor's name: a key of the metadata
+
 inline std::string quote_json(std::string_view text) { return nlohmann::json(text).dump(); }
 
 /// The JSON text, padded with spaces so that the data begins at a multiple of 8 bytes.
 inline std::string write_header(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata) {
-  std::vector<std::string> members;
-  if (!metadata.empty()) {
-    std::vector<std::string> texts;
-    for (const auto& pair : metadata) texts.push_back(quote_json(pair.first) + ":" + quote_json(pair.second));
+  std::vector<std::string> members, texts;
+  for (const auto& pair : metadata) texts.push_back(quote_json(pair.first) + ":" + quote_json(pair.second));
+  for (const auto& entry : entries) {
+    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_prefix + entry.name), io::crc32(entry.bytes)));
+  }
+  if (!texts.empty()) {
     members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(texts, ",")));
   }
   std::uint64_t offset = 0;
@@ -8954,8 +9174,10 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
     }
     check("tensor", entry.name, names.insert(entry.name).second);
   }
+  std::set<std::string> checksums;
+  for (const auto& entry : entries) checksums.insert(checksum_prefix + entry.name);
   for (const auto& [key, text] : metadata) {
-    check("metadata", key, keys.insert(key).second);
+    check("metadata", key, keys.insert(key).second && !checksums.contains(key));
     if (is_utf8(text)) continue;
     fail(error_category::invalid_argument, "{}: cannot hold metadata {}: its text is no UTF-8", path, quote(key));
   }
@@ -8995,9 +9217,14 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   result.file_.read(0, bytes);
   std::uint64_t length = 0;
   for (std::size_t i = std::size(bytes); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  const std::uint64_t most = std::min(size - detail::header_begin, detail::longest_header);
-  if (length > most)
-    bad_file(path, 0, fmt::format("a header of at most {} bytes", most), detail::describe_length(length));
+  const std::uint64_t there = size - detail::header_begin;
+  if (length > detail::longest_header) {
+    bad_file(path, 0, fmt::format("a header of at most {} bytes", detail::longest_header), detail::describe_length(length));
+  }
+  if (length > there) {
+    bad_file(path, size, fmt::format("the {} bytes of header that its first 8 bytes promise", length),
+             fmt::format("the end of the file after {} of them", there));
+  }
   try {
     std::string text(length, '\0');
     result.file_.read(detail::header_begin, std::as_writable_bytes(std::span(text)));
@@ -9006,10 +9233,21 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
     result.tensors_ = std::move(header.tensors);
     result.by_name_ = std::move(header.by_name);
     result.metadata_ = std::move(header.metadata);
+    result.take_checksums();
   } catch (const std::bad_alloc&) {
     fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", path, length);
   }
   return result;
+}
+
+MEGANEURA_INLINE void safetensors_file::take_checksums() {
+  std::erase_if(metadata_, [&](std::pair<std::string, std::string>& entry) {
+    if (!entry.first.starts_with(detail::checksum_prefix)) return false;
+    const auto* found = find(std::string_view(entry.first).substr(std::strlen(detail::checksum_prefix)));
+    if (found == nullptr) return false;
+    tensors_[static_cast<std::size_t>(found - tensors_.data())].crc32 = std::move(entry.second);
+    return true;
+  });
 }
 
 MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_view name) const {
@@ -9021,6 +9259,13 @@ MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_vi
 MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors_tensor& tensor) const {
   auto bytes = allocate_for<std::byte>(path(), tensor.size);
   file_.read(tensor.begin, bytes);
+  if (tensor.crc32.empty()) return bytes;
+  if (const std::string found = crc32(bytes); found != tensor.crc32) {
+    bad_file(path(), tensor.begin,
+             fmt::format("tensor {} with the CRC-32 {} that it was written with", quote(tensor.name),
+                         quote(tensor.crc32, 40)),
+             fmt::format("\"{}\": the file was damaged or changed since; take another copy", found));
+  }
   return bytes;
 }
 
@@ -11096,18 +11341,25 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   rethrow_as_error("opening a device");
 }
 
-MEGANEURA_INLINE const device_facts& device::facts() const { return state_->facts; }
+MEGANEURA_INLINE const std::shared_ptr<detail::device_state>& device::state() const {
+  if (state_ == nullptr) {
+    fail(error_category::invalid_argument, "this device was moved from; use what it was moved into, or copy devices");
+  }
+  return state_;
+}
+
+MEGANEURA_INLINE const device_facts& device::facts() const { return state()->facts; }
 
 MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) const try {
-  state_->require_alive();
+  state()->require_alive();
   if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
   constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
                                        VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
                                        VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   // Whole texels, so that any tail can be viewed as such; beyond the limit the message shall name what was asked.
   const std::uint64_t rounded = bytes > facts().max_buffer_bytes ? bytes : (bytes + 15) / 16 * 16;
-  auto made = std::make_shared<detail::buffer_state>(state_);
-  made->memory = state_->create_buffer(
+  auto made = std::make_shared<detail::buffer_state>(state());
+  made->memory = state()->create_buffer(
       rounded, usage, kind == memory_kind::mapped ? detail::memory_use::mapped : detail::memory_use::device_local);
   return buffer(std::move(made));
 } catch (...) {
@@ -11116,20 +11368,20 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
 
 MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
                                      std::span<const std::byte> bytes) const try {
-  state_->require_alive();
+  state()->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
-  state_->upload(target.state()->memory.handle, target.state()->used, range.offset, bytes);
+  state()->upload(target.state()->memory.handle, target.state()->used, range.offset, bytes);
 } catch (...) {
   rethrow_as_error("an upload");
 }
 
 MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::uint64_t offset,
                                                     std::uint64_t size) const try {
-  state_->require_alive();
+  state()->require_alive();
   const buffer_range range = detail::resolve({source, offset, size}, "a read-back");
-  auto ticket = std::make_shared<detail::ticket_state>(state_);
-  ticket->slot = state_->read_back(source.state()->memory.handle, source.state()->used, range.offset, range.size);
+  auto ticket = std::make_shared<detail::ticket_state>(state());
+  ticket->slot = state()->read_back(source.state()->memory.handle, source.state()->used, range.offset, range.size);
   ticket->bytes = range.size;
   return read_back_ticket(std::move(ticket));
 } catch (...) {
@@ -11137,13 +11389,13 @@ MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::u
 }
 
 MEGANEURA_INLINE std::vector<pipeline> device::create_pipelines(std::span<const spirv::module> kernels) const try {
-  return detail::create_pipelines(state_, kernels);
+  return detail::create_pipelines(state(), kernels);
 } catch (...) {
   rethrow_as_error("compiling kernels");
 }
 
 MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) const try {
-  return detail::create_pipelines(state_, {&kernel, 1}).front();
+  return detail::create_pipelines(state(), {&kernel, 1}).front();
 } catch (...) {
   rethrow_as_error("compiling a kernel");
 }
@@ -11151,7 +11403,9 @@ MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) c
 MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const try {
   if (!commands) fail(error_category::invalid_argument, "an empty recording handle was submitted");
   detail::recording_state& state = *commands.state();
-  if (state.device != state_) fail(error_category::invalid_argument, "a recording was submitted to another device");
+  if (state.device != this->state()) {
+    fail(error_category::invalid_argument, "a recording was submitted to another device");
+  }
   const std::uint64_t value = state_->submit(state.handle);
   state.used.raise(value);
   return value;
@@ -11170,46 +11424,46 @@ MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
 }
 
 MEGANEURA_INLINE void device::wait(std::uint64_t value) const try {
-  if (value > state_->submitted()) {
+  if (value > state()->submitted()) {
     fail(error_category::invalid_argument, "timeline value {} was waited for and the last submitted is {}", value,
-         state_->submitted());
+         state()->submitted());
   }
-  state_->wait(value);
+  state()->wait(value);
 } catch (...) {
   rethrow_as_error("waiting for the device");
 }
 
 MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const try {
-  return state_->completed() >= value;
+  return state()->completed() >= value;
 } catch (...) {
   rethrow_as_error("asking the device for its progress");
 }
 
 MEGANEURA_INLINE void device::wait_idle() const try {
-  state_->wait(state_->submit(VK_NULL_HANDLE));
+  state()->wait(state()->submit(VK_NULL_HANDLE));
 } catch (...) {
   rethrow_as_error("waiting for the device");
 }
 
 MEGANEURA_INLINE void device::save_pipeline_cache() const try {
-  state_->require_alive();
+  state()->require_alive();
   detail::save_pipeline_cache(*state_);
 } catch (...) {
   rethrow_as_error("saving the pipeline cache");
 }
 
-MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state_->cache_origin; }
+MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state()->cache_origin; }
 MEGANEURA_INLINE std::string device::cache_file() const try {
-  return state_->cache_file.string();
+  return state()->cache_file.string();
 } catch (...) {
   rethrow_as_error("naming the pipeline cache");
 }
 
 MEGANEURA_INLINE device_counters device::counters() const {
-  return {state_->allocations, state_->pipelines, state_->recordings, state_->submissions};
+  return {state()->allocations, state()->pipelines, state()->recordings, state()->submissions};
 }
 
-MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state_->owner->messages(); }
+MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // Scheduling into levels, lifetimes, the arena allocator and barrier groups.
@@ -11261,7 +11515,7 @@ MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
   std::uint64_t end = 0;
   for (slot& s : slots) {
     if (s.bytes > page_bytes) {
-      fail(error_category::unsupported, "plan: \"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
+      fail(error_category::unsupported, "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
            s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
     }
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
@@ -11434,7 +11688,7 @@ class planner {
       const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
       if (tensor_bytes(g()[id]) > most) {
         fail(error_category::unsupported,
-             "plan: %{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
+             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
              to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
       }
       const op kind = g()[id].kind;
@@ -11479,7 +11733,7 @@ class planner {
     const auto& name = g().get<leaf_attribute>(id).name;
     const layout::slot* slot = slots.find(name);
     if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
-      fail(error_category::invalid_argument, "plan: {} \"{}\" {} {} is {}; build both from one model",
+      fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
            slot ? "stored as " + std::string(to_string(slot->type)) + to_string(slot->extents)
                 : "not among the parameters");
@@ -12321,7 +12575,6 @@ inline std::string describe_missing(std::string_view name, std::span<const io::s
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 
-#include <cstring>
 #include <numbers>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -12399,7 +12652,7 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
 MEGANEURA_INLINE const parameters::shared_state& parameters::state() const {
   if (!state_) {
     fail(error_category::invalid_argument,
-         "parameters: this handle is empty; take those of a session or a trainer, or build them on a device");
+         "these parameters are an empty handle, or were moved from; take those of a session or a trainer");
   }
   return *state_;
 }
@@ -12407,7 +12660,7 @@ MEGANEURA_INLINE const parameters::shared_state& parameters::state() const {
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
   const plan::layout::slot* found = slots().find(name);
   if (!found) {
-    fail(error_category::invalid_argument, "parameters: there is no \"{}\"{}", name,
+    fail(error_category::invalid_argument, "there is no parameter \"{}\"{}", name,
          detail::did_you_mean(detail::nearest_of(name, slots().slots)));
   }
   return *found;
@@ -12434,7 +12687,7 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
 MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const try {
   const auto& target = slot(name);
   if (values.size() != target.bytes) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
+    fail(error_category::invalid_argument, "parameter \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
   }
   memory().write(on(), target.offset, values);
@@ -12446,7 +12699,7 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
 MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const try {
   const auto& source = slot(name);
   if (!has_values(source)) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
+    fail(error_category::invalid_argument, "parameter \"{}\" has no values; init, load or set it first", name);
   }
   return memory().read(on(), source.offset, source.bytes);
 } catch (...) {
@@ -12456,7 +12709,7 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
 MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const try {
   const auto& target = slot(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || !is_float(target.type)) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
+    fail(error_category::invalid_argument, "parameter \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
   if (target.type == dtype::f32) return set_bytes(name, std::as_bytes(values));
@@ -12468,7 +12721,7 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
 MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const try {
   const auto& source = slot(name);
   if (!is_float(source.type)) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not a float; read it by get_bytes", name,
+    fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
   return detail::to_floats(get_bytes(name), io::safetensors_dtype(source.type));
@@ -12479,7 +12732,7 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
   for (const auto& target : slots().slots) {
     if (is_float(target.type)) continue;
-    fail(error_category::invalid_argument, "init: \"{}\" is {}{}, and only floats are initialised; set or load all of them",
+    fail(error_category::invalid_argument, "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them",
          target.name, to_string(target.type), to_string(target.extents));
   }
   for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
@@ -12551,26 +12804,51 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+
+// What a symbol is worth, at least 1.
+inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bindings) {
+  const binding* found = nullptr;
+  for (const binding& each : bindings) {
+    if (texts_equal(each.symbol, name.text)) found = &each;
+  }
+  if (!found) {
+    fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
+         quote(name.text));
+  }
+  if (found->extent < 1) {
+    fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(name.text),
+         found->extent);
+  }
+  return found->extent;
+}
+
+// Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
+[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
+  std::vector<std::string> extents;
+  for (int i = 0; i < symbols.rank; ++i) {
+    const dim& each = symbols[i];
+    const std::string factor = each.coefficient == 1 ? "" : fmt::format("{} ", each.coefficient);
+    extents.push_back(each.name ? fmt::format("{}({} = {})", factor, each.name->text, bound_symbol(*each.name, bindings))
+                                : std::to_string(each.coefficient));
+  }
+  fail(error_category::invalid_argument,
+       "a tensor [{}] was asked for, and one has at most 2^58 = {} elements; bind its symbols to less",
+       fmt::join(extents, ", "), shape::max_elements);
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
   shape result;
   for (int i = 0; i < symbols.rank; ++i) {
-    checked_int extent = symbols[i].coefficient;
-    if (const symbol* name = symbols[i].name) {
-      const binding* found = nullptr;
-      for (const binding& each : bindings) {
-        if (detail::texts_equal(each.symbol, name->text)) found = &each;
-      }
-      if (!found) {
-        fail(error_category::invalid_argument,
-             "lower: the model has a symbol \"{0}\" without an extent; bind {{\"{0}\", n}}", name->text);
-      }
-      if (found->extent < 1) {
-        fail(error_category::invalid_argument, "lower: symbol \"{}\" is bound to {}; an extent is at least 1",
-             name->text, found->extent);
-      }
-      extent = extent * found->extent;
+    const dim& each = symbols[i];
+    const std::int64_t extent = each.name ? detail::bound_symbol(*each.name, bindings) : 1;
+    const std::int64_t room = shape::max_elements / result.elements();
+    if (!symbols.is_static() && each.coefficient >= 1 && extent > room / each.coefficient) {
+      detail::refuse_bound(symbols, bindings);
     }
-    result.push_back(extent);
+    result.push_back(checked_int(each.coefficient) * extent);
   }
   return result;
 }
@@ -12600,7 +12878,7 @@ class used_names {
       shared_.insert(name);
     } else if (!declared_.insert(name).second) {
       fail(error_category::invalid_argument,
-           "lower: two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
+           "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
            "shared(layer)",
            name);
     }
@@ -12608,7 +12886,7 @@ class used_names {
   void check() const {
     for (const std::string& name : shared_) {
       if (declared_.contains(name)) continue;
-      fail(error_category::invalid_argument, "lower: shared(...) refers to \"{}\", which the model does not have{}",
+      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}",
            name, did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
     }
   }
@@ -12637,7 +12915,7 @@ class body_lowering {
       if (body_.nodes[i].type != dtype::boolean) ids_[static_cast<std::size_t>(i)] = lower(body_.nodes[i]);
     }
     if (ids_.back() == no_node) {
-      fail(error_category::invalid_argument, "lower: a module returns a condition; return select(condition, a, b)");
+      fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
     }
     return ids_.back();
   }
@@ -12807,7 +13085,7 @@ class body_lowering {
     const node_id id = ids_[static_cast<std::size_t>(n.operand(index))];
     if (id == no_node) {
       fail(error_category::invalid_argument,
-           "lower: a condition is used by something other than select; select values first, then reshape or reduce");
+           "a condition is used by something other than select; select values first, then reshape or reduce");
     }
     return id;
   }
@@ -12838,15 +13116,15 @@ MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const de
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
   detail::add_symbols(body, names);
   for (const binding& each : bindings) {
-    if (!each.symbol) fail(error_category::invalid_argument, "lower: {} is bound to a symbol without a name", each.extent);
+    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
     if (std::ranges::find(names, each.symbol) == names.end()) {
-      fail(error_category::invalid_argument, "lower: \"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
+      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
            each.extent, names.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(names, "\", \"")),
            detail::did_you_mean(detail::nearest(each.symbol, names)));
     }
     for (const binding& other : bindings) {
       if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
-      fail(error_category::invalid_argument, "lower: the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
+      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
            each.symbol, each.extent, other.extent);
     }
   }
@@ -14666,7 +14944,7 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   for (const std::string& name : options.disabled) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      fail(error_category::invalid_argument, "optimize: there is no rule \"{}\" to disable; see optimize_report::rules", name);
+      fail(error_category::invalid_argument, "there is no rule \"{}\" to disable; see optimize_report::rules", name);
     }
     enabled &= ~(rule_mask{1} << (found - names.begin()));
   }
@@ -14805,13 +15083,18 @@ inline std::vector<bool> seen_through(const view_attribute& view, const shape& e
   return seen;
 }
 
+// Decided once for the whole program, before main. A function or variable that read NDEBUG itself would be another one in
+// each translation unit, which the one-definition rule forbids; the note below is each unit's own.
+inline std::atomic<bool> any_unit_checks{false};
+#ifndef NDEBUG
+namespace {
+[[maybe_unused]] const bool this_unit_checks = any_unit_checks = true;
+}
+#endif
+
 MEGANEURA_INLINE checks resolved(checks chosen) {
   if (chosen != checks::automatic) return chosen;
-#ifdef NDEBUG
-  return checks::none;
-#else
-  return checks::all;
-#endif
+  return any_unit_checks ? checks::all : checks::none;
 }
 
 MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
@@ -14939,11 +15222,28 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
   return a.words == b.words && a.specialization == b.specialization;
 }
 
+// Devices are compared as objects: two that were opened on one GPU share no memory.
+inline void check_same_device(const device& on, const device& of_weights) {
+  if (on.state() == of_weights.state()) return;
+  const bool alike = on.facts().name == of_weights.facts().name;
+  fail(error_category::invalid_argument,
+       "the parameters are on {} and the program is to run on {}{}; build both on one device object or a copy of it, or "
+       "save the parameters and load them on the other",
+       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
+}
+
 }  // namespace detail
+
+MEGANEURA_INLINE const program& program::alive() const {
+  if (device_) return *this;
+  fail(error_category::invalid_argument,
+       "this session or program was moved from; use what it was moved into");
+}
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
     try : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
+  detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -15019,15 +15319,23 @@ MEGANEURA_INLINE void program::list_kept() {
     kept_.push_back(
         {"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
   }
+  for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
+    if (!plan_.parameters.find(kept.name)) continue;
+    fail(error_category::invalid_argument,
+         "parameter {} has the name of what a checkpoint keeps of {}; give one of them another name", quote(kept.name),
+         kept.where.where == plan::area::state ? "a state" : "the optimizer");
+  }
 }
 
 MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
+  (void)alive();
   return area_of(kept.where).read(device_, kept.where.offset, kept.where.bytes);
 } catch (...) {
   rethrow_as_error("reading what a program keeps");
 }
 
 MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const try {
+  (void)alive();
   if (values.size() != kept.where.bytes) {
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
          to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
@@ -15038,6 +15346,7 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
 }
 
 MEGANEURA_INLINE void program::reset_state() const try {
+  (void)alive();
   vulkan::recorder zero(device_);
   for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
     areas_[static_cast<std::size_t>(where)].fill_with_zeros(zero);
@@ -15168,11 +15477,11 @@ MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs)
   };
   for (const input_values& input : inputs) {
     if (times_bound(input.name) == 1) continue;
-    fail(error_category::invalid_argument, "step: input \"{}\" is bound twice; bind it once", input.name);
+    fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
   }
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
     if (input_set_[i] || times_bound(plan_.inputs.slots[i].name) == 1) continue;
-    fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
+    fail(error_category::invalid_argument, "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.slots[i].name);
   }
 }
 
@@ -15183,6 +15492,7 @@ MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<
 }
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
+  (void)alive();
   const plan::layout::slot* input = checked_input({name, type, values});
   if (!input) return;
   store(*input, values);
@@ -15193,6 +15503,7 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
 
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
                                                std::span<const input_values> inputs) try {
+  (void)alive();
   std::vector<const plan::layout::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
@@ -15213,6 +15524,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
 }
 
 MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
+  (void)alive();
   for (const slot& s : slots_) {
     if (s.step == step && s.timeline) device_.wait(s.timeline);
   }
@@ -15221,7 +15533,7 @@ MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
 }
 
 MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
-  if (steps_ != 0) return;
+  if (alive().steps_ != 0) return;
   fail(error_category::invalid_argument, "output \"{}\" was read before the first run; run the model first", output);
 }
 
@@ -15245,6 +15557,7 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
 }
 
 MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view name) const {
+  (void)alive();
   const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
   if (found == plan_.outputs.end()) {
     std::string names;
@@ -15277,6 +15590,7 @@ MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) c
 }
 
 MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
+  (void)alive();
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
   return latest->commands.timings();
@@ -15292,6 +15606,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 inline constexpr const char* checkpoint_key = "meganeura.checkpoint";
+inline constexpr const char* checksum_key = "crc32";  // of optimiser, step, seed and rates
 inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
 
 inline const char* name_of(const optimizer& chosen) {
@@ -15313,6 +15628,16 @@ void each_rate(Optimizer& chosen, Visit visit) {
         }
       },
       chosen);
+}
+
+// Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads differently.
+inline std::string text_of(const training_position& position) {
+  std::string text = fmt::format("{} {} {}", name_of(position.chosen), position.step, position.seed);
+  each_rate(position.chosen, [&](const char* name, float rate) { text += fmt::format(" {} {}", name, rate); });
+  return text;
+}
+inline std::string checksum_of(const training_position& position) {
+  return io::crc32(std::as_bytes(std::span<const char>(text_of(position))));
 }
 
 // The metadata of a checkpoint, entry by entry.
@@ -15428,6 +15753,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   detail::each_rate(position.chosen, [&](const char* name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
+  metadata.emplace_back(detail::checksum_key, detail::checksum_of(position));
   io::write_safetensors(path, entries, metadata);
 } catch (...) {
   rethrow_as_error("saving a checkpoint");
@@ -15441,6 +15767,13 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
+  const std::string* checksum = metadata.find(detail::checksum_key);  // none: written before there were any
+  if (checksum && *checksum != detail::checksum_of(position)) {
+    fail(error_category::invalid_file,
+         "{}: step, seed and rates, {}, have the CRC-32 {} and were written with {}; the file was damaged or changed "
+         "since: take another copy",
+         path, quote(detail::text_of(position)), quote(detail::checksum_of(position)), quote(*checksum, 40));
+  }
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -15474,6 +15807,12 @@ inline node_id mean_of_all(graph& g, node_id a) {
 
 // What a loss compares with: an input of its own, or the model's of that name, dtype and shape (an autoencoder's).
 inline node_id wanted_input(graph& g, std::string_view name, dtype type, const shape& extents) {
+  if (name.empty()) {
+    fail(error_category::invalid_argument,
+         "the loss was given no name for what it compares with, {} {}; name that input: cross_entropy{{\"label\"}}, "
+         "mean_squared_error{{\"target\"}}",
+         to_string(type), to_string(extents));
+  }
   const node_id known = g.find_leaf(name);
   const bool fits =
       known != no_node && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
@@ -15646,7 +15985,7 @@ class scalar_rule {
       case scalar_op::select:
         return side == 1 ? builder_.select(a, g, number(0)) : builder_.select(a, number(0), g);
       default:
-        fail(error_category::unsupported, "gradient: scalar {} has no derivative", info(node_.op).name);
+        fail(error_category::unsupported, "scalar {} has no derivative", info(node_.op).name);
     }
   }
 
@@ -16230,6 +16569,18 @@ MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+// Body of io/crc32.hpp, on zlib.
+
+#include <zlib.h>
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+MEGANEURA_INLINE std::string crc32(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return "00000000";  // zlib takes no null pointer for no bytes
+  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
 // The loader, the instance with its validation messages, and the questions put to a physical device.
 
 #include <dlfcn.h>
@@ -17570,6 +17921,7 @@ MEGANEURA_INLINE std::vector<std::byte> pack_cache(std::span<const std::byte> da
 }
 
 MEGANEURA_INLINE std::filesystem::path cache_path(const device_facts& facts, const std::string& directory) {
+  io::check_path(directory);
   const std::filesystem::path folder = directory.empty() ? io::user_cache_folder() : std::filesystem::path(directory);
   if (folder.empty()) return {};
   std::string name = "pipelines-";
@@ -20626,8 +20978,6 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Bodies of data/gzip.hpp.
-
-#include <zlib.h>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 

@@ -2,6 +2,7 @@
 // Checkpoints: going on is not having stopped, bit for bit; a file of another run changes nothing.
 #include <meganeura/core/error.hpp>
 #include <meganeura/frontend.hpp>
+#include <meganeura/io/file.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
@@ -159,6 +160,53 @@ TEST(runtime_checkpoint, a_later_format_is_refused) {
   EXPECT_EQ(support::sentence_of([&] { run.load_checkpoint(path); }),
             path + " is a checkpoint of format \"2\", written by a newer meganeura; this one reads format \"1\": load it by "
                    "the newer one");
+}
+
+struct confusing_names {
+  static constexpr auto forward(value auto x) {
+    return x * parameter<"p", dims<4>> * parameter<"optimizer.m.p", dims<4>>;
+  }
+};
+
+TEST(runtime_checkpoint, a_parameter_named_like_a_moment_is_refused_before_anything_is_trained) {
+  using confusing = model<confusing_names, input<"x", dtype::f32, dims<4>>>;
+  const device& gpu = support::shared_device();
+  EXPECT_EQ(support::sentence_of([&] { trainer<confusing>(gpu, mean_squared_error{"y"}, adam{}, {}); }),
+            "parameter \"optimizer.m.p\" has the name of what a checkpoint keeps of the optimizer; give one of them "
+            "another name");
+  EXPECT_NO_THROW(trainer<confusing>(gpu, mean_squared_error{"y"}, sgd{}, {}));
+}
+
+// Every bit of the header and some of the data: refused, or the same run exactly.
+TEST(runtime_checkpoint, a_flipped_bit_is_refused_or_changes_nothing) {
+  const device& gpu = support::shared_device();
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors", damaged = folder / "damaged.safetensors";
+  trainer<network<6>> run(gpu, remembering{}, adam{}, {{"batch", 5}}, {.seed = 11});
+  run.parameters().init({.seed = 2});
+  train(run, 2);
+  run.save_checkpoint(path);
+  const auto whole = everything(run);
+  const std::vector<std::uint8_t> bytes = io::read_file(path);
+  const std::uint32_t afterwards = train(run, 1);
+  const std::size_t header = 8 + bytes[0] + 256u * bytes[1];
+  int refused = 0, same = 0;
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += bit < 8 * header ? 5 : 41) {
+    std::vector<std::uint8_t> changed = bytes;
+    changed[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+    support::write(damaged, changed);
+    run.restart();
+    if (support::sentence_of([&] { run.load_checkpoint(damaged); }) != "no error") {
+      ++refused;
+      continue;
+    }
+    ++same;
+    EXPECT_EQ(run.steps(), 2u) << bit;
+    EXPECT_EQ(everything(run), whole) << bit;
+    EXPECT_EQ(train(run, 1), afterwards) << bit;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(same, 0);  // in what nobody reads: "format"
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(runtime_session, an_empty_handle_of_parameters_says_so) {
   for (const auto& call : std::vector<std::function<void()>>{
            [&] { none.init(); }, [&] { none.save("never"); }, [&] { (void)none.count(); },
            [&] { (void)none.get("w"); }, [&] { none.set("w", {}); }}) {
-    EXPECT_NE(support::sentence_of(call).find("this handle is empty"), std::string::npos);
+    EXPECT_NE(support::sentence_of(call).find("an empty handle"), std::string::npos);
   }
 }
 
@@ -163,6 +163,99 @@ TEST(runtime_session, checks_name_what_is_not_finite) {
   std::string sentence;
   for (int i = 0; i < 3 && sentence.find("loss") == std::string::npos; ++i) sentence = support::sentence_of(step);
   EXPECT_NE(sentence.find("the loss of step "), std::string::npos) << sentence;
+}
+
+
+TEST(runtime_session, what_was_moved_from_says_so_in_every_call) {
+  support::checked_device first{{.disk_cache = false}};
+  session<network> run(first, {{"batch", 1}});
+  run.parameters().init();
+  const std::vector<float> x(4);
+  session<network> taken(std::move(run));
+  const std::string moved = "this session or program was moved from; use what it was moved into";
+  EXPECT_EQ(support::sentence_of([&] { (void)run.run(bind<"x">(x)); }), moved);
+  EXPECT_EQ(support::sentence_of([&] { (void)run.start(bind<"x">(x)); }), moved);
+  EXPECT_EQ(support::sentence_of([&] { (void)run.output("output"); }), moved);
+  program& empty = run.runnable();
+  const std::function<void()> calls[] = {
+      [&] { empty.set_input("x", dtype::f32, std::as_bytes(std::span(x))); },
+      [&] { (void)empty.submit(); },
+      [&] { empty.wait(1); },
+      [&] { (void)empty.scalar_output("output", 1); },
+      [&] { (void)empty.output("output"); },
+      [&] { (void)empty.output_f32("output"); },
+      [&] { (void)empty.plan(); },
+      [&] { (void)empty.report(); },
+      [&] { (void)empty.times(); },
+      [&] { (void)empty.checks(); },
+      [&] { (void)empty.profile(); },
+      [&] { (void)empty.kept(); },
+      [&] { (void)empty.read({}); },
+      [&] { empty.write({}, {}); },
+      [&] { empty.reset_state(); },
+  };
+  for (const auto& call : calls) EXPECT_EQ(support::sentence_of(call), moved);
+  parameters weights = taken.parameters(), others = std::move(weights);
+  for (const std::function<void()>& call : std::initializer_list<std::function<void()>>{
+           [&] { weights.init(); }, [&] { (void)weights.get("one.bias"); }, [&] { weights.set("one.bias", x); },
+           [&] { (void)weights.count(); }, [&] { weights.save("/nowhere/w"); }, [&] { (void)weights.on(); },
+           [&] { session<network>(first, weights, {{"batch", 1}}).run(bind<"x">(x)); },
+           [&] { (void)run.parameters().get("one.bias"); }}) {
+    const std::string said = support::sentence_of(call);
+    EXPECT_TRUE(said.starts_with("these parameters are an empty handle, or were moved from;") ||
+                said.starts_with("step: 4 parameters have no values"))  // given none, a session makes its own
+        << said;
+  }
+  EXPECT_EQ(taken.run(bind<"x">(x)).size(), 2u);
+}
+
+TEST(runtime_session, a_device_that_was_moved_from_says_so_in_every_call) {
+  device taken_from{{.disk_cache = false}};
+  const vulkan::buffer memory = taken_from.allocate(16, vulkan::memory_kind::mapped);
+  const device taken = std::move(taken_from);
+  const std::vector<std::byte> bytes(16);
+  const std::function<void()> calls[] = {
+      [&] { (void)taken_from.facts(); },
+      [&] { (void)taken_from.allocate(16); },
+      [&] { taken_from.upload(memory, 0, bytes); },
+      [&] { (void)taken_from.read_back(memory); },
+      [&] { (void)taken_from.create_pipelines({}); },
+      [&] { vulkan::recorder commands(taken_from); },
+      [&] { taken_from.wait(0); },
+      [&] { (void)taken_from.is_done(0); },
+      [&] { taken_from.wait_idle(); },
+      [&] { taken_from.save_pipeline_cache(); },
+      [&] { (void)taken_from.cache_origin(); },
+      [&] { (void)taken_from.cache_file(); },
+      [&] { (void)taken_from.counters(); },
+      [&] { (void)taken_from.validation_messages(); },
+      [&] { (void)taken_from.submit(vulkan::recorder(taken).finish()); },
+      [&] { session<network> made(taken_from, {{"batch", 1}}); },
+  };
+  for (const auto& call : calls) {
+    EXPECT_TRUE(support::sentence_of(call).starts_with("this device was moved from;")) << support::sentence_of(call);
+  }
+  EXPECT_EQ(taken.validation_messages(), 0u);
+}
+
+TEST(runtime_session, parameters_of_another_device_are_refused_by_both_names) {
+  const device& gpu = support::shared_device();
+  const support::checked_device other{{.disk_cache = false}};
+  const session<network> run(gpu, {{"batch", 1}});
+  const std::string name = gpu.facts().name;
+  EXPECT_EQ(support::sentence_of([&] { session<network> made(other, run.parameters(), {{"batch", 1}}); }),
+            "the parameters are on \"" + name + "\" and the program is to run on \"" + name +
+                "\", opened a second time; build both on one device object or a copy of it, or save the parameters and "
+                "load them on the other");
+  EXPECT_NO_THROW(session<network> made(device(gpu), run.parameters(), {{"batch", 1}}));
+}
+
+TEST(runtime_session, a_loss_without_the_name_of_an_input_is_refused) {
+  const device& gpu = support::shared_device();
+  for (const auto& said : {support::sentence_of([&] { trainer<network>(gpu, cross_entropy{""}, sgd{}, {{"batch", 1}}); }),
+                           support::sentence_of([&] { trainer<network>(gpu, mean_squared_error{}, sgd{}, {{"batch", 1}}); })}) {
+    EXPECT_TRUE(said.starts_with("the loss was given no name for what it compares with, ")) << said;
+  }
 }
 
 }  // namespace

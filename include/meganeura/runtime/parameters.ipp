@@ -95,7 +95,7 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
 MEGANEURA_INLINE const parameters::shared_state& parameters::state() const {
   if (!state_) {
     fail(error_category::invalid_argument,
-         "parameters: this handle is empty; take those of a session or a trainer, or build them on a device");
+         "these parameters are an empty handle, or were moved from; take those of a session or a trainer");
   }
   return *state_;
 }
@@ -103,7 +103,7 @@ MEGANEURA_INLINE const parameters::shared_state& parameters::state() const {
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
   const plan::layout::slot* found = slots().find(name);
   if (!found) {
-    fail(error_category::invalid_argument, "parameters: there is no \"{}\"{}", name,
+    fail(error_category::invalid_argument, "there is no parameter \"{}\"{}", name,
          detail::did_you_mean(detail::nearest_of(name, slots().slots)));
   }
   return *found;
@@ -130,7 +130,7 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
 MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const try {
   const auto& target = slot(name);
   if (values.size() != target.bytes) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
+    fail(error_category::invalid_argument, "parameter \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
   }
   memory().write(on(), target.offset, values);
@@ -142,7 +142,7 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
 MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const try {
   const auto& source = slot(name);
   if (!has_values(source)) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" has no values; init, load or set it first", name);
+    fail(error_category::invalid_argument, "parameter \"{}\" has no values; init, load or set it first", name);
   }
   return memory().read(on(), source.offset, source.bytes);
 } catch (...) {
@@ -152,7 +152,7 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
 MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const try {
   const auto& target = slot(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || !is_float(target.type)) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" is {}{} and was given {} f32 values", name,
+    fail(error_category::invalid_argument, "parameter \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
   if (target.type == dtype::f32) return set_bytes(name, std::as_bytes(values));
@@ -164,7 +164,7 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
 MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const try {
   const auto& source = slot(name);
   if (!is_float(source.type)) {
-    fail(error_category::invalid_argument, "parameters: \"{}\" is {}, not a float; read it by get_bytes", name,
+    fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
   return detail::to_floats(get_bytes(name), io::safetensors_dtype(source.type));
@@ -175,7 +175,7 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
   for (const auto& target : slots().slots) {
     if (is_float(target.type)) continue;
-    fail(error_category::invalid_argument, "init: \"{}\" is {}{}, and only floats are initialised; set or load all of them",
+    fail(error_category::invalid_argument, "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them",
          target.name, to_string(target.type), to_string(target.extents));
   }
   for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));

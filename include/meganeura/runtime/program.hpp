@@ -45,10 +45,11 @@ struct build_times {
 /// and submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
 class program {
  public:
-  /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`.
-  /// errors: what the passes throw; out_of_memory; unsupported.
+  /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`, on this device object.
+  /// errors: what the passes throw; invalid_argument for parameters of another device, and for one named like what
+  /// `kept` lists; out_of_memory; unsupported.
   program(const device& on, const graph& g, const parameters& weights, const program_options& options = {});
-  program(program&&) = default;
+  program(program&&) = default;  // every call of one that was moved from throws invalid_argument
   program& operator=(program&&) = default;
   program(const program&) = delete;  // two copies would write into one set of slots
   program& operator=(const program&) = delete;
@@ -75,16 +76,16 @@ class program {
   /// The same as numbers. errors: invalid_argument for an output that is not f32.
   [[nodiscard]] std::vector<float> output_f32(std::string_view name) const;
 
-  [[nodiscard]] const plan::execution_plan& plan() const { return plan_; }
-  [[nodiscard]] const egraph::optimize_report& report() const { return report_; }
-  [[nodiscard]] const build_times& times() const { return times_; }
+  [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
+  [[nodiscard]] const egraph::optimize_report& report() const { return alive().report_; }
+  [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
-  [[nodiscard]] meganeura::checks checks() const { return checks_; }
+  [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
   /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
   /// Everything that is kept from step to step besides the parameters: "optimizer.m.<parameter>" and
   /// "optimizer.v.<parameter>" for what the optimiser updates, "state.<name>" for states.
-  [[nodiscard]] const std::vector<plan::named_range>& kept() const { return kept_; }
+  [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
   [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
   void write(const plan::named_range& kept, std::span<const std::byte> values) const;
@@ -108,6 +109,7 @@ class program {
     plan::range from;
     std::uint64_t offset = 0;
   };
+  [[nodiscard]] const program& alive() const;
   void allocate(const parameters& weights);
   void list_kept();
   struct prepared {  // one step of the plan, ready to be recorded

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/hash.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/kernels/builtin.hpp>
 #include <meganeura/kernels/generate.hpp>
@@ -29,11 +30,28 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
   return a.words == b.words && a.specialization == b.specialization;
 }
 
+// Devices are compared as objects: two that were opened on one GPU share no memory.
+inline void check_same_device(const device& on, const device& of_weights) {
+  if (on.state() == of_weights.state()) return;
+  const bool alike = on.facts().name == of_weights.facts().name;
+  fail(error_category::invalid_argument,
+       "the parameters are on {} and the program is to run on {}{}; build both on one device object or a copy of it, or "
+       "save the parameters and load them on the other",
+       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
+}
+
 }  // namespace detail
+
+MEGANEURA_INLINE const program& program::alive() const {
+  if (device_) return *this;
+  fail(error_category::invalid_argument,
+       "this session or program was moved from; use what it was moved into");
+}
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options)
     try : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
+  detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.model = make_cost_model(on.facts());
@@ -109,15 +127,23 @@ MEGANEURA_INLINE void program::list_kept() {
     kept_.push_back(
         {"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
   }
+  for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
+    if (!plan_.parameters.find(kept.name)) continue;
+    fail(error_category::invalid_argument,
+         "parameter {} has the name of what a checkpoint keeps of {}; give one of them another name", quote(kept.name),
+         kept.where.where == plan::area::state ? "a state" : "the optimizer");
+  }
 }
 
 MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
+  (void)alive();
   return area_of(kept.where).read(device_, kept.where.offset, kept.where.bytes);
 } catch (...) {
   rethrow_as_error("reading what a program keeps");
 }
 
 MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const try {
+  (void)alive();
   if (values.size() != kept.where.bytes) {
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
          to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
@@ -128,6 +154,7 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
 }
 
 MEGANEURA_INLINE void program::reset_state() const try {
+  (void)alive();
   vulkan::recorder zero(device_);
   for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
     areas_[static_cast<std::size_t>(where)].fill_with_zeros(zero);
@@ -258,11 +285,11 @@ MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs)
   };
   for (const input_values& input : inputs) {
     if (times_bound(input.name) == 1) continue;
-    fail(error_category::invalid_argument, "step: input \"{}\" is bound twice; bind it once", input.name);
+    fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
   }
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
     if (input_set_[i] || times_bound(plan_.inputs.slots[i].name) == 1) continue;
-    fail(error_category::invalid_argument, "step: input \"{}\" was not bound", plan_.inputs.slots[i].name);
+    fail(error_category::invalid_argument, "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.slots[i].name);
   }
 }
 
@@ -273,6 +300,7 @@ MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<
 }
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
+  (void)alive();
   const plan::layout::slot* input = checked_input({name, type, values});
   if (!input) return;
   store(*input, values);
@@ -283,6 +311,7 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
 
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
                                                std::span<const input_values> inputs) try {
+  (void)alive();
   std::vector<const plan::layout::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
@@ -303,6 +332,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
 }
 
 MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
+  (void)alive();
   for (const slot& s : slots_) {
     if (s.step == step && s.timeline) device_.wait(s.timeline);
   }
@@ -311,7 +341,7 @@ MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
 }
 
 MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
-  if (steps_ != 0) return;
+  if (alive().steps_ != 0) return;
   fail(error_category::invalid_argument, "output \"{}\" was read before the first run; run the model first", output);
 }
 
@@ -335,6 +365,7 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
 }
 
 MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view name) const {
+  (void)alive();
   const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
   if (found == plan_.outputs.end()) {
     std::string names;
@@ -367,6 +398,7 @@ MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) c
 }
 
 MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
+  (void)alive();
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
   return latest->commands.timings();

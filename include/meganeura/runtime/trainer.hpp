@@ -51,7 +51,7 @@ template <class Model, loss_function Loss>
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
-         "trainer: the loss reaches no parameter, there is nothing to train; look for a stop_gradient too many");
+         "the loss reaches no parameter, there is nothing to train; look for a stop_gradient too many");
   }
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;

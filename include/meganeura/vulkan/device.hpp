@@ -86,7 +86,9 @@ class device {
   [[nodiscard]] device_counters counters() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
 
-  [[nodiscard]] const std::shared_ptr<detail::device_state>& state() const { return state_; }
+  /// False once it was moved from; every call then throws invalid_argument.
+  explicit operator bool() const { return state_ != nullptr; }
+  [[nodiscard]] const std::shared_ptr<detail::device_state>& state() const;
 
  private:
   std::shared_ptr<detail::device_state> state_;

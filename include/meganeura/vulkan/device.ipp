@@ -58,18 +58,25 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   rethrow_as_error("opening a device");
 }
 
-MEGANEURA_INLINE const device_facts& device::facts() const { return state_->facts; }
+MEGANEURA_INLINE const std::shared_ptr<detail::device_state>& device::state() const {
+  if (state_ == nullptr) {
+    fail(error_category::invalid_argument, "this device was moved from; use what it was moved into, or copy devices");
+  }
+  return state_;
+}
+
+MEGANEURA_INLINE const device_facts& device::facts() const { return state()->facts; }
 
 MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) const try {
-  state_->require_alive();
+  state()->require_alive();
   if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
   constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
                                        VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
                                        VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   // Whole texels, so that any tail can be viewed as such; beyond the limit the message shall name what was asked.
   const std::uint64_t rounded = bytes > facts().max_buffer_bytes ? bytes : (bytes + 15) / 16 * 16;
-  auto made = std::make_shared<detail::buffer_state>(state_);
-  made->memory = state_->create_buffer(
+  auto made = std::make_shared<detail::buffer_state>(state());
+  made->memory = state()->create_buffer(
       rounded, usage, kind == memory_kind::mapped ? detail::memory_use::mapped : detail::memory_use::device_local);
   return buffer(std::move(made));
 } catch (...) {
@@ -78,20 +85,20 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
 
 MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
                                      std::span<const std::byte> bytes) const try {
-  state_->require_alive();
+  state()->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
-  state_->upload(target.state()->memory.handle, target.state()->used, range.offset, bytes);
+  state()->upload(target.state()->memory.handle, target.state()->used, range.offset, bytes);
 } catch (...) {
   rethrow_as_error("an upload");
 }
 
 MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::uint64_t offset,
                                                     std::uint64_t size) const try {
-  state_->require_alive();
+  state()->require_alive();
   const buffer_range range = detail::resolve({source, offset, size}, "a read-back");
-  auto ticket = std::make_shared<detail::ticket_state>(state_);
-  ticket->slot = state_->read_back(source.state()->memory.handle, source.state()->used, range.offset, range.size);
+  auto ticket = std::make_shared<detail::ticket_state>(state());
+  ticket->slot = state()->read_back(source.state()->memory.handle, source.state()->used, range.offset, range.size);
   ticket->bytes = range.size;
   return read_back_ticket(std::move(ticket));
 } catch (...) {
@@ -99,13 +106,13 @@ MEGANEURA_INLINE read_back_ticket device::read_back(const buffer& source, std::u
 }
 
 MEGANEURA_INLINE std::vector<pipeline> device::create_pipelines(std::span<const spirv::module> kernels) const try {
-  return detail::create_pipelines(state_, kernels);
+  return detail::create_pipelines(state(), kernels);
 } catch (...) {
   rethrow_as_error("compiling kernels");
 }
 
 MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) const try {
-  return detail::create_pipelines(state_, {&kernel, 1}).front();
+  return detail::create_pipelines(state(), {&kernel, 1}).front();
 } catch (...) {
   rethrow_as_error("compiling a kernel");
 }
@@ -113,7 +120,9 @@ MEGANEURA_INLINE pipeline device::create_pipeline(const spirv::module& kernel) c
 MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const try {
   if (!commands) fail(error_category::invalid_argument, "an empty recording handle was submitted");
   detail::recording_state& state = *commands.state();
-  if (state.device != state_) fail(error_category::invalid_argument, "a recording was submitted to another device");
+  if (state.device != this->state()) {
+    fail(error_category::invalid_argument, "a recording was submitted to another device");
+  }
   const std::uint64_t value = state_->submit(state.handle);
   state.used.raise(value);
   return value;
@@ -132,45 +141,45 @@ MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
 }
 
 MEGANEURA_INLINE void device::wait(std::uint64_t value) const try {
-  if (value > state_->submitted()) {
+  if (value > state()->submitted()) {
     fail(error_category::invalid_argument, "timeline value {} was waited for and the last submitted is {}", value,
-         state_->submitted());
+         state()->submitted());
   }
-  state_->wait(value);
+  state()->wait(value);
 } catch (...) {
   rethrow_as_error("waiting for the device");
 }
 
 MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const try {
-  return state_->completed() >= value;
+  return state()->completed() >= value;
 } catch (...) {
   rethrow_as_error("asking the device for its progress");
 }
 
 MEGANEURA_INLINE void device::wait_idle() const try {
-  state_->wait(state_->submit(VK_NULL_HANDLE));
+  state()->wait(state()->submit(VK_NULL_HANDLE));
 } catch (...) {
   rethrow_as_error("waiting for the device");
 }
 
 MEGANEURA_INLINE void device::save_pipeline_cache() const try {
-  state_->require_alive();
+  state()->require_alive();
   detail::save_pipeline_cache(*state_);
 } catch (...) {
   rethrow_as_error("saving the pipeline cache");
 }
 
-MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state_->cache_origin; }
+MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state()->cache_origin; }
 MEGANEURA_INLINE std::string device::cache_file() const try {
-  return state_->cache_file.string();
+  return state()->cache_file.string();
 } catch (...) {
   rethrow_as_error("naming the pipeline cache");
 }
 
 MEGANEURA_INLINE device_counters device::counters() const {
-  return {state_->allocations, state_->pipelines, state_->recordings, state_->submissions};
+  return {state()->allocations, state()->pipelines, state()->recordings, state()->submissions};
 }
 
-MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state_->owner->messages(); }
+MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
