@@ -628,7 +628,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 using node_id = strong_id<struct node_kind>;
 using attribute_id = strong_id<struct attribute_kind>;
-inline constexpr node_id no_node = no_id;
 
 struct node {
   op kind{};
@@ -655,7 +654,7 @@ class attribute_pool {
 /// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined everywhere);
 /// a program that checks tells its user. `rule` says who reads them, e.g. "cross_entropy has 10 classes".
 struct index_range {
-  node_id indices = no_node;
+  node_id indices = no_id;
   std::int64_t count = 0;
   std::optional<std::int64_t> ignored;
   std::string rule;
@@ -663,7 +662,7 @@ struct index_range {
 
 struct graph_output {
   std::string name;
-  node_id node = no_node;
+  node_id node = no_id;
 };
 
 /// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands and
@@ -756,7 +755,7 @@ class graph {
   [[nodiscard]] const std::vector<node_id>& effects() const { return effects_; }
   /// Leaves of one kind (input, parameter or state) in order of creation.
   [[nodiscard]] std::vector<node_id> leaves(op kind) const;
-  /// The leaf of that name; no_node if there is none.
+  /// The leaf of that name; no_id if there is none.
   [[nodiscard]] node_id find_leaf(std::string_view name) const;
   [[nodiscard]] node_id find_output(std::string_view name) const;
   /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else.
@@ -825,7 +824,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
 [[nodiscard]] std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
-/// The same, with no_node for a wrt that no gradient reaches: what training leaves alone.
+/// The same, with no_id for a wrt that no gradient reaches: what training leaves alone.
 [[nodiscard]] std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same for several outputs of any shape, each weighted by a seed of its dtype and shape: the product of the seeds
@@ -4127,7 +4126,6 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 using class_id = strong_id<struct class_kind>;
 using enode_id = strong_id<struct enode_kind>;
-inline constexpr no_id_t none = no_id;
 using rule_mask = std::uint64_t;  // bit i: rule i had a part in making the node
 
 /// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
@@ -4145,7 +4143,7 @@ struct enode {
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
-  class_id owner = none;
+  class_id owner = no_id;
   rule_mask reasons = 0;
 };
 
@@ -4218,7 +4216,7 @@ class engine {
   std::vector<class_id> canonical(std::span<const class_id> operands) const;
 
   struct slot {
-    enode_id node = none;
+    enode_id node = no_id;
     std::uint32_t tag = 0;
   };
   std::vector<enode> nodes_;
@@ -4349,9 +4347,9 @@ class region_draft {
   void add_index(const index_map& how);
 
   [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
-  /// The class argument `index` reads; none for constants and indices.
+  /// The class argument `index` reads; no_id for constants and indices.
   [[nodiscard]] class_id source(std::size_t index) const {
-    return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : none;
+    return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : no_id;
   }
 
   /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means the
@@ -4388,7 +4386,7 @@ class region_draft {
   [[nodiscard]] std::size_t buffers() const;
 
   const region_limits* limits_;
-  std::vector<class_id> sources_;  // of loops.accesses[i + 1]; none: the index itself
+  std::vector<class_id> sources_;  // of loops.accesses[i + 1]; no_id: the index itself
   std::vector<dtype> types_;
   std::vector<slot> slots_;
 };
@@ -5026,7 +5024,7 @@ struct binding {
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
-  node_id node = no_node;   // of the implementation graph
+  node_id node = no_id;   // of the implementation graph
   std::uint32_t group = 0;  // a barrier separates consecutive groups; inside a group order does not matter
   std::vector<binding> bindings{};
 };
@@ -5586,7 +5584,7 @@ inline constexpr std::size_t concat_pieces = 6;
 
 /// A fusion that was tried and refused.
 struct missed_fusion {
-  class_id consumer = none, producer = none;
+  class_id consumer = no_id, producer = no_id;
   structural rule{};
   const char* guard = nullptr;
 };
@@ -5636,11 +5634,11 @@ class lowering {
  private:
   enum class choice : std::uint8_t { leaf, conservative, greedy };
   struct class_forms {
-    enode_id conservative = none, greedy = none;
+    enode_id conservative = no_id, greedy = no_id;
     double conservative_cost = 0, greedy_cost = 0;
   };
   struct producer {  // an argument of the draft in work, if it reads a class
-    class_id id = none;
+    class_id id = no_id;
     choice conservative = choice::leaf, greedy = choice::leaf, other = choice::leaf;
   };
   void visit(class_id root);
@@ -6070,7 +6068,7 @@ template <class Model, loss_function Loss>
   const std::vector<node_id> slopes = reached_gradients(g, value, weights);
   std::vector<node_id> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (slopes[i] != no_node) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+    if (slopes[i] != no_id) pairs.insert(pairs.end(), {weights[i], slopes[i]});
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
@@ -6922,7 +6920,7 @@ MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<con
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
   if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
-  if (find_output(name) != no_node) {
+  if (find_output(name) != no_id) {
     fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
   }
   outputs_.push_back({std::string(name), node});
@@ -6947,12 +6945,12 @@ MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
 
 MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
   const auto found = leaf_names_.find(name);
-  return found == leaf_names_.end() ? no_node : found->second;
+  return found == leaf_names_.end() ? no_id : found->second;
 }
 
 MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
   const auto found = output_names_.find(name);
-  return found == output_names_.end() ? no_node : found->second;
+  return found == output_names_.end() ? no_id : found->second;
 }
 
 // ---- leaves ----------------------------------------------------------------------------------------------------------
@@ -6966,17 +6964,17 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
     fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind), name);
   }
   const node_id known = find_leaf(name);
-  if (known != no_node &&
+  if (known != no_id &&
       (nodes_[known].kind != kind || nodes_[known].type != type || nodes_[known].extents != extents)) {
     fail(error_category::invalid_argument, "{} \"{}\" {} {}: the name is taken by a {} {} {}; choose another name",
          to_string(kind), name, to_string(type), to_string(extents), to_string(nodes_[known].kind),
          to_string(nodes_[known].type), to_string(nodes_[known].extents));
   }
-  return known != no_node ? known : add_node(kind, type, extents, leaf_attribute{std::string(name)}, {});
+  return known != no_id ? known : add_node(kind, type, extents, leaf_attribute{std::string(name)}, {});
 }
 
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
-  if (const node_id known = find_leaf(name); known != no_node && nodes_[known].kind == op::input) {
+  if (const node_id known = find_leaf(name); known != no_id && nodes_[known].kind == op::input) {
     fail(error_category::invalid_argument,
          "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")", name,
          to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents), name);
@@ -7644,7 +7642,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
     for (node_id operand : g.operands(id)) needed[operand] = true;
   }
   graph result;
-  std::vector<node_id> copies(g.size(), no_node);
+  std::vector<node_id> copies(g.size(), no_id);
   for (node_id id{0}; id < g.size(); ++id) {
     if (!needed[id]) continue;
     std::vector<node_id> operands;
@@ -7654,7 +7652,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
   for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
   for (index_range range : g.index_ranges()) {
     range.indices = copies[range.indices];
-    if (range.indices != no_node) result.expect_indices(std::move(range));
+    if (range.indices != no_id) result.expect_indices(std::move(range));
   }
   return result;
 }
@@ -7665,13 +7663,11 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-inline constexpr scalar_ref no_scalar = no_id;
-
 /// For each node of the program: does its value change smoothly with an argument whose flag is set?
 [[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
 
 /// The sum over all flagged arguments of seed * d program / d argument, written into `builder`. `forward` holds the
-/// value of each node of the program there. no_scalar when nothing is smooth.
+/// value of each node of the program there. no_id when nothing is smooth.
 [[nodiscard]] scalar_ref scalar_gradient(scalar_builder& builder, const scalar_program& program,
                                          std::span<const scalar_ref> forward, scalar_ref seed,
                                          std::span<const bool> arguments);
@@ -7783,7 +7779,7 @@ class map_writer {
 class gradient_sweep {
  public:
   gradient_sweep(graph& g, std::span<const node_id> outputs, std::span<const node_id> wrt)
-      : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_node) {
+      : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_id) {
     for (node_id target : wrt) active_[target] = true;
     for (node_id id{0}; id < active_.size(); ++id) {
       for (std::size_t i = 0; !active_[id] && i < g.operands(id).size(); ++i) {
@@ -7804,17 +7800,17 @@ class gradient_sweep {
   void add(node_id target, node_id gradient) {
     if (!active_[target]) return;
     node_id& sum = adjoints_[target];
-    sum = sum == no_node ? gradient : graph_.add(sum, gradient);
+    sum = sum == no_id ? gradient : graph_.add(sum, gradient);
   }
 
   void run() {
     for (std::size_t at = active_.size(); at-- > 0;) {
       const auto id = static_cast<node_id>(at);
-      if (active_[id] && adjoints_[id] != no_node) propagate(id, adjoints_[id]);
+      if (active_[id] && adjoints_[id] != no_id) propagate(id, adjoints_[id]);
     }
   }
 
-  /// no_node where no gradient arrived.
+  /// no_id where no gradient arrived.
   [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 
  private:
@@ -8098,7 +8094,7 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_i
                                                 std::span<const node_id> seeds, std::span<const node_id> wrt) {
   std::vector<node_id> results = detail::swept_gradients(g, outputs, seeds, wrt);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i] == no_node) results[i] = g.full_like(wrt[i], 0);
+    if (results[i] == no_id) results[i] = g.full_like(wrt[i], 0);
   }
   return results;
 }
@@ -8116,7 +8112,7 @@ MEGANEURA_INLINE std::vector<node_id> reached_gradients(graph& g, node_id loss, 
 MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
   std::vector<node_id> results = reached_gradients(g, loss, wrt);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i] == no_node) results[i] = g.full_like(wrt[i], 0);
+    if (results[i] == no_id) results[i] = g.full_like(wrt[i], 0);
   }
   return results;
 }
@@ -9342,7 +9338,7 @@ MEGANEURA_INLINE std::vector<class_id> engine::canonical(std::span<const class_i
 MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const class_id> operands,
                                             std::uint64_t hash) const {
   const std::size_t mask = table_.size() - 1;
-  for (std::size_t at = hash & mask; table_[at].node != none; at = (at + 1) & mask) {
+  for (std::size_t at = hash & mask; table_[at].node != no_id; at = (at + 1) & mask) {
     if (table_[at].tag != static_cast<std::uint32_t>(hash >> 32)) continue;
     const enode_id id = table_[at].node;
     const enode& known = nodes_[id];
@@ -9351,14 +9347,14 @@ MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const cl
       return id;
     }
   }
-  return none;
+  return no_id;
 }
 
 MEGANEURA_INLINE void engine::insert_slot(enode_id id, std::uint64_t hash) {
   const auto place = [&](enode_id node, std::uint64_t key) {
     const std::size_t mask = table_.size() - 1;
     std::size_t at = key & mask;
-    while (table_[at].node != none) at = (at + 1) & mask;
+    while (table_[at].node != no_id) at = (at + 1) & mask;
     table_[at] = {node, static_cast<std::uint32_t>(key >> 32)};
   };
   if (++used_slots_ * 2 > table_.size()) {
@@ -9411,7 +9407,7 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
   const std::vector<class_id> children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);
-  if (known != none) return find(nodes_[known].owner);
+  if (known != no_id) return find(nodes_[known].owner);
   const auto owner = static_cast<class_id>(classes_.size());
   classes_.push_back({.extents = key.extents, .type = type});
   links_.push_back(owner);
@@ -9426,7 +9422,7 @@ MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, const attribu
   const std::vector<class_id> children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);
-  if (known != none) {
+  if (known != no_id) {
     merge(target, nodes_[known].owner);
     return known;
   }
@@ -9476,12 +9472,12 @@ MEGANEURA_INLINE void engine::repair(class_id id) {
       const std::uint64_t hash = detail::hash_node(node, children);
       const enode_id known = find_node(node, children, hash);
       std::copy(children.begin(), children.end(), operands_.begin() + node.first_operand);
-      if (known != none && known != parent) {
+      if (known != no_id && known != parent) {
         node.dead = true;
         merge(node.owner, nodes_[known].owner);
         continue;
       }
-      if (known == none) insert_slot(parent, hash);
+      if (known == no_id) insert_slot(parent, hash);
     }
     kept.push_back(parent);
   }
@@ -10066,7 +10062,7 @@ MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
   slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
 }
 
-MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(none, dtype::i32, how); }
+MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
 
 // ---- inlining --------------------------------------------------------------------------------------------------------
 
@@ -10186,7 +10182,7 @@ MEGANEURA_INLINE std::size_t region_draft::buffers() const {
   std::vector<class_id> distinct;
   for (const slot& s : slots_) {
     for (std::size_t read : s.reads) {
-      if (sources_[read - 1] != none) distinct.push_back(sources_[read - 1]);
+      if (sources_[read - 1] != no_id) distinct.push_back(sources_[read - 1]);
     }
   }
   std::sort(distinct.begin(), distinct.end());
@@ -10228,7 +10224,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   for (std::size_t i = 0; i < reads.size(); ++i) {
     filled.reads.push_back(loops.accesses.size());
     const int source = inner.accesses[i].source;
-    sources_.push_back(source == index_map::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
+    sources_.push_back(source == index_map::index_source ? no_id : form.operands[static_cast<std::size_t>(source)]);
     types_.push_back(dtype::f32);  // set below from the program
     loops.accesses.push_back(reads[i]);
   }
@@ -10244,7 +10240,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
     filled.reads.push_back(loops.accesses.size());
     loops.accesses.push_back(coordinate);
-    sources_.push_back(none);
+    sources_.push_back(no_id);
     types_.push_back(dtype::i32);
   }
   slots_[index] = std::move(filled);
@@ -10307,7 +10303,7 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() cons
     for (std::size_t position : s.reads) {
       const class_id source = sources_[position - 1];
       index_map read = loops.accesses[position];
-      read.source = source == none ? index_map::index_source : 0;
+      read.source = source == no_id ? index_map::index_source : 0;
       for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
       while (same < result.sources.size() &&
@@ -10363,7 +10359,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   result.operands.clear();
   for (std::size_t old : used) {  // sources are numbered by their first argument
     index_map read = all.loops.accesses[old + 1];
-    if (all.sources[old] != none) {
+    if (all.sources[old] != no_id) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
       if (found == result.operands.end()) result.operands.push_back(all.sources[old]);
@@ -11641,7 +11637,7 @@ class planner {
     result_.states = paged(make_layout(result_.implementation, op::state), options.page_bytes);
     result_.page_bytes = options.page_bytes;
     places_.resize(result_.implementation.size());
-    writer_.resize(result_.implementation.size(), no_node);
+    writer_.resize(result_.implementation.size(), no_id);
     is_output_.resize(result_.implementation.size(), false);
     for (const graph_output& output : result_.implementation.outputs()) is_output_[output.node] = true;
   }
@@ -11757,7 +11753,7 @@ class planner {
     enum order_kind : std::uint8_t { save, update = 2 };
     order_kind order = update;
     std::uint32_t level = 0;
-    node_id from = no_node;
+    node_id from = no_id;
     std::size_t from_scratch = none, to_scratch = none;  // instead of the node's place and of `to`
     range to;
   };
@@ -11770,7 +11766,7 @@ class planner {
     range where;
   };
 
-  [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_node; }
+  [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_id; }
   [[nodiscard]] bool assigns_itself(node_id effect) const { return g().operand(effect, 0) == g().operand(effect, 1); }
 
   // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is one
@@ -11778,7 +11774,7 @@ class planner {
   [[nodiscard]] layout updated_parameters() const {
     std::unordered_set<std::string_view> names;
     for (node_id id : g().leaves(op::parameter)) {
-      if (writer_[id] != no_node && g()[writer_[id]].kind == op::optimizer_step)
+      if (writer_[id] != no_id && g()[writer_[id]].kind == op::optimizer_step)
         names.insert(g().get<leaf_attribute>(id).name);
     }
     std::vector<slot> found;
@@ -11932,7 +11928,7 @@ class planner {
 
   // An operand that dies here and is read element by element where the result is written can give its memory away.
   void share_in_place() {
-    same_memory_.assign(g().size(), no_node);
+    same_memory_.assign(g().size(), no_id);
     for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind != op::region || !places_[id].in_arena) continue;
       for (std::size_t k = 0; k < g().operands(id).size(); ++k) {
@@ -11980,9 +11976,9 @@ class planner {
     std::vector<std::size_t> block_of(g().size(), 0);
     for (node_id id{0}; id < g().size(); ++id) {
       if (!places_[id].in_arena) continue;
-      const node_id shared = same_memory_.empty() ? no_node : same_memory_[id];
-      if (shared == no_node) result.emplace_back();
-      block_of[id] = shared == no_node ? result.size() - 1 : block_of[shared];
+      const node_id shared = same_memory_.empty() ? no_id : same_memory_[id];
+      if (shared == no_id) result.emplace_back();
+      block_of[id] = shared == no_id ? result.size() - 1 : block_of[shared];
       block& b = result[block_of[id]];
       b.nodes.push_back(id);
       b.first = std::min(b.first, places_[id].level);
@@ -12376,7 +12372,7 @@ class replay {
     std::size_t index;
   };
   struct ordered_operands {
-    node_id node = no_node;  // an optimizer
+    node_id node = no_id;  // an optimizer
     std::vector<operand_at> operands;  // its parameters
   };
   [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {
@@ -12909,12 +12905,12 @@ class body_lowering {
         shared_(shared) {}
 
   node_id run() {
-    ids_.assign(static_cast<std::size_t>(body_.size), no_node);
+    ids_.assign(static_cast<std::size_t>(body_.size), no_id);
     for (int i = 0; i < body_.size; ++i) {
       // A condition is never stored: the map that consumes it holds it in its scalar program.
       if (body_.nodes[i].type != dtype::boolean) ids_[static_cast<std::size_t>(i)] = lower(body_.nodes[i]);
     }
-    if (ids_.back() == no_node) {
+    if (ids_.back() == no_id) {
       fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
     }
     return ids_.back();
@@ -13083,7 +13079,7 @@ class body_lowering {
   [[nodiscard]] shape extents(const typed_node& n) const { return bound(*n.shape, bindings_); }
   [[nodiscard]] node_id operand(const typed_node& n, int index) const {
     const node_id id = ids_[static_cast<std::size_t>(n.operand(index))];
-    if (id == no_node) {
+    if (id == no_id) {
       fail(error_category::invalid_argument,
            "a condition is used by something other than select; select values first, then reshape or reduce");
     }
@@ -13480,7 +13476,7 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
     ++uses_[g_.find(root)];
     hard_[g_.find(root)] = true;
   }
-  std::vector<class_id> counted_for(g_.class_slots(), none), decided_for(g_.class_slots(), none);
+  std::vector<class_id> counted_for(g_.class_slots(), no_id), decided_for(g_.class_slots(), no_id);
   for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
     const class_id id = order_[i];
     for (enode_id parent : g_[id].parents) {
@@ -13563,11 +13559,11 @@ MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_for
                       std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
     if (same && form.loops.space.elements() == g_.extents(source).elements()) {
       g_.merge(owner, source);  // a copy of a value is the value
-      return none;
+      return no_id;
     }
   }
   for (class_id operand : form.operands) {
-    if (g_.find(operand) == owner) return none;
+    if (g_.find(operand) == owner) return no_id;
   }
   return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
 }
@@ -13627,7 +13623,7 @@ MEGANEURA_INLINE region_view lowering::form_of(enode_id id) const {
 
 MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
   const enode_id form = forms(id).conservative;
-  return form != none && detail::is_copy(g_.get<region_attribute>(form)) ? form : none;
+  return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
 }
 
 MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
@@ -13645,9 +13641,9 @@ MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
   const auto& loops = g_.get<region_attribute>(region);
   std::vector<bool> unstable;
   for (const index_map& read : loops.accesses) {
-    const class_id source = read.source < 0 ? none : g_.operand(region, static_cast<std::size_t>(read.source));
+    const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
     // What every reader takes from memory is one and the same.
-    const bool stored = source == none || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
+    const bool stored = source == no_id || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
     unstable.push_back(!stored && unstable_[source]);
   }
   return trace_unstable(loops.program, unstable);
@@ -13664,7 +13660,7 @@ MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
 // A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
 // Readers that decide nothing may add it up again.
 MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool deciding) const {
-  if (form == none || uses_[id] <= 1) return false;
+  if (form == no_id || uses_[id] <= 1) return false;
   const stability found = trace(form);
   return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
 }
@@ -13690,7 +13686,7 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   if (g_[id].type != dtype::f16) return false;
   const enode_id copy = copy_form(id);
-  if (copy != none && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
+  if (copy != no_id && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
   const std::vector<enode_id>& nodes = g_[id].nodes;
   return options_.keep_rounding || g_[id].decides || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
            return g_.node(node).kind == op::map && g_.get<map_attribute>(node).program.is_identity();
@@ -13700,9 +13696,9 @@ MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
 MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base,
                                                        bool deciding) const {
   producer result{.id = id};
-  if (id == none) return result;
+  if (id == no_id) return result;
   const class_forms& f = forms(id);
-  if (f.conservative == none || rounds(id)) return result;
+  if (f.conservative == no_id || rounds(id)) return result;
   const auto& region = g_.get<region_attribute>(f.conservative);
   const bool reads_memory = g_.node(f.conservative).operand_count > 0;
   if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
@@ -13711,7 +13707,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
   }
   if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
     result.conservative = result.other = choice::conservative;
-    const bool more = f.greedy != none && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
+    const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
     result.greedy = more ? choice::greedy : choice::conservative;
     return result;
   }
@@ -13725,7 +13721,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
     if (has_kernel(id)) result.other = choice::leaf;
   } else if (!enabled(structural::recompute)) {
     result.other = choice::leaf;
-  } else if (!has_kernel(id) && !hard_[id] && f.greedy != none && worth_inlining(id, f.greedy, base)) {
+  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
     result.greedy = choice::greedy;
   }
   return result;
@@ -13747,7 +13743,7 @@ MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& d
     if (choices[i] == choice::leaf) continue;
     const class_id id = producers[i].id;
     const class_forms& f = forms(id);
-    const enode_id form = choices[i] == choice::greedy && f.greedy != none ? f.greedy : f.conservative;
+    const enode_id form = choices[i] == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
     const region_view view = form_of(form);
     const bool copy = detail::is_copy(view.loops);
     const structural rule = copy                      ? structural::fuse_view
@@ -13785,11 +13781,11 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
     // Too large: give up the last fusion that is more than a view, and try again.
     std::size_t last = choices.size();
     for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == none)) last = i;
+      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == no_id)) last = i;
     }
     if (last == choices.size()) {
-      note_missed({owner, none, rule, problem});
-      return none;
+      note_missed({owner, no_id, rule, problem});
+      return no_id;
     }
     note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
     choices[last] = choice::leaf;
@@ -13820,15 +13816,15 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
 }
 
 MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
-  if (node == none || g_.node(node).kind != op::region) return;
+  if (node == no_id || g_.node(node).kind != op::region) return;
   owner = g_.find(owner);
   const double cost = node_cost(g_, node, options_.model);
   class_forms& f = forms(owner);
-  if (conservative && (f.conservative == none || cost < f.conservative_cost)) {
+  if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
     f.conservative = node;
     f.conservative_cost = cost;
   }
-  if (f.greedy == none || f.greedy == f.conservative || !conservative) {
+  if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
     f.greedy = node;
     f.greedy_cost = cost;
   }
@@ -13890,7 +13886,7 @@ inline class_id relu_of(const engine& g, class_id x, mask_use use) {
     // In a narrower dtype a small positive x would have become 0.
     if (is_relu(g, parent, use) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
   }
-  return none;
+  return no_id;
 }
 
 MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
@@ -13899,7 +13895,7 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
     const mask_use use = only_masks(g, id, static_cast<double>(i));
     if (use == mask_use::none) continue;
     const class_id activation = relu_of(g, g.operand(id, i), use), owner = g.find(g.node(id).owner);
-    if (activation == none || activation == owner) continue;
+    if (activation == no_id || activation == owner) continue;
     const attribute program = g.attribute_of(id);
     std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
     operands[i] = activation;
@@ -14032,7 +14028,7 @@ MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
   bool through = false, strided = false;
   for (std::size_t side = 0; pass.enabled(structural::matmul_view) && side < 2; ++side) {
     const enode_id copy = pass.copy_form(sources[side]);
-    if (copy == none) continue;
+    if (copy == no_id) continue;
     const char* problem = read_through(g, copy, loops, side + 1, sources[side]);
     if (problem) {
       pass.note_missed({owner, sources[side], structural::matmul_view, problem});
@@ -14243,7 +14239,7 @@ class stopwatch {
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct extraction {
-  std::vector<enode_id> chosen;   // by canonical class; none where no kernel computes the class
+  std::vector<enode_id> chosen;   // by canonical class; no_id where no kernel computes the class
   std::vector<class_id> order;    // live classes, operands before users
   double cost = 0;                // seconds predicted for the whole
   int passes = 0;                 // of the repair
@@ -14283,11 +14279,11 @@ inline constexpr std::size_t max_variables = 4, max_constants = 3, max_tags = 2;
 
 /// What a match found: classes of variables, values of constants, and for each tag the node whose attribute it stands for.
 struct bindings {
-  class_id root = none;
-  std::array<class_id, max_variables> variables{none, none, none, none};
+  class_id root = no_id;
+  std::array<class_id, max_variables> variables{no_id, no_id, no_id, no_id};
   std::array<double, max_constants> constants{};
   std::uint32_t bound_constants = 0;
-  std::array<enode_id, max_tags> nodes{none, none};
+  std::array<enode_id, max_tags> nodes{no_id, no_id};
 };
 
 namespace pattern {
@@ -14427,13 +14423,13 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 // lambdas, so that the compiler turns each rule into one nest of loops.
 template <std::size_t I, class Next>
 void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Next&& next) {
-  if (b.variables[I] != none) {
+  if (b.variables[I] != no_id) {
     if (b.variables[I] == id) next();
     return;
   }
   b.variables[I] = id;
   next();
-  b.variables[I] = none;
+  b.variables[I] = no_id;
 }
 
 template <std::size_t I, class Next>
@@ -14513,9 +14509,9 @@ void match_node(const engine& g, const view_term<Tag, A>& term, enode_id node, b
 
 // ---- building --------------------------------------------------------------------------------------------------------
 
-/// A class, or (id none) a number that takes whatever shape is needed; `failed` when a shape does not fit.
+/// A class, or (no_id) a number that takes whatever shape is needed; `failed` when a shape does not fit.
 struct built {
-  class_id id = none;
+  class_id id = no_id;
   double value = 0;
   bool failed = false;
 };
@@ -14535,12 +14531,12 @@ built build_term(engine&, const constant_variable<I>&, const bindings& b, rule_m
 inline built build_term(engine&, const literal& term, const bindings&, rule_mask) { return {.value = term.value}; }
 
 inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t count, rule_mask reasons) {
-  class_id like = none;
+  class_id like = no_id;
   for (std::size_t i = 0; i < count; ++i) {
     if (arguments[i].failed) return {.failed = true};
-    if (arguments[i].id != none) like = arguments[i].id;
+    if (arguments[i].id != no_id) like = arguments[i].id;
   }
-  if (like == none) {
+  if (like == no_id) {
     return {.value = meganeura::evaluate(kind, arguments[0].value, count > 1 ? arguments[1].value : 0, 0, dtype::f32)};
   }
   const shape extents = g.extents(like);
@@ -14548,7 +14544,8 @@ inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t 
   std::vector<class_id> operands;
   std::vector<dtype> types(count, compute_type(type));
   for (std::size_t i = 0; i < count; ++i) {
-    const class_id operand = arguments[i].id != none ? arguments[i].id : filled(g, arguments[i].value, extents, type, reasons);
+    const class_id operand =
+        arguments[i].id != no_id ? arguments[i].id : filled(g, arguments[i].value, extents, type, reasons);
     if (g.extents(operand) != extents || g[operand].type != type) return {.failed = true};
     operands.push_back(operand);
   }
@@ -14569,7 +14566,7 @@ built build_term(engine& g, const map_term<Kind, Arguments...>& term, const bind
 inline built build_like(engine& g, enode_id captured, std::initializer_list<built> arguments, rule_mask reasons) {
   std::vector<class_id> operands;
   for (const built& argument : arguments) {
-    if (argument.failed || argument.id == none) return {.failed = true};
+    if (argument.failed || argument.id == no_id) return {.failed = true};
     const class_id before = g.operand(captured, operands.size());
     if (g.extents(argument.id) != g.extents(before) || g[argument.id].type != g[before].type) return {.failed = true};
     operands.push_back(argument.id);
@@ -14593,13 +14590,13 @@ built build_term(engine& g, const view_term<Tag, A>& term, const bindings& b, ru
   return build_like(g, b.nodes[Tag], {build_term(g, term.argument, b, reasons)}, reasons);
 }
 
-/// The class of a term over bound variables; none when shapes do not fit.
+/// The class of a term over bound variables; no_id when shapes do not fit.
 template <is_term Term>
 [[nodiscard]] class_id build(engine& g, const Term& term, const bindings& b, const shape& extents, dtype type,
                              rule_mask reasons = 0) {
   const built made = build_term(g, term, b, reasons);
-  if (made.failed) return none;
-  return made.id != none ? made.id : filled(g, made.value, extents, type, reasons);
+  if (made.failed) return no_id;
+  return made.id != no_id ? made.id : filled(g, made.value, extents, type, reasons);
 }
 
 // ---- rules -----------------------------------------------------------------------------------------------------------
@@ -14644,7 +14641,7 @@ struct rule {
     const shape extents = g.extents(root_class);
     const dtype type = g[root_class].type;
     const class_id made = build(g, right, b, extents, type, reason);
-    if (made == none || g.extents(made) != extents || g[made].type != type) return false;
+    if (made == no_id || g.extents(made) != extents || g[made].type != type) return false;
     if (sealed && g[made].decides) return false;
     return g.merge(root_class, made);
   }
@@ -14919,15 +14916,16 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
 inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan) {
   const engine& e = from.graph;
   graph result;
-  std::vector<node_id> made(e.class_slots(), no_node);
+  std::vector<node_id> made(e.class_slots(), no_id);
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
     const class_id own = e.find(from.classes[id]);
     const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
-    if (leaf && plan.chosen[own] != none) made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
+    if (!leaf || plan.chosen[own] == no_id) continue;
+    made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
   }
   for (class_id id : plan.order) {
-    if (made[id] != no_node) continue;
+    if (made[id] != no_id) continue;
     const enode_id chosen = plan.chosen[id];
     std::vector<node_id> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
@@ -14970,9 +14968,9 @@ inline std::string explain(const engine& e, const extraction& plan, std::span<co
   }
   std::set<std::string> lines;  // the same refusal may have been met in several forms
   for (const missed_fusion& m : missed) {
-    if (m.producer == none) continue;
+    if (m.producer == no_id) continue;
     const class_id consumer = e.find(m.consumer), producer = e.find(m.producer);
-    if (plan.chosen[consumer] == none || plan.chosen[producer] == none) continue;
+    if (plan.chosen[consumer] == no_id || plan.chosen[producer] == no_id) continue;
     const std::string line =
         fmt::format("not fused: c{} into c{} by {}: {}\n", producer, consumer, to_string(m.rule), m.guard);
     if (lines.insert(line).second) text += line;
@@ -15815,7 +15813,7 @@ inline node_id wanted_input(graph& g, std::string_view name, dtype type, const s
   }
   const node_id known = g.find_leaf(name);
   const bool fits =
-      known != no_node && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
+      known != no_id && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
   return fits ? known : g.input(name, type, extents);
 }
 
@@ -16038,15 +16036,15 @@ MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scala
                                             std::span<const scalar_ref> forward, scalar_ref seed,
                                             std::span<const bool> arguments) {
   const std::vector<bool> smooth = smooth_nodes(program, arguments);
-  std::vector<scalar_ref> adjoints(program.nodes.size(), no_scalar);
+  std::vector<scalar_ref> adjoints(program.nodes.size(), no_id);
   adjoints.back() = seed;
-  scalar_ref total = no_scalar;
+  scalar_ref total = no_id;
   const auto accumulate = [&](scalar_ref& sum, scalar_ref term) {
-    sum = sum == no_scalar ? term : builder.binary(scalar_op::add, sum, term);
+    sum = sum == no_id ? term : builder.binary(scalar_op::add, sum, term);
   };
   for (std::size_t i = program.nodes.size(); i-- > 0;) {
     const scalar_node& node = program.nodes[i];
-    if (!smooth[i] || adjoints[i] == no_scalar) continue;
+    if (!smooth[i] || adjoints[i] == no_id) continue;
     if (node.op == scalar_op::argument) {
       accumulate(total, adjoints[i]);
       continue;
@@ -16072,7 +16070,7 @@ struct view_axis {
 
 /// A gradient whose axes are sorted by descending positive stride; element 0 belongs to `offset` in the source.
 struct sorted_gradient {
-  node_id node = no_node;
+  node_id node = no_id;
   std::vector<view_axis> axes;
   std::int64_t offset = 0;
 };
@@ -18364,7 +18362,7 @@ class extractor {
 
   [[nodiscard]] extraction result() const {
     extraction made;
-    made.chosen.assign(g_.class_slots(), none);
+    made.chosen.assign(g_.class_slots(), no_id);
     std::vector<class_id> live;
     for (class_id id : order_) {
       if (live_[id].uses == 0) continue;
@@ -18385,7 +18383,7 @@ class extractor {
     std::vector<class_id> readers;      // classes with a candidate reading this one
   };
   struct live_class {
-    enode_id node = none;
+    enode_id node = no_id;
     std::uint32_t uses = 0;
   };
 
@@ -18493,16 +18491,16 @@ class extractor {
   template <class Allowed>
   double change_to_best(class_id id, Allowed allowed) {
     const enode_id before = live_[id].node;
-    enode_id best = allowed(before) ? before : none;
+    enode_id best = allowed(before) ? before : no_id;
     double best_delta = 0, delta = 0;
     for (enode_id node : classes_[id].candidates) {
       if (node == live_[id].node || !allowed(node)) continue;
       delta += change(id, node);
-      if (best != none && delta >= best_delta - tolerance) continue;
+      if (best != no_id && delta >= best_delta - tolerance) continue;
       best = node;
       best_delta = delta;
     }
-    if (best == none) best = before;
+    if (best == no_id) best = before;
     if (live_[id].node != best) change(id, best);
     return best == before ? 0 : best_delta;
   }

@@ -22,7 +22,7 @@ inline constexpr double difference_step = 1e-5;
   const shape extents = g[output].extents;
   const std::string name = "weights " + to_string(extents) + std::to_string(seed);
   leaves[name] = random_tensor(extents, seed, 0.5, 1.5);
-  const node_id known = g.find_leaf(name), weights = known != no_node ? known : g.input(name, dtype::f32, extents);
+  const node_id known = g.find_leaf(name), weights = known != no_id ? known : g.input(name, dtype::f32, extents);
   const node_id product = g.multiply(g.cast(output, dtype::f32), weights);
   return g.reduce(reduce_kind::sum, product, (1u << extents.rank()) - 1);
 }
@@ -64,11 +64,11 @@ inline constexpr double difference_step = 1e-5;
 [[nodiscard]] inline double second_gradient_error(graph& g, node_id output, const std::vector<node_id>& wrt,
                                                   tensors<double> leaves) {
   const node_id loss = weighted_sum(g, output, leaves);
-  node_id total = no_node;
+  node_id total = no_id;
   std::uint64_t seed = 100;
   for (node_id first : gradients(g, loss, wrt)) {
     const node_id term = weighted_sum(g, first, leaves, seed++);
-    total = total == no_node ? term : g.add(total, term);
+    total = total == no_id ? term : g.add(total, term);
   }
   const std::vector<node_id> symbolic = gradients(g, total, wrt);
   interpreter<double> run(g, leaves);

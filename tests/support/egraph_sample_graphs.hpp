@@ -181,8 +181,8 @@ inline std::size_t expect_all_forms_agree(const graph& source, const oracle::ten
   oracle::interpreter<double> run(g, leaves);
   std::size_t compared = 0;
   for (const auto& [id, form, value] : forms.list) {
-    EXPECT_NE(form, no_node);
-    if (form == no_node) continue;
+    EXPECT_NE(form, no_id);
+    if (form == no_id) continue;
     const double error = oracle::relative_error(run.value(form), run.value(value));
     EXPECT_LE(error, bound()) << to_string(e.node(id).kind) << " " << to_string(e.attribute_of(id)) << "\nversus "
                               << to_string(g[value].kind) << " " << to_string(g.attribute_of(value));

@@ -102,14 +102,14 @@ class net : public graph {
   node_id flat(node_id x) { return reshape(x, {size(x)[0], size(x).elements() / size(x)[0]}); }
   node_id transposed(node_id x, std::initializer_list<int> order) { return permute(x, std::vector<int>(order)); }
   /// x [b, t, d] with heads; where `mask` [b, t] of i32 is 0, no query sees that key.
-  node_id attention(node_id x, const std::string& name, std::int64_t heads, node_id mask = no_node) {
+  node_id attention(node_id x, const std::string& name, std::int64_t heads, node_id mask = no_id) {
     const shape e = size(x);
     const auto split = [&](const char* part) {
       return transposed(reshape(linear(x, name + part, e[2]), {e[0], e[1], heads, e[2] / heads}), {0, 2, 1, 3});
     };
     const node_id q = split(".q"), k = split(".k"), v = split(".v");
     node_id scores = scaled(contract(q, k, "bhik", "bhjk", "bhij"), 1 / std::sqrt(static_cast<double>(e[2] / heads)));
-    if (mask != no_node) {
+    if (mask != no_id) {
       scalar_builder b;
       const scalar_ref seen = b.binary(scalar_op::less, b.constant(0, dtype::i32), b.argument(0, dtype::i32));
       const node_id operands[] = {expand_axes(mask, size(scores), 0b0110), scores};

@@ -142,13 +142,13 @@ static_assert(!equatable<node_id, egraph::class_id> && !equatable<egraph::class_
 static_assert(!ordered<node_id, egraph::class_id> && !ordered<egraph::class_id, node_id>);
 static_assert(!summed<node_id, egraph::class_id> && !summed<egraph::class_id, egraph::enode_id>);
 static_assert(ordered<node_id, std::size_t> && equatable<std::uint32_t, node_id> && summed<node_id, std::size_t>);
-static_assert(std::is_same_v<decltype(no_node), const node_id>);
+static_assert(std::is_convertible_v<no_id_t, node_id> && std::is_convertible_v<no_id_t, egraph::class_id>);
 
 TEST(core_id, no_id_equals_no_entry) {
-  EXPECT_TRUE(no_node == no_id);
+  EXPECT_TRUE(node_id(no_id) == no_id);
   EXPECT_FALSE(node_id{0} == no_id);
   std::vector<node_id> ids(3, no_id);
-  EXPECT_EQ(ids[2], no_node);
+  EXPECT_EQ(ids[2], no_id);
 }
 
 }  // namespace

@@ -262,13 +262,13 @@ TEST(egraph_guards, a_constant_cast_to_f16_and_back_is_rounded) {
 TEST(egraph_guards, folding_keeps_the_sign_of_zeros) {
   scalar_builder b;
   const scalar_ref x = b.argument(0, dtype::f32), i = b.argument(1, dtype::i32);
-  const scalar_ref zero = b.constant(0), minus = b.constant(-0.0), none = b.constant(0, dtype::i32);
+  const scalar_ref zero = b.constant(0), minus = b.constant(-0.0), no_id = b.constant(0, dtype::i32);
   EXPECT_NE(b.binary(scalar_op::add, x, zero), x);  // 0 where x is -0
   EXPECT_NE(b.binary(scalar_op::add, zero, x), x);
   EXPECT_NE(b.binary(scalar_op::subtract, x, minus), x);
   EXPECT_EQ(b.binary(scalar_op::add, x, minus), x);
   EXPECT_EQ(b.binary(scalar_op::subtract, x, zero), x);
-  EXPECT_EQ(b.binary(scalar_op::add, none, i), i);
+  EXPECT_EQ(b.binary(scalar_op::add, no_id, i), i);
 }
 
 TEST(egraph_guards, constants_are_shared_by_their_bits) {

@@ -204,7 +204,7 @@ graph random_graph(std::uint64_t seed) {
     const int rank = extents.rank(), axis = rank ? static_cast<int>(random() % static_cast<std::uint64_t>(rank)) : 0;
     std::vector<int> order(static_cast<std::size_t>(rank));
     for (int i = 0; i < rank; ++i) order[static_cast<std::size_t>(i)] = (i + 1) % rank;
-    node_id made = no_node;
+    node_id made = no_id;
     switch (random() % 11) {
       case 0: made = g.map(scalar_op::tanh, {x}); break;
       case 1: made = g.multiply(x, g.full_like(x, 0.5)); break;

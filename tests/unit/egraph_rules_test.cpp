@@ -25,7 +25,7 @@ using namespace meganeura::egraph;
 struct instance {
   engine g;
   bindings b;
-  class_id left = none, right = none;
+  class_id left = no_id, right = no_id;
 
   template <class Rule>
   instance(const Rule& rule, double c, double d) {

@@ -237,9 +237,9 @@ TEST(expr_lower, tiny_smollm2_has_the_tensors_of_the_reference) {
         "model.layers.0.self_attn.o_proj.weight", "model.layers.1.post_attention_layernorm.weight",
         "model.layers.0.mlp.gate_proj.weight", "model.layers.1.mlp.up_proj.weight",
         "model.layers.0.mlp.down_proj.weight", "model.norm.weight"}) {
-    EXPECT_NE(g.find_leaf(name), mn::no_node) << name;
+    EXPECT_NE(g.find_leaf(name), mn::no_id) << name;
   }
-  EXPECT_EQ(g.find_leaf("lm_head.weight"), mn::no_node) << "the head is tied";
+  EXPECT_EQ(g.find_leaf("lm_head.weight"), mn::no_id) << "the head is tied";
 }
 
 TEST(expr_lower, smollm2_135m_has_272_tensors) {

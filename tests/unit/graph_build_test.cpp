@@ -135,11 +135,11 @@ const mistake mistakes[] = {
        g.add_output("y", a);
        g.add_output("y", a);
      }},
-    {"operand %4294967295 does not exist", [](graph& g, node_id a, node_id) { g.add(a, no_node); }},
+    {"operand %4294967295 does not exist", [](graph& g, node_id a, node_id) { g.add(a, no_id); }},
     {"reduce: operand %77 does not exist",
      [](graph& g, node_id, node_id) { g.reduce(reduce_kind::sum, node_id{77}, 1); }},
     {"output \"y\": operand %4294967295 does not exist",
-     [](graph& g, node_id, node_id) { g.add_output("y", no_node); }},
+     [](graph& g, node_id, node_id) { g.add_output("y", no_id); }},
     {"output \"y\": operand %3 is an assign, which has no value",
      [](graph& g, node_id a, node_id) { g.add_output("y", g.assign(g.state("s", dtype::f32, {2, 3}), a)); }},
     {"full_like: operand %3 is an assign, which has no value",
@@ -268,7 +268,7 @@ TEST(graph_build, pruning_keeps_what_outputs_and_effects_reach) {
   EXPECT_EQ(kept.index_ranges()[0].ignored, -1);
   EXPECT_EQ(kept.index_ranges()[0].rule, "somebody");
   EXPECT_EQ(kept.size(), 5u);  // a, s, add, assign, exp
-  EXPECT_EQ(kept.find_leaf("unused"), no_node);
+  EXPECT_EQ(kept.find_leaf("unused"), no_id);
   EXPECT_EQ(kept.effects().size(), 1u);
   EXPECT_EQ(kept[kept.find_output("y")].kind, op::map);
 }

@@ -53,7 +53,7 @@ void check_forms(const sample& s, verdict& v) {
   const graph& g = forms.nodes;
   support::stability truth(g, s.leaves, s.optimize.tolerance == egraph::exactness::exact, training_values(1));
   for (const auto& [id, form, value] : forms.list) {
-    if (form == no_node) {
+    if (form == no_id) {
       v.fail("form " + std::string(to_string(e.node(id).kind)) + " reads a class nothing computes");
       continue;
     }
@@ -131,12 +131,12 @@ void check_gradient(std::uint64_t seed, int steps, verdict& v) {
   }
   if (floats.empty()) return;
   oracle::tensors<double> leaves = made.leaves();
-  node_id loss = no_node;
+  node_id loss = no_id;
   std::uint64_t number = 0;
   for (node_id id : floats) {
-    if (loss != no_node && d.chance(0.5)) continue;
+    if (loss != no_id && d.chance(0.5)) continue;
     const node_id term = oracle::weighted_sum(g, id, leaves, ++number);
-    loss = loss == no_node ? term : g.add(loss, term);
+    loss = loss == no_id ? term : g.add(loss, term);
   }
   const std::vector<node_id> wrt = g.leaves(op::parameter);
   std::vector<node_id> slopes;

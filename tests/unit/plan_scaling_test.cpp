@@ -60,7 +60,7 @@ graph implemented(int layers) {
   node_id h = g.input("x", dtype::f32, {64});
   for (int i = 0; i < layers; ++i) {
     const std::string name = std::to_string(i);
-    pairs.insert(pairs.end(), {g.parameter("w" + name, dtype::f32, {64}), no_node});
+    pairs.insert(pairs.end(), {g.parameter("w" + name, dtype::f32, {64}), no_id});
     activations.push_back(h = region_of(g, {h, pairs[pairs.size() - 2]}));
     g.assign(g.state("s" + name, dtype::f32, {64}), pairs[pairs.size() - 2]);
   }

@@ -26,7 +26,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
 [[nodiscard]] std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
-/// The same, with no_node for a wrt that no gradient reaches: what training leaves alone.
+/// The same, with no_id for a wrt that no gradient reaches: what training leaves alone.
 [[nodiscard]] std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same for several outputs of any shape, each weighted by a seed of its dtype and shape: the product of the seeds

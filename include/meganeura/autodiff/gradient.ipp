@@ -105,7 +105,7 @@ class map_writer {
 class gradient_sweep {
  public:
   gradient_sweep(graph& g, std::span<const node_id> outputs, std::span<const node_id> wrt)
-      : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_node) {
+      : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_id) {
     for (node_id target : wrt) active_[target] = true;
     for (node_id id{0}; id < active_.size(); ++id) {
       for (std::size_t i = 0; !active_[id] && i < g.operands(id).size(); ++i) {
@@ -126,17 +126,17 @@ class gradient_sweep {
   void add(node_id target, node_id gradient) {
     if (!active_[target]) return;
     node_id& sum = adjoints_[target];
-    sum = sum == no_node ? gradient : graph_.add(sum, gradient);
+    sum = sum == no_id ? gradient : graph_.add(sum, gradient);
   }
 
   void run() {
     for (std::size_t at = active_.size(); at-- > 0;) {
       const auto id = static_cast<node_id>(at);
-      if (active_[id] && adjoints_[id] != no_node) propagate(id, adjoints_[id]);
+      if (active_[id] && adjoints_[id] != no_id) propagate(id, adjoints_[id]);
     }
   }
 
-  /// no_node where no gradient arrived.
+  /// no_id where no gradient arrived.
   [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 
  private:
@@ -420,7 +420,7 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_i
                                                 std::span<const node_id> seeds, std::span<const node_id> wrt) {
   std::vector<node_id> results = detail::swept_gradients(g, outputs, seeds, wrt);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i] == no_node) results[i] = g.full_like(wrt[i], 0);
+    if (results[i] == no_id) results[i] = g.full_like(wrt[i], 0);
   }
   return results;
 }
@@ -438,7 +438,7 @@ MEGANEURA_INLINE std::vector<node_id> reached_gradients(graph& g, node_id loss, 
 MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
   std::vector<node_id> results = reached_gradients(g, loss, wrt);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i] == no_node) results[i] = g.full_like(wrt[i], 0);
+    if (results[i] == no_id) results[i] = g.full_like(wrt[i], 0);
   }
   return results;
 }

@@ -8,13 +8,12 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-inline constexpr scalar_ref no_scalar = no_id;
 
 /// For each node of the program: does its value change smoothly with an argument whose flag is set?
 [[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
 
 /// The sum over all flagged arguments of seed * d program / d argument, written into `builder`. `forward` holds the
-/// value of each node of the program there. no_scalar when nothing is smooth.
+/// value of each node of the program there. no_id when nothing is smooth.
 [[nodiscard]] scalar_ref scalar_gradient(scalar_builder& builder, const scalar_program& program,
                                          std::span<const scalar_ref> forward, scalar_ref seed,
                                          std::span<const bool> arguments);

@@ -128,15 +128,15 @@ MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scala
                                             std::span<const scalar_ref> forward, scalar_ref seed,
                                             std::span<const bool> arguments) {
   const std::vector<bool> smooth = smooth_nodes(program, arguments);
-  std::vector<scalar_ref> adjoints(program.nodes.size(), no_scalar);
+  std::vector<scalar_ref> adjoints(program.nodes.size(), no_id);
   adjoints.back() = seed;
-  scalar_ref total = no_scalar;
+  scalar_ref total = no_id;
   const auto accumulate = [&](scalar_ref& sum, scalar_ref term) {
-    sum = sum == no_scalar ? term : builder.binary(scalar_op::add, sum, term);
+    sum = sum == no_id ? term : builder.binary(scalar_op::add, sum, term);
   };
   for (std::size_t i = program.nodes.size(); i-- > 0;) {
     const scalar_node& node = program.nodes[i];
-    if (!smooth[i] || adjoints[i] == no_scalar) continue;
+    if (!smooth[i] || adjoints[i] == no_id) continue;
     if (node.op == scalar_op::argument) {
       accumulate(total, adjoints[i]);
       continue;

@@ -18,7 +18,7 @@ struct view_axis {
 
 /// A gradient whose axes are sorted by descending positive stride; element 0 belongs to `offset` in the source.
 struct sorted_gradient {
-  node_id node = no_node;
+  node_id node = no_id;
   std::vector<view_axis> axes;
   std::int64_t offset = 0;
 };

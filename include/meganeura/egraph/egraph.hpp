@@ -12,7 +12,6 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 using class_id = strong_id<struct class_kind>;
 using enode_id = strong_id<struct enode_kind>;
-inline constexpr no_id_t none = no_id;
 using rule_mask = std::uint64_t;  // bit i: rule i had a part in making the node
 
 /// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
@@ -30,7 +29,7 @@ struct enode {
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
-  class_id owner = none;
+  class_id owner = no_id;
   rule_mask reasons = 0;
 };
 
@@ -103,7 +102,7 @@ class engine {
   std::vector<class_id> canonical(std::span<const class_id> operands) const;
 
   struct slot {
-    enode_id node = none;
+    enode_id node = no_id;
     std::uint32_t tag = 0;
   };
   std::vector<enode> nodes_;

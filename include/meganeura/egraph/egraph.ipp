@@ -67,7 +67,7 @@ MEGANEURA_INLINE std::vector<class_id> engine::canonical(std::span<const class_i
 MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const class_id> operands,
                                             std::uint64_t hash) const {
   const std::size_t mask = table_.size() - 1;
-  for (std::size_t at = hash & mask; table_[at].node != none; at = (at + 1) & mask) {
+  for (std::size_t at = hash & mask; table_[at].node != no_id; at = (at + 1) & mask) {
     if (table_[at].tag != static_cast<std::uint32_t>(hash >> 32)) continue;
     const enode_id id = table_[at].node;
     const enode& known = nodes_[id];
@@ -76,14 +76,14 @@ MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const cl
       return id;
     }
   }
-  return none;
+  return no_id;
 }
 
 MEGANEURA_INLINE void engine::insert_slot(enode_id id, std::uint64_t hash) {
   const auto place = [&](enode_id node, std::uint64_t key) {
     const std::size_t mask = table_.size() - 1;
     std::size_t at = key & mask;
-    while (table_[at].node != none) at = (at + 1) & mask;
+    while (table_[at].node != no_id) at = (at + 1) & mask;
     table_[at] = {node, static_cast<std::uint32_t>(key >> 32)};
   };
   if (++used_slots_ * 2 > table_.size()) {
@@ -136,7 +136,7 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
   const std::vector<class_id> children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);
-  if (known != none) return find(nodes_[known].owner);
+  if (known != no_id) return find(nodes_[known].owner);
   const auto owner = static_cast<class_id>(classes_.size());
   classes_.push_back({.extents = key.extents, .type = type});
   links_.push_back(owner);
@@ -151,7 +151,7 @@ MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, const attribu
   const std::vector<class_id> children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);
-  if (known != none) {
+  if (known != no_id) {
     merge(target, nodes_[known].owner);
     return known;
   }
@@ -201,12 +201,12 @@ MEGANEURA_INLINE void engine::repair(class_id id) {
       const std::uint64_t hash = detail::hash_node(node, children);
       const enode_id known = find_node(node, children, hash);
       std::copy(children.begin(), children.end(), operands_.begin() + node.first_operand);
-      if (known != none && known != parent) {
+      if (known != no_id && known != parent) {
         node.dead = true;
         merge(node.owner, nodes_[known].owner);
         continue;
       }
-      if (known == none) insert_slot(parent, hash);
+      if (known == no_id) insert_slot(parent, hash);
     }
     kept.push_back(parent);
   }

@@ -9,7 +9,7 @@
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct extraction {
-  std::vector<enode_id> chosen;   // by canonical class; none where no kernel computes the class
+  std::vector<enode_id> chosen;   // by canonical class; no_id where no kernel computes the class
   std::vector<class_id> order;    // live classes, operands before users
   double cost = 0;                // seconds predicted for the whole
   int passes = 0;                 // of the repair

@@ -47,7 +47,7 @@ class extractor {
 
   [[nodiscard]] extraction result() const {
     extraction made;
-    made.chosen.assign(g_.class_slots(), none);
+    made.chosen.assign(g_.class_slots(), no_id);
     std::vector<class_id> live;
     for (class_id id : order_) {
       if (live_[id].uses == 0) continue;
@@ -68,7 +68,7 @@ class extractor {
     std::vector<class_id> readers;      // classes with a candidate reading this one
   };
   struct live_class {
-    enode_id node = none;
+    enode_id node = no_id;
     std::uint32_t uses = 0;
   };
 
@@ -176,16 +176,16 @@ class extractor {
   template <class Allowed>
   double change_to_best(class_id id, Allowed allowed) {
     const enode_id before = live_[id].node;
-    enode_id best = allowed(before) ? before : none;
+    enode_id best = allowed(before) ? before : no_id;
     double best_delta = 0, delta = 0;
     for (enode_id node : classes_[id].candidates) {
       if (node == live_[id].node || !allowed(node)) continue;
       delta += change(id, node);
-      if (best != none && delta >= best_delta - tolerance) continue;
+      if (best != no_id && delta >= best_delta - tolerance) continue;
       best = node;
       best_delta = delta;
     }
-    if (best == none) best = before;
+    if (best == no_id) best = before;
     if (live_[id].node != best) change(id, best);
     return best == before ? 0 : best_delta;
   }

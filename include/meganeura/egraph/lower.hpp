@@ -17,7 +17,7 @@ inline constexpr std::size_t concat_pieces = 6;
 
 /// A fusion that was tried and refused.
 struct missed_fusion {
-  class_id consumer = none, producer = none;
+  class_id consumer = no_id, producer = no_id;
   structural rule{};
   const char* guard = nullptr;
 };
@@ -67,11 +67,11 @@ class lowering {
  private:
   enum class choice : std::uint8_t { leaf, conservative, greedy };
   struct class_forms {
-    enode_id conservative = none, greedy = none;
+    enode_id conservative = no_id, greedy = no_id;
     double conservative_cost = 0, greedy_cost = 0;
   };
   struct producer {  // an argument of the draft in work, if it reads a class
-    class_id id = none;
+    class_id id = no_id;
     choice conservative = choice::leaf, greedy = choice::leaf, other = choice::leaf;
   };
   void visit(class_id root);

@@ -79,7 +79,7 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
     ++uses_[g_.find(root)];
     hard_[g_.find(root)] = true;
   }
-  std::vector<class_id> counted_for(g_.class_slots(), none), decided_for(g_.class_slots(), none);
+  std::vector<class_id> counted_for(g_.class_slots(), no_id), decided_for(g_.class_slots(), no_id);
   for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
     const class_id id = order_[i];
     for (enode_id parent : g_[id].parents) {
@@ -162,11 +162,11 @@ MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_for
                       std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
     if (same && form.loops.space.elements() == g_.extents(source).elements()) {
       g_.merge(owner, source);  // a copy of a value is the value
-      return none;
+      return no_id;
     }
   }
   for (class_id operand : form.operands) {
-    if (g_.find(operand) == owner) return none;
+    if (g_.find(operand) == owner) return no_id;
   }
   return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
 }

@@ -16,7 +16,7 @@ MEGANEURA_INLINE region_view lowering::form_of(enode_id id) const {
 
 MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
   const enode_id form = forms(id).conservative;
-  return form != none && detail::is_copy(g_.get<region_attribute>(form)) ? form : none;
+  return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
 }
 
 MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
@@ -34,9 +34,9 @@ MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
   const auto& loops = g_.get<region_attribute>(region);
   std::vector<bool> unstable;
   for (const index_map& read : loops.accesses) {
-    const class_id source = read.source < 0 ? none : g_.operand(region, static_cast<std::size_t>(read.source));
+    const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
     // What every reader takes from memory is one and the same.
-    const bool stored = source == none || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
+    const bool stored = source == no_id || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
     unstable.push_back(!stored && unstable_[source]);
   }
   return trace_unstable(loops.program, unstable);
@@ -53,7 +53,7 @@ MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
 // A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
 // Readers that decide nothing may add it up again.
 MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool deciding) const {
-  if (form == none || uses_[id] <= 1) return false;
+  if (form == no_id || uses_[id] <= 1) return false;
   const stability found = trace(form);
   return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
 }
@@ -79,7 +79,7 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   if (g_[id].type != dtype::f16) return false;
   const enode_id copy = copy_form(id);
-  if (copy != none && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
+  if (copy != no_id && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
   const std::vector<enode_id>& nodes = g_[id].nodes;
   return options_.keep_rounding || g_[id].decides || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
            return g_.node(node).kind == op::map && g_.get<map_attribute>(node).program.is_identity();
@@ -89,9 +89,9 @@ MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
 MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base,
                                                        bool deciding) const {
   producer result{.id = id};
-  if (id == none) return result;
+  if (id == no_id) return result;
   const class_forms& f = forms(id);
-  if (f.conservative == none || rounds(id)) return result;
+  if (f.conservative == no_id || rounds(id)) return result;
   const auto& region = g_.get<region_attribute>(f.conservative);
   const bool reads_memory = g_.node(f.conservative).operand_count > 0;
   if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
@@ -100,7 +100,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
   }
   if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
     result.conservative = result.other = choice::conservative;
-    const bool more = f.greedy != none && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
+    const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
     result.greedy = more ? choice::greedy : choice::conservative;
     return result;
   }
@@ -114,7 +114,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
     if (has_kernel(id)) result.other = choice::leaf;
   } else if (!enabled(structural::recompute)) {
     result.other = choice::leaf;
-  } else if (!has_kernel(id) && !hard_[id] && f.greedy != none && worth_inlining(id, f.greedy, base)) {
+  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
     result.greedy = choice::greedy;
   }
   return result;
@@ -136,7 +136,7 @@ MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& d
     if (choices[i] == choice::leaf) continue;
     const class_id id = producers[i].id;
     const class_forms& f = forms(id);
-    const enode_id form = choices[i] == choice::greedy && f.greedy != none ? f.greedy : f.conservative;
+    const enode_id form = choices[i] == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
     const region_view view = form_of(form);
     const bool copy = detail::is_copy(view.loops);
     const structural rule = copy                      ? structural::fuse_view
@@ -174,11 +174,11 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
     // Too large: give up the last fusion that is more than a view, and try again.
     std::size_t last = choices.size();
     for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == none)) last = i;
+      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == no_id)) last = i;
     }
     if (last == choices.size()) {
-      note_missed({owner, none, rule, problem});
-      return none;
+      note_missed({owner, no_id, rule, problem});
+      return no_id;
     }
     note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
     choices[last] = choice::leaf;
@@ -209,15 +209,15 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
 }
 
 MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
-  if (node == none || g_.node(node).kind != op::region) return;
+  if (node == no_id || g_.node(node).kind != op::region) return;
   owner = g_.find(owner);
   const double cost = node_cost(g_, node, options_.model);
   class_forms& f = forms(owner);
-  if (conservative && (f.conservative == none || cost < f.conservative_cost)) {
+  if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
     f.conservative = node;
     f.conservative_cost = cost;
   }
-  if (f.greedy == none || f.greedy == f.conservative || !conservative) {
+  if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
     f.greedy = node;
     f.greedy_cost = cost;
   }

@@ -58,7 +58,7 @@ inline class_id relu_of(const engine& g, class_id x, mask_use use) {
     // In a narrower dtype a small positive x would have become 0.
     if (is_relu(g, parent, use) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
   }
-  return none;
+  return no_id;
 }
 
 MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
@@ -67,7 +67,7 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
     const mask_use use = only_masks(g, id, static_cast<double>(i));
     if (use == mask_use::none) continue;
     const class_id activation = relu_of(g, g.operand(id, i), use), owner = g.find(g.node(id).owner);
-    if (activation == none || activation == owner) continue;
+    if (activation == no_id || activation == owner) continue;
     const attribute program = g.attribute_of(id);
     std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
     operands[i] = activation;

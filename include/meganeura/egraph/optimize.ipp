@@ -47,15 +47,16 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
 inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan) {
   const engine& e = from.graph;
   graph result;
-  std::vector<node_id> made(e.class_slots(), no_node);
+  std::vector<node_id> made(e.class_slots(), no_id);
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
     const class_id own = e.find(from.classes[id]);
     const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
-    if (leaf && plan.chosen[own] != none) made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
+    if (!leaf || plan.chosen[own] == no_id) continue;
+    made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
   }
   for (class_id id : plan.order) {
-    if (made[id] != no_node) continue;
+    if (made[id] != no_id) continue;
     const enode_id chosen = plan.chosen[id];
     std::vector<node_id> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
@@ -98,9 +99,9 @@ inline std::string explain(const engine& e, const extraction& plan, std::span<co
   }
   std::set<std::string> lines;  // the same refusal may have been met in several forms
   for (const missed_fusion& m : missed) {
-    if (m.producer == none) continue;
+    if (m.producer == no_id) continue;
     const class_id consumer = e.find(m.consumer), producer = e.find(m.producer);
-    if (plan.chosen[consumer] == none || plan.chosen[producer] == none) continue;
+    if (plan.chosen[consumer] == no_id || plan.chosen[producer] == no_id) continue;
     const std::string line =
         fmt::format("not fused: c{} into c{} by {}: {}\n", producer, consumer, to_string(m.rule), m.guard);
     if (lines.insert(line).second) text += line;

@@ -17,11 +17,11 @@ inline constexpr std::size_t max_variables = 4, max_constants = 3, max_tags = 2;
 
 /// What a match found: classes of variables, values of constants, and for each tag the node whose attribute it stands for.
 struct bindings {
-  class_id root = none;
-  std::array<class_id, max_variables> variables{none, none, none, none};
+  class_id root = no_id;
+  std::array<class_id, max_variables> variables{no_id, no_id, no_id, no_id};
   std::array<double, max_constants> constants{};
   std::uint32_t bound_constants = 0;
-  std::array<enode_id, max_tags> nodes{none, none};
+  std::array<enode_id, max_tags> nodes{no_id, no_id};
 };
 
 namespace pattern {
@@ -161,13 +161,13 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 // lambdas, so that the compiler turns each rule into one nest of loops.
 template <std::size_t I, class Next>
 void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Next&& next) {
-  if (b.variables[I] != none) {
+  if (b.variables[I] != no_id) {
     if (b.variables[I] == id) next();
     return;
   }
   b.variables[I] = id;
   next();
-  b.variables[I] = none;
+  b.variables[I] = no_id;
 }
 
 template <std::size_t I, class Next>
@@ -247,9 +247,9 @@ void match_node(const engine& g, const view_term<Tag, A>& term, enode_id node, b
 
 // ---- building --------------------------------------------------------------------------------------------------------
 
-/// A class, or (id none) a number that takes whatever shape is needed; `failed` when a shape does not fit.
+/// A class, or (no_id) a number that takes whatever shape is needed; `failed` when a shape does not fit.
 struct built {
-  class_id id = none;
+  class_id id = no_id;
   double value = 0;
   bool failed = false;
 };
@@ -269,12 +269,12 @@ built build_term(engine&, const constant_variable<I>&, const bindings& b, rule_m
 inline built build_term(engine&, const literal& term, const bindings&, rule_mask) { return {.value = term.value}; }
 
 inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t count, rule_mask reasons) {
-  class_id like = none;
+  class_id like = no_id;
   for (std::size_t i = 0; i < count; ++i) {
     if (arguments[i].failed) return {.failed = true};
-    if (arguments[i].id != none) like = arguments[i].id;
+    if (arguments[i].id != no_id) like = arguments[i].id;
   }
-  if (like == none) {
+  if (like == no_id) {
     return {.value = meganeura::evaluate(kind, arguments[0].value, count > 1 ? arguments[1].value : 0, 0, dtype::f32)};
   }
   const shape extents = g.extents(like);
@@ -282,7 +282,8 @@ inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t 
   std::vector<class_id> operands;
   std::vector<dtype> types(count, compute_type(type));
   for (std::size_t i = 0; i < count; ++i) {
-    const class_id operand = arguments[i].id != none ? arguments[i].id : filled(g, arguments[i].value, extents, type, reasons);
+    const class_id operand =
+        arguments[i].id != no_id ? arguments[i].id : filled(g, arguments[i].value, extents, type, reasons);
     if (g.extents(operand) != extents || g[operand].type != type) return {.failed = true};
     operands.push_back(operand);
   }
@@ -303,7 +304,7 @@ built build_term(engine& g, const map_term<Kind, Arguments...>& term, const bind
 inline built build_like(engine& g, enode_id captured, std::initializer_list<built> arguments, rule_mask reasons) {
   std::vector<class_id> operands;
   for (const built& argument : arguments) {
-    if (argument.failed || argument.id == none) return {.failed = true};
+    if (argument.failed || argument.id == no_id) return {.failed = true};
     const class_id before = g.operand(captured, operands.size());
     if (g.extents(argument.id) != g.extents(before) || g[argument.id].type != g[before].type) return {.failed = true};
     operands.push_back(argument.id);
@@ -327,13 +328,13 @@ built build_term(engine& g, const view_term<Tag, A>& term, const bindings& b, ru
   return build_like(g, b.nodes[Tag], {build_term(g, term.argument, b, reasons)}, reasons);
 }
 
-/// The class of a term over bound variables; none when shapes do not fit.
+/// The class of a term over bound variables; no_id when shapes do not fit.
 template <is_term Term>
 [[nodiscard]] class_id build(engine& g, const Term& term, const bindings& b, const shape& extents, dtype type,
                              rule_mask reasons = 0) {
   const built made = build_term(g, term, b, reasons);
-  if (made.failed) return none;
-  return made.id != none ? made.id : filled(g, made.value, extents, type, reasons);
+  if (made.failed) return no_id;
+  return made.id != no_id ? made.id : filled(g, made.value, extents, type, reasons);
 }
 
 // ---- rules -----------------------------------------------------------------------------------------------------------
@@ -378,7 +379,7 @@ struct rule {
     const shape extents = g.extents(root_class);
     const dtype type = g[root_class].type;
     const class_id made = build(g, right, b, extents, type, reason);
-    if (made == none || g.extents(made) != extents || g[made].type != type) return false;
+    if (made == no_id || g.extents(made) != extents || g[made].type != type) return false;
     if (sealed && g[made].decides) return false;
     return g.merge(root_class, made);
   }

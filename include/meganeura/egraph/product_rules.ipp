@@ -73,7 +73,7 @@ MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
   bool through = false, strided = false;
   for (std::size_t side = 0; pass.enabled(structural::matmul_view) && side < 2; ++side) {
     const enode_id copy = pass.copy_form(sources[side]);
-    if (copy == none) continue;
+    if (copy == no_id) continue;
     const char* problem = read_through(g, copy, loops, side + 1, sources[side]);
     if (problem) {
       pass.note_missed({owner, sources[side], structural::matmul_view, problem});

@@ -49,9 +49,9 @@ class region_draft {
   void add_index(const index_map& how);
 
   [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
-  /// The class argument `index` reads; none for constants and indices.
+  /// The class argument `index` reads; no_id for constants and indices.
   [[nodiscard]] class_id source(std::size_t index) const {
-    return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : none;
+    return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : no_id;
   }
 
   /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means the
@@ -88,7 +88,7 @@ class region_draft {
   [[nodiscard]] std::size_t buffers() const;
 
   const region_limits* limits_;
-  std::vector<class_id> sources_;  // of loops.accesses[i + 1]; none: the index itself
+  std::vector<class_id> sources_;  // of loops.accesses[i + 1]; no_id: the index itself
   std::vector<dtype> types_;
   std::vector<slot> slots_;
 };

@@ -39,7 +39,7 @@ MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
   slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
 }
 
-MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(none, dtype::i32, how); }
+MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
 
 // ---- inlining --------------------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ MEGANEURA_INLINE std::size_t region_draft::buffers() const {
   std::vector<class_id> distinct;
   for (const slot& s : slots_) {
     for (std::size_t read : s.reads) {
-      if (sources_[read - 1] != none) distinct.push_back(sources_[read - 1]);
+      if (sources_[read - 1] != no_id) distinct.push_back(sources_[read - 1]);
     }
   }
   std::sort(distinct.begin(), distinct.end());
@@ -201,7 +201,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   for (std::size_t i = 0; i < reads.size(); ++i) {
     filled.reads.push_back(loops.accesses.size());
     const int source = inner.accesses[i].source;
-    sources_.push_back(source == index_map::index_source ? none : form.operands[static_cast<std::size_t>(source)]);
+    sources_.push_back(source == index_map::index_source ? no_id : form.operands[static_cast<std::size_t>(source)]);
     types_.push_back(dtype::f32);  // set below from the program
     loops.accesses.push_back(reads[i]);
   }
@@ -217,7 +217,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
     filled.reads.push_back(loops.accesses.size());
     loops.accesses.push_back(coordinate);
-    sources_.push_back(none);
+    sources_.push_back(no_id);
     types_.push_back(dtype::i32);
   }
   slots_[index] = std::move(filled);
@@ -280,7 +280,7 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() cons
     for (std::size_t position : s.reads) {
       const class_id source = sources_[position - 1];
       index_map read = loops.accesses[position];
-      read.source = source == none ? index_map::index_source : 0;
+      read.source = source == no_id ? index_map::index_source : 0;
       for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
       while (same < result.sources.size() &&
@@ -336,7 +336,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   result.operands.clear();
   for (std::size_t old : used) {  // sources are numbered by their first argument
     index_map read = all.loops.accesses[old + 1];
-    if (all.sources[old] != none) {
+    if (all.sources[old] != no_id) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
       if (found == result.operands.end()) result.operands.push_back(all.sources[old]);

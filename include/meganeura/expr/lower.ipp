@@ -118,12 +118,12 @@ class body_lowering {
         shared_(shared) {}
 
   node_id run() {
-    ids_.assign(static_cast<std::size_t>(body_.size), no_node);
+    ids_.assign(static_cast<std::size_t>(body_.size), no_id);
     for (int i = 0; i < body_.size; ++i) {
       // A condition is never stored: the map that consumes it holds it in its scalar program.
       if (body_.nodes[i].type != dtype::boolean) ids_[static_cast<std::size_t>(i)] = lower(body_.nodes[i]);
     }
-    if (ids_.back() == no_node) {
+    if (ids_.back() == no_id) {
       fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
     }
     return ids_.back();
@@ -292,7 +292,7 @@ class body_lowering {
   [[nodiscard]] shape extents(const typed_node& n) const { return bound(*n.shape, bindings_); }
   [[nodiscard]] node_id operand(const typed_node& n, int index) const {
     const node_id id = ids_[static_cast<std::size_t>(n.operand(index))];
-    if (id == no_node) {
+    if (id == no_id) {
       fail(error_category::invalid_argument,
            "a condition is used by something other than select; select values first, then reshape or reduce");
     }

@@ -19,7 +19,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 using node_id = strong_id<struct node_kind>;
 using attribute_id = strong_id<struct attribute_kind>;
-inline constexpr node_id no_node = no_id;
 
 struct node {
   op kind{};
@@ -46,7 +45,7 @@ class attribute_pool {
 /// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined everywhere);
 /// a program that checks tells its user. `rule` says who reads them, e.g. "cross_entropy has 10 classes".
 struct index_range {
-  node_id indices = no_node;
+  node_id indices = no_id;
   std::int64_t count = 0;
   std::optional<std::int64_t> ignored;
   std::string rule;
@@ -54,7 +53,7 @@ struct index_range {
 
 struct graph_output {
   std::string name;
-  node_id node = no_node;
+  node_id node = no_id;
 };
 
 /// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands and
@@ -147,7 +146,7 @@ class graph {
   [[nodiscard]] const std::vector<node_id>& effects() const { return effects_; }
   /// Leaves of one kind (input, parameter or state) in order of creation.
   [[nodiscard]] std::vector<node_id> leaves(op kind) const;
-  /// The leaf of that name; no_node if there is none.
+  /// The leaf of that name; no_id if there is none.
   [[nodiscard]] node_id find_leaf(std::string_view name) const;
   [[nodiscard]] node_id find_output(std::string_view name) const;
   /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else.

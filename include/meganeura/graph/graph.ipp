@@ -80,7 +80,7 @@ MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<con
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
   if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
-  if (find_output(name) != no_node) {
+  if (find_output(name) != no_id) {
     fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
   }
   outputs_.push_back({std::string(name), node});
@@ -105,12 +105,12 @@ MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
 
 MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
   const auto found = leaf_names_.find(name);
-  return found == leaf_names_.end() ? no_node : found->second;
+  return found == leaf_names_.end() ? no_id : found->second;
 }
 
 MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
   const auto found = output_names_.find(name);
-  return found == output_names_.end() ? no_node : found->second;
+  return found == output_names_.end() ? no_id : found->second;
 }
 
 // ---- leaves ----------------------------------------------------------------------------------------------------------
@@ -124,17 +124,17 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
     fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind), name);
   }
   const node_id known = find_leaf(name);
-  if (known != no_node &&
+  if (known != no_id &&
       (nodes_[known].kind != kind || nodes_[known].type != type || nodes_[known].extents != extents)) {
     fail(error_category::invalid_argument, "{} \"{}\" {} {}: the name is taken by a {} {} {}; choose another name",
          to_string(kind), name, to_string(type), to_string(extents), to_string(nodes_[known].kind),
          to_string(nodes_[known].type), to_string(nodes_[known].extents));
   }
-  return known != no_node ? known : add_node(kind, type, extents, leaf_attribute{std::string(name)}, {});
+  return known != no_id ? known : add_node(kind, type, extents, leaf_attribute{std::string(name)}, {});
 }
 
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
-  if (const node_id known = find_leaf(name); known != no_node && nodes_[known].kind == op::input) {
+  if (const node_id known = find_leaf(name); known != no_id && nodes_[known].kind == op::input) {
     fail(error_category::invalid_argument,
          "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")", name,
          to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents), name);
@@ -802,7 +802,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
     for (node_id operand : g.operands(id)) needed[operand] = true;
   }
   graph result;
-  std::vector<node_id> copies(g.size(), no_node);
+  std::vector<node_id> copies(g.size(), no_id);
   for (node_id id{0}; id < g.size(); ++id) {
     if (!needed[id]) continue;
     std::vector<node_id> operands;
@@ -812,7 +812,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
   for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
   for (index_range range : g.index_ranges()) {
     range.indices = copies[range.indices];
-    if (range.indices != no_node) result.expect_indices(std::move(range));
+    if (range.indices != no_id) result.expect_indices(std::move(range));
   }
   return result;
 }

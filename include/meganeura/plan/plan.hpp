@@ -87,7 +87,7 @@ struct binding {
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
-  node_id node = no_node;   // of the implementation graph
+  node_id node = no_id;   // of the implementation graph
   std::uint32_t group = 0;  // a barrier separates consecutive groups; inside a group order does not matter
   std::vector<binding> bindings{};
 };

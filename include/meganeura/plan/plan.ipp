@@ -186,7 +186,7 @@ class planner {
     result_.states = paged(make_layout(result_.implementation, op::state), options.page_bytes);
     result_.page_bytes = options.page_bytes;
     places_.resize(result_.implementation.size());
-    writer_.resize(result_.implementation.size(), no_node);
+    writer_.resize(result_.implementation.size(), no_id);
     is_output_.resize(result_.implementation.size(), false);
     for (const graph_output& output : result_.implementation.outputs()) is_output_[output.node] = true;
   }
@@ -302,7 +302,7 @@ class planner {
     enum order_kind : std::uint8_t { save, update = 2 };
     order_kind order = update;
     std::uint32_t level = 0;
-    node_id from = no_node;
+    node_id from = no_id;
     std::size_t from_scratch = none, to_scratch = none;  // instead of the node's place and of `to`
     range to;
   };
@@ -315,7 +315,7 @@ class planner {
     range where;
   };
 
-  [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_node; }
+  [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_id; }
   [[nodiscard]] bool assigns_itself(node_id effect) const { return g().operand(effect, 0) == g().operand(effect, 1); }
 
   // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is one
@@ -323,7 +323,7 @@ class planner {
   [[nodiscard]] layout updated_parameters() const {
     std::unordered_set<std::string_view> names;
     for (node_id id : g().leaves(op::parameter)) {
-      if (writer_[id] != no_node && g()[writer_[id]].kind == op::optimizer_step)
+      if (writer_[id] != no_id && g()[writer_[id]].kind == op::optimizer_step)
         names.insert(g().get<leaf_attribute>(id).name);
     }
     std::vector<slot> found;
@@ -477,7 +477,7 @@ class planner {
 
   // An operand that dies here and is read element by element where the result is written can give its memory away.
   void share_in_place() {
-    same_memory_.assign(g().size(), no_node);
+    same_memory_.assign(g().size(), no_id);
     for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind != op::region || !places_[id].in_arena) continue;
       for (std::size_t k = 0; k < g().operands(id).size(); ++k) {
@@ -525,9 +525,9 @@ class planner {
     std::vector<std::size_t> block_of(g().size(), 0);
     for (node_id id{0}; id < g().size(); ++id) {
       if (!places_[id].in_arena) continue;
-      const node_id shared = same_memory_.empty() ? no_node : same_memory_[id];
-      if (shared == no_node) result.emplace_back();
-      block_of[id] = shared == no_node ? result.size() - 1 : block_of[shared];
+      const node_id shared = same_memory_.empty() ? no_id : same_memory_[id];
+      if (shared == no_id) result.emplace_back();
+      block_of[id] = shared == no_id ? result.size() - 1 : block_of[shared];
       block& b = result[block_of[id]];
       b.nodes.push_back(id);
       b.first = std::min(b.first, places_[id].level);
@@ -921,7 +921,7 @@ class replay {
     std::size_t index;
   };
   struct ordered_operands {
-    node_id node = no_node;  // an optimizer
+    node_id node = no_id;  // an optimizer
     std::vector<operand_at> operands;  // its parameters
   };
   [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {

@@ -32,7 +32,7 @@ inline node_id wanted_input(graph& g, std::string_view name, dtype type, const s
   }
   const node_id known = g.find_leaf(name);
   const bool fits =
-      known != no_node && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
+      known != no_id && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
   return fits ? known : g.input(name, type, extents);
 }
 

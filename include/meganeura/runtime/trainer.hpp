@@ -47,7 +47,7 @@ template <class Model, loss_function Loss>
   const std::vector<node_id> slopes = reached_gradients(g, value, weights);
   std::vector<node_id> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (slopes[i] != no_node) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+    if (slopes[i] != no_id) pairs.insert(pairs.end(), {weights[i], slopes[i]});
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
