@@ -146,6 +146,16 @@ TEST(egraph_continuity, a_short_product_two_kernels_decide_by_is_computed_once) 
   EXPECT_EQ(products(scalar_op::exp), 2);
 }
 
+TEST(egraph_continuity, a_sum_compared_with_itself_is_added_up_once_for_both_sides) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {6, 4, 2, 4, 2}), b = g.input("b", dtype::f32, {2, 4, 6});
+  const node_id product = g.contract(a, b, "cdbae", "edc", "ab"), y = g.add(product, g.full_like(product, 3));
+  g.add_output("same", equal_to(g, y, y));
+  g.add_output("flipped", g.flip(y, 0));
+  EXPECT_GT(expect_all_forms_agree(g, random_leaves(g)), 0u);
+  expect_plan_agrees(g, random_leaves(g));
+}
+
 // Decisions of the next step: equal(s, x / 3) is true everywhere when x is the same again.
 TEST(egraph_continuity, what_a_state_carries_into_a_decision_has_one_spelling) {
   const auto carried = [](scalar_op reader, bool chained) {

@@ -89,8 +89,12 @@ class lowering {
   enode_id emit_region(class_id owner, const region_form& form, rule_mask reasons);
   enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
                        std::span<const producer> producers, std::vector<choice> choices);
-  void inline_producers(class_id owner, region_draft& draft, std::span<const producer> producers,
-                        std::span<choice> choices, rule_mask& reasons);
+  // False, with fewer `choices`, where some have to be taken back.
+  [[nodiscard]] bool inline_producers(class_id owner, region_draft& draft, std::span<const producer> producers,
+                                      std::span<choice> choices, rule_mask& reasons);
+  // Gives up `which` and all other arguments of its class; false where one of them comes earlier and was not given up.
+  [[nodiscard]] static bool read_everywhere(std::span<const producer> producers, std::span<choice> choices,
+                                            std::size_t which);
   void keep(class_id owner, enode_id node, bool conservative);
   [[nodiscard]] class_forms& forms(class_id id);
   [[nodiscard]] const class_forms& forms(class_id id) const;

@@ -129,7 +129,19 @@ MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operan
   }
 }
 
-MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& draft,
+// A kernel that adds up a value for one argument and reads it for another could find it unequal to itself.
+MEGANEURA_INLINE bool lowering::read_everywhere(std::span<const producer> producers, std::span<choice> choices,
+                                                std::size_t which) {
+  bool first = true;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (producers[i].id != producers[which].id) continue;
+    first = first && (i >= which || choices[i] == choice::leaf);
+    choices[i] = choice::leaf;
+  }
+  return first;
+}
+
+MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, region_draft& draft,
                                                  std::span<const producer> producers, std::span<choice> choices,
                                                  rule_mask& reasons) {
   for (std::size_t i = 0; i < producers.size(); ++i) {
@@ -151,12 +163,13 @@ MEGANEURA_INLINE void lowering::inline_producers(class_id owner, region_draft& d
     if (!problem) problem = draft.inline_form(i, view);
     if (problem) {
       note_missed({owner, id, rule, problem});
-      choices[i] = choice::leaf;
+      if (!read_everywhere(producers, choices, i)) return false;
       continue;
     }
     note_applied(rule);
     reasons |= bit(rule) | (view.loops.row_axes > 0 ? bit(structural::fuse_rows) : 0) | g_.node(form).reasons;
   }
+  return true;
 }
 
 MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_draft& base, const scalar_program& root,
@@ -166,7 +179,7 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
     region_draft draft = base;
     rule_mask reasons = bit(rule) | reasons_;
     note_applied(rule);
-    inline_producers(owner, draft, producers, choices, reasons);
+    if (!inline_producers(owner, draft, producers, choices, reasons)) continue;
     region_form form;
     const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
     const char* problem = draft.finish(root, form, fused);
@@ -181,7 +194,7 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
       return no_id;
     }
     note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
-    choices[last] = choice::leaf;
+    (void)read_everywhere(producers, choices, last);
   }
 }
 
@@ -200,9 +213,13 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
   if (greedy != conservative) keep(owner, emit_choice(owner, base, root, rule, producers, greedy), false);
   std::size_t made = 2;
   for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
+    const auto same = [&](const producer& other) { return other.id == producers[i].id; };
     if (producers[i].other == producers[i].conservative) continue;
+    if (std::any_of(producers.begin(), producers.begin() + static_cast<std::ptrdiff_t>(i), same)) continue;
     std::vector<choice> toggled = conservative;
-    toggled[i] = producers[i].other;
+    for (std::size_t k = i; k < producers.size(); ++k) {
+      if (same(producers[k])) toggled[k] = producers[k].other;
+    }
     emit_choice(owner, base, root, rule, producers, toggled);
     ++made;
   }
