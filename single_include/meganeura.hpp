@@ -4845,6 +4845,10 @@ class device {
   /// Contents are undefined. errors: out_of_memory, naming the bytes asked and the room there is.
   [[nodiscard]] buffer allocate(std::uint64_t bytes, memory_kind kind = memory_kind::device_local) const;
 
+  /// Why buffers of these sizes cannot be allocated beside what lives now, by their number and by the largest of them; empty
+  /// if they can, as far as there is memory.
+  [[nodiscard]] std::string reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const;
+
   /// `bytes` may go as soon as this returns; what is submitted later sees them. The copy itself travels with the next
   /// submission, or earlier when much has gathered.
   void upload(const buffer& target, std::uint64_t offset, std::span<const std::byte> bytes) const;
@@ -5084,6 +5088,14 @@ namespace meganeura::inline MEGANEURA_ABI {
   return std::max(facts.max_buffer_bytes / plan::tensor_alignment, std::uint64_t{1}) * plan::tensor_alignment;
 }
 
+/// Bytes of each buffer that an area becomes.
+[[nodiscard]] inline std::vector<std::uint64_t> buffers_of(const device_facts& facts, std::uint64_t area_bytes) {
+  const std::uint64_t page = page_bytes_of(facts);
+  std::vector<std::uint64_t> result;
+  for (std::uint64_t begin = 0; begin < area_bytes; begin += page) result.push_back(std::min(page, area_bytes - begin));
+  return result;
+}
+
 /// Page i holds the bytes from i * page_bytes on; the last one ends where the area does. Copies are the same memory.
 class area_memory {
  public:
@@ -5091,8 +5103,7 @@ class area_memory {
   /// Contents are undefined. errors: out_of_memory.
   area_memory(const device& on, std::uint64_t bytes, vulkan::memory_kind kind = vulkan::memory_kind::device_local)
       : page_bytes_(page_bytes_of(on.facts())) {
-    for (std::uint64_t begin = 0; begin < bytes; begin += page_bytes_)
-      pages_.push_back(on.allocate(std::min(page_bytes_, bytes - begin), kind));
+    for (const std::uint64_t page : buffers_of(on.facts(), bytes)) pages_.push_back(on.allocate(page, kind));
   }
 
   /// The range must not cross a page; a plan made with this page size has no such range.
@@ -5858,20 +5869,21 @@ class program {
  private:
   static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
   struct slot {  // one step in flight
-    // Both mapped. Results begin with the step's values, in step_values_bytes, then come small outputs.
+    // Both mapped. Results begin with the step's values, in step_values_bytes, then come scalars.
     area_memory inputs;
     vulkan::buffer results;
     vulkan::recording commands;
     std::uint64_t timeline = 0, step = 0;
   };
-  struct result_copy {
+  struct result_copy {  // of a rank-0 f32 output, made by the step itself
     std::string name;
-    dtype type{};
-    int rank = 0;
     plan::range from;
     std::uint64_t offset = 0;
   };
   [[nodiscard]] const program& alive() const;
+  void list_results();
+  [[nodiscard]] std::uint64_t result_bytes() const { return step_values_bytes + results_.size() * plan::tensor_alignment; }
+  void check_memory() const;
   void allocate(const parameters& weights);
   void list_kept();
   struct prepared {  // one step of the plan, ready to be recorded
@@ -11366,6 +11378,17 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   rethrow_as_error("allocating a buffer");
 }
 
+MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const {
+  for (const std::uint64_t bytes : buffer_bytes) {
+    if (bytes <= facts().max_buffer_bytes) continue;
+    return fmt::format("{} bytes are needed in one buffer and {} allows {}", bytes, facts().name, facts().max_buffer_bytes);
+  }
+  const std::uint64_t living = state()->live_allocations, most = facts().max_allocations;
+  if (living + buffer_bytes.size() <= most) return {};
+  return fmt::format("{} allocations are needed beside {} that live and {} allows {}; close sessions that are done",
+                     buffer_bytes.size(), living, facts().name, most);
+}
+
 MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
                                      std::span<const std::byte> bytes) const try {
   state()->require_alive();
@@ -12638,6 +12661,8 @@ inline bool is_readable(std::string_view found, dtype type) {
 MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
   slots = plan::paged(slots, page_bytes_of(on.facts()));
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
+  const std::string reason = on.reason_to_refuse(buffers_of(on.facts(), bytes));
+  if (!reason.empty()) fail(error_category::out_of_memory, "the parameters do not fit: {}", reason);
   std::vector<std::atomic<bool>> unset(slots.slots.size());
   auto state =
       std::make_shared<shared_state>(shared_state{on, std::move(slots), area_memory(on, bytes), std::move(unset)});
@@ -15279,6 +15304,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   check_limits(kernels);
   times_.kernels = watch.lap();
   list_kept();
+  list_results();
+  check_memory();
   allocate(weights);
   watch.lap();
   create_pipelines(kernels);
@@ -15295,16 +15322,31 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   rethrow_as_error("building a program");
 }
 
+MEGANEURA_INLINE void program::list_results() {
+  for (const auto& output : plan_.outputs) {
+    if (output.type == dtype::f32 && output.extents.rank() == 0)
+      results_.push_back({output.name, output.where, result_bytes()});
+  }
+  plan_.area_bytes[static_cast<std::size_t>(plan::area::step_values)] = step_values_bytes;
+}
+
+// Every buffer that `allocate` makes, the parameters' being there already.
+MEGANEURA_INLINE void program::check_memory() const {
+  std::vector<std::uint64_t> buffers(slots_.size(), result_bytes());
+  const auto add = [&](std::uint64_t area_bytes) {
+    const std::vector<std::uint64_t> more = buffers_of(device_.facts(), area_bytes);
+    buffers.insert(buffers.end(), more.begin(), more.end());
+  };
+  for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
+    if (static_cast<plan::area>(i) != plan::area::parameter) add(plan_.area_bytes[i]);
+  }
+  for (std::size_t i = 0; i < slots_.size(); ++i) add(plan_.inputs.bytes);
+  const std::string reason = device_.reason_to_refuse(buffers);
+  if (!reason.empty()) fail(error_category::out_of_memory, "the program does not fit: {}", reason);
+}
+
 MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   using plan::area;
-  constexpr std::uint64_t small_output_bytes = 4096;  // copied back by the step itself
-  std::uint64_t result_bytes = step_values_bytes;
-  for (const auto& output : plan_.outputs) {
-    if (output.where.bytes > small_output_bytes) continue;
-    results_.push_back({output.name, output.type, output.extents.rank(), output.where, result_bytes});
-    result_bytes += plan::aligned(output.where.bytes);
-  }
-  plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = step_values_bytes;
   for (int i = 0; i < plan::area_count; ++i) {
     const auto index = static_cast<std::size_t>(i);
     if (static_cast<area>(i) == area::parameter)
@@ -15314,7 +15356,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   }
   for (slot& s : slots_) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
-    s.results = device_.allocate(result_bytes, vulkan::memory_kind::mapped);
+    s.results = device_.allocate(result_bytes(), vulkan::memory_kind::mapped);
   }
   reset_state();
 }
@@ -15465,7 +15507,7 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
     commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups);
   }
   if (!results_.empty()) commands.barrier();
-  for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, r.from.bytes});
+  for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, sizeof(float)});
   s.commands = commands.finish();
 }
 
@@ -15561,7 +15603,7 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
   const bool ran = step != 0 && s != slots_.end();  // a slot that no step used yet has the number 0
-  if (result == results_.end() || !ran || result->type != dtype::f32 || result->rank != 0) {
+  if (result == results_.end() || !ran) {
     fail(error_category::invalid_argument,
          "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
          "steps are kept; the latest is {}",

@@ -14,6 +14,7 @@
 #include <support/small_models.hpp>
 #include <support/smollm2_reference.hpp>
 #include <support/spirv_limits.hpp>
+#include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 
@@ -149,6 +150,57 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
     text = problem.category() == error_category::unsupported ? problem.what() : "another category";
   }
   EXPECT_NE(text.find("split it"), std::string::npos) << "the input alone has 8,192 bytes; said: " << text;
+}
+
+// What building a program says on a device with nothing beyond `most`, where nothing may have been allocated or compiled.
+std::string refused_untouched(const graph& g, const vulkan::device_facts& most) {
+  const device gpu({.at_most = most});
+  const parameters weights(gpu, plan::make_layout(g, op::parameter));
+  gpu.wait_idle();
+  const auto before = gpu.counters();
+  const std::string sentence = support::sentence_of([&] { program run(gpu, g, weights); });
+  const auto after = gpu.counters();
+  EXPECT_EQ(after.allocations, before.allocations);
+  EXPECT_EQ(after.pipelines, before.pipelines);
+  return sentence;
+}
+
+TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_before_one_is_made) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {64}), w = g.parameter("w", dtype::f32, {64});
+  for (int i = 0; i < 5; ++i) {
+    const node_id scaled = g.multiply(g.multiply(x, w), g.full({64}, i + 1));
+    g.add_output(std::to_string(i), g.reduce(reduce_kind::sum, scaled, 1));
+  }
+  vulkan::device_facts most = support::shared_device().facts();
+  std::uint64_t needed = 0;
+  {
+    const device gpu({.at_most = most});
+    const parameters weights(gpu, plan::make_layout(g, op::parameter));
+    const auto before = gpu.counters().allocations;
+    const program run(gpu, g, weights);
+    needed = gpu.counters().allocations - before;
+  }
+  ASSERT_GE(needed, 5u);  // inputs on the device and twice on the host, results twice
+  most.max_allocations = static_cast<std::uint32_t>(2 + needed);  // the staging ring and the parameters live already
+  {
+    const device gpu({.at_most = most});
+    const parameters weights(gpu, plan::make_layout(g, op::parameter));
+    EXPECT_NO_THROW(program(gpu, g, weights));
+  }
+  --most.max_allocations;
+  const std::string counted = refused_untouched(g, most);
+  EXPECT_NE(counted.find(std::to_string(needed) + " allocations are needed beside 2 that live"), std::string::npos) << counted;
+  EXPECT_NE(counted.find("allows " + std::to_string(most.max_allocations)), std::string::npos) << counted;
+
+  most = support::shared_device().facts();
+  most.max_buffer_bytes = 1024;  // the step's values and five results take 256 each
+  const std::string measured = refused_untouched(g, most);
+  EXPECT_NE(measured.find("1536 bytes are needed in one buffer"), std::string::npos) << measured;
+  EXPECT_NE(measured.find("allows 1024"), std::string::npos) << measured;
+  most.max_buffer_bytes = 1536;
+  const device gpu({.at_most = most});
+  EXPECT_NO_THROW(program(gpu, g, parameters(gpu, plan::make_layout(g, op::parameter))));
 }
 
 // A graphics card like those that are sold, made up: nothing runs on it.

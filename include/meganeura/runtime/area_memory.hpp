@@ -17,6 +17,14 @@ namespace meganeura::inline MEGANEURA_ABI {
   return std::max(facts.max_buffer_bytes / plan::tensor_alignment, std::uint64_t{1}) * plan::tensor_alignment;
 }
 
+/// Bytes of each buffer that an area becomes.
+[[nodiscard]] inline std::vector<std::uint64_t> buffers_of(const device_facts& facts, std::uint64_t area_bytes) {
+  const std::uint64_t page = page_bytes_of(facts);
+  std::vector<std::uint64_t> result;
+  for (std::uint64_t begin = 0; begin < area_bytes; begin += page) result.push_back(std::min(page, area_bytes - begin));
+  return result;
+}
+
 /// Page i holds the bytes from i * page_bytes on; the last one ends where the area does. Copies are the same memory.
 class area_memory {
  public:
@@ -24,8 +32,7 @@ class area_memory {
   /// Contents are undefined. errors: out_of_memory.
   area_memory(const device& on, std::uint64_t bytes, vulkan::memory_kind kind = vulkan::memory_kind::device_local)
       : page_bytes_(page_bytes_of(on.facts())) {
-    for (std::uint64_t begin = 0; begin < bytes; begin += page_bytes_)
-      pages_.push_back(on.allocate(std::min(page_bytes_, bytes - begin), kind));
+    for (const std::uint64_t page : buffers_of(on.facts(), bytes)) pages_.push_back(on.allocate(page, kind));
   }
 
   /// The range must not cross a page; a plan made with this page size has no such range.

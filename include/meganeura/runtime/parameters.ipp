@@ -81,6 +81,8 @@ inline bool is_readable(std::string_view found, dtype type) {
 MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
   slots = plan::paged(slots, page_bytes_of(on.facts()));
   const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
+  const std::string reason = on.reason_to_refuse(buffers_of(on.facts(), bytes));
+  if (!reason.empty()) fail(error_category::out_of_memory, "the parameters do not fit: {}", reason);
   std::vector<std::atomic<bool>> unset(slots.slots.size());
   auto state =
       std::make_shared<shared_state>(shared_state{on, std::move(slots), area_memory(on, bytes), std::move(unset)});

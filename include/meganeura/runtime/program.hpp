@@ -96,20 +96,21 @@ class program {
  private:
   static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
   struct slot {  // one step in flight
-    // Both mapped. Results begin with the step's values, in step_values_bytes, then come small outputs.
+    // Both mapped. Results begin with the step's values, in step_values_bytes, then come scalars.
     area_memory inputs;
     vulkan::buffer results;
     vulkan::recording commands;
     std::uint64_t timeline = 0, step = 0;
   };
-  struct result_copy {
+  struct result_copy {  // of a rank-0 f32 output, made by the step itself
     std::string name;
-    dtype type{};
-    int rank = 0;
     plan::range from;
     std::uint64_t offset = 0;
   };
   [[nodiscard]] const program& alive() const;
+  void list_results();
+  [[nodiscard]] std::uint64_t result_bytes() const { return step_values_bytes + results_.size() * plan::tensor_alignment; }
+  void check_memory() const;
   void allocate(const parameters& weights);
   void list_kept();
   struct prepared {  // one step of the plan, ready to be recorded

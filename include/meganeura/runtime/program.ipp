@@ -68,6 +68,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   check_limits(kernels);
   times_.kernels = watch.lap();
   list_kept();
+  list_results();
+  check_memory();
   allocate(weights);
   watch.lap();
   create_pipelines(kernels);
@@ -84,16 +86,31 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   rethrow_as_error("building a program");
 }
 
+MEGANEURA_INLINE void program::list_results() {
+  for (const auto& output : plan_.outputs) {
+    if (output.type == dtype::f32 && output.extents.rank() == 0)
+      results_.push_back({output.name, output.where, result_bytes()});
+  }
+  plan_.area_bytes[static_cast<std::size_t>(plan::area::step_values)] = step_values_bytes;
+}
+
+// Every buffer that `allocate` makes, the parameters' being there already.
+MEGANEURA_INLINE void program::check_memory() const {
+  std::vector<std::uint64_t> buffers(slots_.size(), result_bytes());
+  const auto add = [&](std::uint64_t area_bytes) {
+    const std::vector<std::uint64_t> more = buffers_of(device_.facts(), area_bytes);
+    buffers.insert(buffers.end(), more.begin(), more.end());
+  };
+  for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
+    if (static_cast<plan::area>(i) != plan::area::parameter) add(plan_.area_bytes[i]);
+  }
+  for (std::size_t i = 0; i < slots_.size(); ++i) add(plan_.inputs.bytes);
+  const std::string reason = device_.reason_to_refuse(buffers);
+  if (!reason.empty()) fail(error_category::out_of_memory, "the program does not fit: {}", reason);
+}
+
 MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   using plan::area;
-  constexpr std::uint64_t small_output_bytes = 4096;  // copied back by the step itself
-  std::uint64_t result_bytes = step_values_bytes;
-  for (const auto& output : plan_.outputs) {
-    if (output.where.bytes > small_output_bytes) continue;
-    results_.push_back({output.name, output.type, output.extents.rank(), output.where, result_bytes});
-    result_bytes += plan::aligned(output.where.bytes);
-  }
-  plan_.area_bytes[static_cast<std::size_t>(area::step_values)] = step_values_bytes;
   for (int i = 0; i < plan::area_count; ++i) {
     const auto index = static_cast<std::size_t>(i);
     if (static_cast<area>(i) == area::parameter)
@@ -103,7 +120,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
   }
   for (slot& s : slots_) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
-    s.results = device_.allocate(result_bytes, vulkan::memory_kind::mapped);
+    s.results = device_.allocate(result_bytes(), vulkan::memory_kind::mapped);
   }
   reset_state();
 }
@@ -254,7 +271,7 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
     commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups);
   }
   if (!results_.empty()) commands.barrier();
-  for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, r.from.bytes});
+  for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, sizeof(float)});
   s.commands = commands.finish();
 }
 
@@ -350,7 +367,7 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   const auto result = std::ranges::find(results_, name, &result_copy::name);
   const auto s = std::ranges::find(slots_, step, &slot::step);
   const bool ran = step != 0 && s != slots_.end();  // a slot that no step used yet has the number 0
-  if (result == results_.end() || !ran || result->type != dtype::f32 || result->rank != 0) {
+  if (result == results_.end() || !ran) {
     fail(error_category::invalid_argument,
          "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
          "steps are kept; the latest is {}",

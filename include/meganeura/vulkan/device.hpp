@@ -56,6 +56,10 @@ class device {
   /// Contents are undefined. errors: out_of_memory, naming the bytes asked and the room there is.
   [[nodiscard]] buffer allocate(std::uint64_t bytes, memory_kind kind = memory_kind::device_local) const;
 
+  /// Why buffers of these sizes cannot be allocated beside what lives now, by their number and by the largest of them; empty
+  /// if they can, as far as there is memory.
+  [[nodiscard]] std::string reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const;
+
   /// `bytes` may go as soon as this returns; what is submitted later sees them. The copy itself travels with the next
   /// submission, or earlier when much has gathered.
   void upload(const buffer& target, std::uint64_t offset, std::span<const std::byte> bytes) const;

@@ -83,6 +83,17 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   rethrow_as_error("allocating a buffer");
 }
 
+MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const {
+  for (const std::uint64_t bytes : buffer_bytes) {
+    if (bytes <= facts().max_buffer_bytes) continue;
+    return fmt::format("{} bytes are needed in one buffer and {} allows {}", bytes, facts().name, facts().max_buffer_bytes);
+  }
+  const std::uint64_t living = state()->live_allocations, most = facts().max_allocations;
+  if (living + buffer_bytes.size() <= most) return {};
+  return fmt::format("{} allocations are needed beside {} that live and {} allows {}; close sessions that are done",
+                     buffer_bytes.size(), living, facts().name, most);
+}
+
 MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
                                      std::span<const std::byte> bytes) const try {
   state()->require_alive();
