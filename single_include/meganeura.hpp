@@ -22863,11 +22863,11 @@ MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/convolution.hpp: the index arithmetic of the three forms, and two ways to run the product.
+// Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
+// Convolutions whose operands every invocation reads straight from their buffers.
+// The three forms of a convolution as one product: its indices, loads and stores.
 
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-namespace detail {
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
 /// All three forms are result(m, n) = sum over k of a(m, k) * b(n, k), one product a group:
 ///   output  m = output channel, n = (image, output position), k = (tap, input channel),   a = w, b = x
@@ -23018,6 +23018,14 @@ struct element {
   return found;
 }
 
+/// What loops over k are told of their totals.
+[[nodiscard]] inline std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32x4>> sums) {
+  std::vector<running_sum> list;
+  const scalar_value zero = widened(literal(dtype::f32, 0), 4);
+  for (const auto& sum : sums) list.push_back({sum.reference(), scalar_op::row_sum, zero});
+  return list;
+}
+
 /// Loads, the epilogue and the store, common to both kernels.
 class convolution_memory {
  public:
@@ -23094,8 +23102,9 @@ class convolution_memory {
   std::optional<bound_tensor> result_;
 };
 
-// ---- straight from storage buffers
-// -----------------------------------------------------------------------------------
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
 /// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add up
 /// in shared memory.
@@ -23160,7 +23169,7 @@ class direct_convolution {
     const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
     const cascade_lengths one{};
     const std::uint64_t passes = (inner + along - 1) / along;
-    const std::vector<running_sum> sums = running();
+    const std::vector<running_sum> sums = running_sums(sums_);
     for_summed(owner_, lane_ / along, outer, across, {.terms = one.after(passes)}, sums, [&](const spirv::u32& slow) {
       // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
       const bool by_filter = p_.is(convolution_attribute::filter);
@@ -23174,13 +23183,6 @@ class direct_convolution {
         step(k, at);
       });
     });
-  }
-
-  [[nodiscard]] std::vector<running_sum> running() const {
-    std::vector<running_sum> list;
-    const scalar_value zero = widened(literal(dtype::f32, 0), 4);
-    for (const auto& sum : sums_) list.push_back({sum.reference(), scalar_op::row_sum, zero});
-    return list;
   }
 
   void step(const k_part& k, const std::array<element, 4>& at) {
@@ -23245,8 +23247,10 @@ class direct_convolution {
   return {owner.finish(), grid.groups};
 }
 
-// ---- tiles in shared memory
-// ------------------------------------------------------------------------------------------
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+// Convolutions whose operands pass through tiles in workgroup memory.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
 /// A workgroup computes bm by bn results; `slices` parts of it take every slices-th step of k and add up at the end.
 struct tile_plan {
@@ -23326,13 +23330,10 @@ class tiled_convolution {
   void run() {
     prepare();
     for (std::uint32_t i = 0; i < 4 * plan_.am * plan_.an; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
-    std::vector<running_sum> running;
-    const scalar_value zero = widened(literal(dtype::f32, 0), 4);
-    for (const auto& sum : sums_) running.push_back({sum.reference(), scalar_op::row_sum, zero});
     const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
     const auto rounds = static_cast<std::uint32_t>((p_.k + step - 1) / step);
     const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product(4 * sums_.size())};
-    for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running, [&](const spirv::u32& round) {
+    for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running_sums(sums_), [&](const spirv::u32& round) {
       const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
       std::vector<spirv::f32> a, b;  // all loads are under way before the first is waited for
       for (const part& each : a_parts_) a.push_back(load_a(each, first));
@@ -23498,7 +23499,9 @@ class tiled_convolution {
   return {owner.finish(), grid.groups};
 }
 
-}  // namespace detail
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
                                                std::span<const dtype> types, dtype result, const target& on) {
@@ -24418,90 +24421,16 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/region.hpp: the mapping of a nest onto invocations, and the passes over a row.
+// Definitions for kernels/region.hpp: pointwise kernels, and the passes over a row.
+// How the rows of a loop nest lie on invocations.
 
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-namespace detail {
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
 [[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 // The power of two from `x` on, 2^31 at most: what it limits is far smaller.
 [[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
   return static_cast<std::uint32_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
 }
-
-[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types) {
-  std::vector<bound_tensor> operands;
-  operands.reserve(types.size());
-  for (std::size_t i = 0; i < types.size(); ++i) operands.emplace_back(owner, types[i], fmt::format("operand{}", i));
-  return operands;
-}
-
-[[nodiscard]] inline int store_width(const loop_nest& nest, int axis) {
-  return axis >= 0 && nest.output.strides[axis] == 1 && vectorises(nest, nest.output, axis) ? 4 : 1;
-}
-
-// Enough workgroups to fill the device before they grow.
-[[nodiscard]] inline std::uint32_t pointwise_group(std::int64_t items, const target& on) {
-  const std::uint32_t wanted = on.prefers_texel_buffers || items >= 256 * 4 * std::int64_t{on.compute_units} ? 256 : 64;
-  return std::min(wanted, on.max_invocations);
-}
-
-inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar_program& program,
-                       std::span<const bound_tensor> operands, const bound_tensor& result, const coordinates& at,
-                       int vector_axis) {
-  const scalar_value value = emit(owner, program, [&](int k) {
-    return load(owner, nest, nest.accesses[static_cast<std::size_t>(k)], operands, at, vector_axis);
-  });
-  store(nest, result, value, at, vector_axis);
-}
-
-/// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
-/// cut into whole groups and up to three single elements, which one more invocation does.
-[[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
-                                                    dtype result_type, const target& on) {
-  const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
-  const int last = nest.rank - 1;
-  loop_nest groups = nest;
-  const std::int64_t tail = nest.rank == 1 && nest.extents[0] >= 1024 ? nest.extents[0] % 4 : 0;
-  if (tail != 0) groups.extents[0] -= tail;
-  const int axis = store_width(groups, last) == 4 ? last : -1;
-  if (axis >= 0) groups.extents[last] /= 4;
-  const std::int64_t items = groups.count(0, nest.rank);
-  const std::int64_t invocations = items + (axis >= 0 && tail != 0 ? 1 : 0);
-  const std::uint32_t size = pointwise_group(items, on);
-  const flat_grid grid = make_flat_grid(invocations, size, on);
-  spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
-  const std::vector<bound_tensor> operands = bind_operands(owner, types);
-  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1);
-
-  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
-  const auto whole = [&] {
-    coordinates at;
-    decode(groups, position, 0, nest.rank, at);
-    loop_nest aligned = groups;
-    if (axis >= 0) {
-      at[static_cast<std::size_t>(last)] = at[static_cast<std::size_t>(last)] * 4u;
-      aligned.extents[last] *= 4;
-    }
-    emit_point(owner, aligned, region.program, operands, result, at, axis);
-  };
-  const auto single = [&] {
-    for (std::int64_t i = 0; i < tail; ++i) {
-      const coordinates at{spirv::u32(nest.extents[0] - tail + i)};
-      emit_point(owner, nest, region.program, operands, result, at, -1);
-    }
-  };
-  const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * size;
-  const spirv::boolean in_range = launched == items ? spirv::boolean(true) : position < spirv::u32(items);
-  owner.if_(in_range, whole, [&] {
-    if (axis >= 0 && tail != 0) owner.if_(position == spirv::u32(items), single);
-  });
-  return {owner.finish(), grid.groups};
-}
-
-// ---- rows
-// ------------------------------------------------------------------------------------------------------------
 
 /// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
 struct row_mapping {
@@ -24603,6 +24532,99 @@ inline void map_rows(row_mapping& map, const target& on) {
   if (map.lanes == 1) return false;
   if (map.style == row_mapping::workgroup) return on.subgroup_arithmetic;
   return on.subgroup_shuffle && (map.style == row_mapping::cluster || map.lanes * map.rows == on.subgroup_size);
+}
+
+// Twice the invocations a row; false when the workgroup is full.
+[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const target& on) {
+  const std::uint32_t most = most_threads(on);
+  if (map.style == row_mapping::columns) {
+    if (map.lanes >= most) return false;
+    map.lanes *= 2;
+    if (map.lanes * map.rows > most) map.rows /= 2;
+    return true;
+  }
+  const std::uint32_t lanes = std::max(2 * map.lanes, std::min(2 * on.subgroup_size, most));
+  if (map.lanes >= most || lanes > most) return false;
+  map.style = row_mapping::workgroup;
+  map.lanes = lanes;
+  map.rows = 1;
+  return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types) {
+  std::vector<bound_tensor> operands;
+  operands.reserve(types.size());
+  for (std::size_t i = 0; i < types.size(); ++i) operands.emplace_back(owner, types[i], fmt::format("operand{}", i));
+  return operands;
+}
+
+[[nodiscard]] inline int store_width(const loop_nest& nest, int axis) {
+  return axis >= 0 && nest.output.strides[axis] == 1 && vectorises(nest, nest.output, axis) ? 4 : 1;
+}
+
+// Enough workgroups to fill the device before they grow.
+[[nodiscard]] inline std::uint32_t pointwise_group(std::int64_t items, const target& on) {
+  const std::uint32_t wanted = on.prefers_texel_buffers || items >= 256 * 4 * std::int64_t{on.compute_units} ? 256 : 64;
+  return std::min(wanted, on.max_invocations);
+}
+
+inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar_program& program,
+                       std::span<const bound_tensor> operands, const bound_tensor& result, const coordinates& at,
+                       int vector_axis) {
+  const scalar_value value = emit(owner, program, [&](int k) {
+    return load(owner, nest, nest.accesses[static_cast<std::size_t>(k)], operands, at, vector_axis);
+  });
+  store(nest, result, value, at, vector_axis);
+}
+
+/// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
+/// cut into whole groups and up to three single elements, which one more invocation does.
+[[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
+                                                    dtype result_type, const target& on) {
+  const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
+  const int last = nest.rank - 1;
+  loop_nest groups = nest;
+  const std::int64_t tail = nest.rank == 1 && nest.extents[0] >= 1024 ? nest.extents[0] % 4 : 0;
+  if (tail != 0) groups.extents[0] -= tail;
+  const int axis = store_width(groups, last) == 4 ? last : -1;
+  if (axis >= 0) groups.extents[last] /= 4;
+  const std::int64_t items = groups.count(0, nest.rank);
+  const std::int64_t invocations = items + (axis >= 0 && tail != 0 ? 1 : 0);
+  const std::uint32_t size = pointwise_group(items, on);
+  const flat_grid grid = make_flat_grid(invocations, size, on);
+  spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
+  const std::vector<bound_tensor> operands = bind_operands(owner, types);
+  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1);
+
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  const auto whole = [&] {
+    coordinates at;
+    decode(groups, position, 0, nest.rank, at);
+    loop_nest aligned = groups;
+    if (axis >= 0) {
+      at[static_cast<std::size_t>(last)] = at[static_cast<std::size_t>(last)] * 4u;
+      aligned.extents[last] *= 4;
+    }
+    emit_point(owner, aligned, region.program, operands, result, at, axis);
+  };
+  const auto single = [&] {
+    for (std::int64_t i = 0; i < tail; ++i) {
+      const coordinates at{spirv::u32(nest.extents[0] - tail + i)};
+      emit_point(owner, nest, region.program, operands, result, at, -1);
+    }
+  };
+  const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * size;
+  const spirv::boolean in_range = launched == items ? spirv::boolean(true) : position < spirv::u32(items);
+  owner.if_(in_range, whole, [&] {
+    if (axis >= 0 && tail != 0) owner.if_(position == spirv::u32(items), single);
+  });
+  return {owner.finish(), grid.groups};
 }
 
 /// Writes the body of a rows kernel. Reductions that do not depend on each other share a pass; a value that is the same
@@ -24913,23 +24935,6 @@ class row_emitter {
   coordinates row_at_;
   shared_totals totals_;
 };
-
-// Twice the invocations a row; false when the workgroup is full.
-[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const target& on) {
-  const std::uint32_t most = most_threads(on);
-  if (map.style == row_mapping::columns) {
-    if (map.lanes >= most) return false;
-    map.lanes *= 2;
-    if (map.lanes * map.rows > most) map.rows /= 2;
-    return true;
-  }
-  const std::uint32_t lanes = std::max(2 * map.lanes, std::min(2 * on.subgroup_size, most));
-  if (map.lanes >= most || lanes > most) return false;
-  map.style = row_mapping::workgroup;
-  map.lanes = lanes;
-  map.rows = 1;
-  return true;
-}
 
 [[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
                                                dtype result_type, const loop_nest& nest, const row_mapping& map,
