@@ -320,8 +320,9 @@ struct model {
 /// Without inputs there is nothing to compute from.
 template <class Module>
 struct model<Module> {
-  static_assert(detail::forward_takes<Module, 0, false>,
-                "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
+  static_assert(
+      detail::forward_takes<Module, 0, false>,
+      "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
 };
 
 namespace detail {
@@ -348,13 +349,25 @@ struct bound_input {
   std::size_t size;
 };
 
+namespace detail {
+template <class T>
+concept has_elements = requires(const T& range) { *range.data(), range.size(); };
+}  // namespace detail
+
 /// bind<"image">(pixels): any contiguous range of float, int or unsigned.
+/// errors: "needs a contiguous range", "elements must be float, std::int32_t or std::uint32_t".
 template <fixed_string Name, class Range>
 [[nodiscard]] constexpr auto bind(const Range& range) {
-  using element = std::remove_cvref_t<decltype(*range.data())>;
-  static_assert(detail::dtype_of<element> != dtype::boolean,
-                "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
-  return bound_input<Name, element>{range.data(), range.size()};
+  static_assert(detail::has_elements<Range>,
+                "meganeura: bind<name>(range): needs a contiguous range, a std::vector, std::array or std::span");
+  if constexpr (detail::has_elements<Range>) {
+    using element = std::remove_cvref_t<decltype(*range.data())>;
+    static_assert(detail::dtype_of<element> != dtype::boolean,
+                  "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
+    return bound_input<Name, element>{range.data(), range.size()};
+  } else {
+    return bound_input<Name, float>{nullptr, 0};
+  }
 }
 
 /// Whether a model takes this binding; the errors are static_asserts here, in the call that binds.
