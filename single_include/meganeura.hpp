@@ -1030,7 +1030,10 @@ class shuffled_batches {
 
  private:
   static std::size_t checked_size(const labelled_images& set, std::size_t batch) {
-    if (batch == 0 || set.size() < batch) {
+    if (batch == 0) {
+      fail(error_category::invalid_argument, "shuffled_batches: a batch of 0 was asked for; it has at least 1 image");
+    }
+    if (set.size() < batch) {
       fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
            batch);
     }
@@ -1813,17 +1816,18 @@ inline constexpr graph_data<1> no_body{{make_node(primitive::constant, dtype::f3
 template <class Module, tensor_type... Operands, int... Indices>
 consteval auto trace(std::integer_sequence<int, Indices...>) {
   if constexpr (!takes<Module, decltype(placeholder<Operands, Indices>)...>) {
-    static_assert(forward_takes<Module, sizeof...(Operands), false>,
-                  "meganeura: forward(x...): a module needs a static function forward that takes one value for each input "
-                  "of its model, or for each operand of its call");
+    static_assert(
+        forward_takes<Module, sizeof...(Operands), false>,
+        "meganeura: forward(x...): a module needs a static function forward that takes one value for each input "
+        "of its model, or for each operand of its call");
     return no_body;
   } else {
     using result = decltype(Module::forward(placeholder<Operands, Indices>...));
     static_assert(value<result>, "meganeura: forward(x): a module must return a value");
     if constexpr (value<result>) {
-      static_assert(
-          body_fits<Module, holds_whole_body(result::graph)>,
-          "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module and call it");
+      static_assert(body_fits<Module, holds_whole_body(result::graph)>,
+                    "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module "
+                    "and call it");
       return result::graph;
     } else {
       return no_body;
@@ -2235,8 +2239,9 @@ struct model {
 /// Without inputs there is nothing to compute from.
 template <class Module>
 struct model<Module> {
-  static_assert(detail::forward_takes<Module, 0, false>,
-                "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
+  static_assert(
+      detail::forward_takes<Module, 0, false>,
+      "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
 };
 
 namespace detail {
@@ -2263,13 +2268,25 @@ struct bound_input {
   std::size_t size;
 };
 
+namespace detail {
+template <class T>
+concept has_elements = requires(const T& range) { *range.data(), range.size(); };
+}  // namespace detail
+
 /// bind<"image">(pixels): any contiguous range of float, int or unsigned.
+/// errors: "needs a contiguous range", "elements must be float, std::int32_t or std::uint32_t".
 template <fixed_string Name, class Range>
 [[nodiscard]] constexpr auto bind(const Range& range) {
-  using element = std::remove_cvref_t<decltype(*range.data())>;
-  static_assert(detail::dtype_of<element> != dtype::boolean,
-                "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
-  return bound_input<Name, element>{range.data(), range.size()};
+  static_assert(detail::has_elements<Range>,
+                "meganeura: bind<name>(range): needs a contiguous range, a std::vector, std::array or std::span");
+  if constexpr (detail::has_elements<Range>) {
+    using element = std::remove_cvref_t<decltype(*range.data())>;
+    static_assert(detail::dtype_of<element> != dtype::boolean,
+                  "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
+    return bound_input<Name, element>{range.data(), range.size()};
+  } else {
+    return bound_input<Name, float>{nullptr, 0};
+  }
 }
 
 /// Whether a model takes this binding; the errors are static_asserts here, in the call that binds.
@@ -2722,7 +2739,8 @@ template <int... Axes, auto A>
   static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
   static_assert(detail::axes_differ<rank, Axes...>(), "meganeura: mean<axes...>(x): an axis is named twice");
   static_assert(is_float(A.root().type), "meganeura: mean<axes...>(x): x must be floats; cast it");
-  if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) && detail::axes_differ<rank, Axes...>()) {
+  if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) &&
+                detail::axes_differ<rank, Axes...>()) {
     return sum<Axes...>(x) * detail::apply<factor, A>();
   } else {
     return x;
@@ -3588,9 +3606,10 @@ template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_o
   constexpr int groups = Options.groups < 1 ? 1 : Options.groups;
   constexpr bool fits = shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 &&
                         Out >= 1 && Out % groups == 0;
-  static_assert(Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
-                    Options.padding >= 0,
-                "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0");
+  static_assert(
+      Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
+          Options.padding >= 0,
+      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0");
   static_assert(fits,
                 "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups");
   if constexpr (fits && Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
@@ -4046,8 +4065,8 @@ class safetensors_file {
   safetensors_metadata metadata_;
 };
 
-/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32 goes
-/// into the metadata, as "crc32.<name>", where other readers skip it; `safetensors_file::metadata` leaves it out.
+/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32
+/// goes into the metadata, as "crc32.<name>", where other readers skip it; `safetensors_file::metadata` leaves it out.
 /// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
 /// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
@@ -5149,7 +5168,7 @@ struct init_options {
 
 struct load_options {
   bool strict = true;  // false: parameters the file lacks keep their values, tensors the model lacks are skipped
-  std::function<std::string(std::string_view)> rename;  // name in the model -> name in the file; empty = the same
+  std::function<std::string(std::string_view)> rename{};  // name in the model -> name in the file; empty = the same
 };
 
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
@@ -5301,8 +5320,8 @@ class progress {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too large
-/// to count, naming symbol, value and limit.
+/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too
+/// large to count, naming symbol, value and limit.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
 /// errors: invalid_argument for a binding of a symbol that neither the inputs nor the body have (the nearest one is
@@ -5382,6 +5401,7 @@ static_assert(sizeof(step_values) == 64);
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 #include <cmath>
+#include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5412,6 +5432,37 @@ struct adamw {
 using optimizer = std::variant<sgd, adam, adamw>;
 
 namespace detail {
+
+inline const char* name_of(const optimizer& chosen) {
+  if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
+  return std::holds_alternative<adam>(chosen) ? "adam" : "adamw";
+}
+
+// Calls visit(name, rate) for every rate of an optimiser.
+template <class Optimizer, class Visit>
+void each_rate(Optimizer& chosen, Visit visit) {
+  std::visit(
+      [&](auto& o) {
+        visit("learning_rate", o.learning_rate);
+        visit("weight_decay", o.weight_decay);
+        if constexpr (requires { o.momentum; }) {
+          visit("momentum", o.momentum);
+        } else {
+          visit("beta1", o.beta1), visit("beta2", o.beta2), visit("epsilon", o.epsilon);
+        }
+      },
+      chosen);
+}
+
+// As torch.optim's. errors: invalid_argument for a rate that is negative, not finite, or a beta of 1 or more.
+inline void check_rates(const optimizer& chosen) {
+  each_rate(chosen, [&](std::string_view name, float rate) {
+    const bool beta = name.starts_with("beta");
+    if (rate >= 0 && rate <= std::numeric_limits<float>::max() && (!beta || rate < 1)) return;
+    fail(error_category::invalid_argument, "{}: {} is {}; it must be {}", name_of(chosen), name, rate,
+         beta ? "at least 0 and less than 1" : "finite and at least 0");
+  });
+}
 
 inline optimizer_attribute attribute_of(const optimizer& chosen) {
   if (const auto* s = std::get_if<sgd>(&chosen)) return {optimizer_kind::sgd, s->momentum != 0};
@@ -6017,9 +6068,8 @@ struct training_position {
 };
 
 /// Writes one .safetensors file: the parameters under their names, what `training` keeps ("optimizer.m.<parameter>",
-/// "optimizer.v.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of each tensor
-/// and of the metadata are in it.
-/// errors: invalid_argument for parameters without values; io.
+/// "optimizer.v.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of each
+/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
                      const training_position& position);
 
@@ -6049,6 +6099,7 @@ struct cross_entropy {
 };
 
 /// Mean over all elements of (prediction - target)^2. Adds an input named `target` of the prediction's dtype and shape.
+/// errors: invalid_argument unless the prediction is floats.
 struct mean_squared_error {
   std::string target;
   node_id operator()(graph& g, node_id prediction) const;
@@ -6088,7 +6139,7 @@ template <class Model, loss_function Loss>
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
-         "the loss reaches no parameter, there is nothing to train; look for a stop_gradient too many");
+         "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
   }
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
@@ -6126,7 +6177,7 @@ template <class Model>
 class trainer {
  public:
   /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}, {{"batch", 32}});
-  /// errors: invalid_argument for symbols or inputs that do not fit; what `program` throws.
+  /// errors: invalid_argument for symbols, inputs or rates that do not fit; what `program` throws.
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, std::initializer_list<binding> symbols,
           const trainer_options& options = {}, meganeura::parameters weights = {})
@@ -6151,9 +6202,12 @@ class trainer {
     return {program_, number, step_};
   }
 
-  /// Takes effect with the next step; nothing is recorded again.
+  /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate) {
-    std::visit([&](auto& o) { o.learning_rate = rate; }, optimizer_);
+    optimizer changed = optimizer_;
+    std::visit([&](auto& o) { o.learning_rate = rate; }, changed);
+    detail::check_rates(changed);
+    optimizer_ = changed;
   }
   [[nodiscard]] std::uint32_t steps() const { return step_; }
 
@@ -6182,6 +6236,7 @@ class trainer {
   template <loss_function Loss>
   program build(const device& on, const Loss& loss, std::span<const binding> symbols,
                 const trainer_options& options) try {
+    detail::check_rates(optimizer_);
     const graph g = make_training_graph<Model>(loss, optimizer_, symbols);
     if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
     return program(on, g, parameters_, options.program);
@@ -8666,12 +8721,13 @@ inline int open_through(const std::string& target, const std::string& path) {
 MEGANEURA_INLINE void check_path(std::string_view path) {
   const auto zero = path.find('\0');
   if (zero == path.npos) return;
-  fail(error_category::invalid_argument, "the path {} has a zero byte at {}, where the system would end it; leave it out",
-       quote(path), zero);
+  fail(error_category::invalid_argument,
+       "the path {} has a zero byte at {}, where the system would end it; leave it out", quote(path), zero);
 }
 
 MEGANEURA_INLINE file_reader::file_reader(const std::string& path) : path_(path) {
   check_path(path);
+  if (path.empty()) fail(error_category::io, "\"\": names no file to read");
   detail::descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.number < 0) detail::refuse(path, "be opened for reading");
   struct stat facts {};
@@ -9231,7 +9287,8 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   for (std::size_t i = std::size(bytes); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
   const std::uint64_t there = size - detail::header_begin;
   if (length > detail::longest_header) {
-    bad_file(path, 0, fmt::format("a header of at most {} bytes", detail::longest_header), detail::describe_length(length));
+    bad_file(path, 0, fmt::format("a header of at most {} bytes", detail::longest_header),
+             detail::describe_length(length));
   }
   if (length > there) {
     bad_file(path, size, fmt::format("the {} bytes of header that its first 8 bytes promise", length),
@@ -9637,8 +9694,6 @@ MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/cost.hpp.
-
-#include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -12553,6 +12608,11 @@ std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) 
     const std::size_t d = edit_distance(wanted, candidate);
     if (d < distance) distance = d, best = candidate;
   }
+  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
+    const std::string_view candidate = name_of(each);
+    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
+    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+  }
   return std::string(best);
 }
 
@@ -12575,6 +12635,8 @@ inline std::string did_you_mean(std::string_view near) {
 // What is wrong with a file of tensors, gathered into one sentence.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
+
+inline constexpr const char* checkpoint_key = "meganeura.checkpoint";  // metadata of a training run's file
 
 /// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
 struct problem_list {
@@ -12757,8 +12819,9 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
   for (const auto& target : slots().slots) {
     if (is_float(target.type)) continue;
-    fail(error_category::invalid_argument, "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them",
-         target.name, to_string(target.type), to_string(target.extents));
+    fail(error_category::invalid_argument,
+         "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them", target.name,
+         to_string(target.type), to_string(target.extents));
   }
   for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
 } catch (...) {
@@ -12793,7 +12856,13 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
   if (problems.count > 0) {
-    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems.sentence());
+    const bool is_run =
+        std::ranges::count(file.metadata(), detail::checkpoint_key, &io::safetensors_metadata::value_type::first);
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}{}", path,
+         problems.sentence(),
+         is_run ? "; it is a checkpoint of a training run: trainer.load_checkpoint loads all of it, {.strict = false} "
+                  "its weights"
+                : "");
   }
   for (const auto& [target, entry] : matches) {
     const std::vector<std::byte> bytes = file.read(*entry);  // one tensor at a time in memory
@@ -12854,8 +12923,9 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
   for (int i = 0; i < symbols.rank; ++i) {
     const dim& each = symbols[i];
     const std::string factor = each.coefficient == 1 ? "" : fmt::format("{} ", each.coefficient);
-    extents.push_back(each.name ? fmt::format("{}({} = {})", factor, each.name->text, bound_symbol(*each.name, bindings))
-                                : std::to_string(each.coefficient));
+    extents.push_back(each.name
+                          ? fmt::format("{}({} = {})", factor, each.name->text, bound_symbol(*each.name, bindings))
+                          : std::to_string(each.coefficient));
   }
   fail(error_category::invalid_argument,
        "a tensor [{}] was asked for, and one has at most 2^58 = {} elements; bind its symbols to less",
@@ -15127,8 +15197,8 @@ inline std::vector<bool> seen_through(const view_attribute& view, const shape& e
   return seen;
 }
 
-// Decided once for the whole program, before main. A function or variable that read NDEBUG itself would be another one in
-// each translation unit, which the one-definition rule forbids; the note below is each unit's own.
+// Decided once for the whole program, before main. A function or variable that read NDEBUG itself would be another one
+// in each translation unit, which the one-definition rule forbids; the note below is each unit's own.
 inline std::atomic<bool> any_unit_checks{false};
 #ifndef NDEBUG
 namespace {
@@ -15166,8 +15236,8 @@ MEGANEURA_INLINE void check_indices(const index_check& check, const shape& exten
     const bool fits = (value >= 0 && value < check.count) || (check.ignored && value == *check.ignored);
     if (fits || !check.read[i]) continue;
     const bool leaves_out = check.ignored && (*check.ignored < 0 || *check.ignored >= check.count);
-    fail(error_category::invalid_argument, "{} = {}: {}; it must be 0 to {}{}", place_of(check.input, extents, i), value,
-         check.rule, check.count - 1, leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
+    fail(error_category::invalid_argument, "{} = {}: {}; it must be 0 to {}{}", place_of(check.input, extents, i),
+         value, check.rule, check.count - 1, leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
   }
 }
 
@@ -15270,10 +15340,11 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 inline void check_same_device(const device& on, const device& of_weights) {
   if (on.state() == of_weights.state()) return;
   const bool alike = on.facts().name == of_weights.facts().name;
-  fail(error_category::invalid_argument,
-       "the parameters are on {} and the program is to run on {}{}; build both on one device object or a copy of it, or "
-       "save the parameters and load them on the other",
-       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
+  fail(
+      error_category::invalid_argument,
+      "the parameters are on {} and the program is to run on {}{}; build both on one device object or a copy of it, or "
+      "save the parameters and load them on the other",
+      quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
 }
 
 }  // namespace detail
@@ -15516,8 +15587,8 @@ MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_va
   const plan::layout::slot* found = plan_.inputs.find(input.name);
   if (!found) {
     if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
-    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", input.name,
-         fmt::join(input_names_, ", "));
+    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has \"{}\"{}", input.name,
+         fmt::join(input_names_, "\", \""), detail::did_you_mean(detail::nearest(input.name, input_names_)));
   }
   if (found->type != input.type || found->bytes != input.values.size()) {
     fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", input.name,
@@ -15542,7 +15613,8 @@ MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs)
   }
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
     if (input_set_[i] || times_bound(plan_.inputs.slots[i].name) == 1) continue;
-    fail(error_category::invalid_argument, "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.slots[i].name);
+    fail(error_category::invalid_argument,
+         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.slots[i].name);
   }
 }
 
@@ -15666,32 +15738,11 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr const char* checkpoint_key = "meganeura.checkpoint";
 inline constexpr const char* checksum_key = "crc32";  // of optimiser, step, seed and rates
 inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
 
-inline const char* name_of(const optimizer& chosen) {
-  if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
-  return std::holds_alternative<adam>(chosen) ? "adam" : "adamw";
-}
-
-// Calls visit(name, rate) for every rate of an optimiser.
-template <class Optimizer, class Visit>
-void each_rate(Optimizer& chosen, Visit visit) {
-  std::visit(
-      [&](auto& o) {
-        visit("learning_rate", o.learning_rate);
-        visit("weight_decay", o.weight_decay);
-        if constexpr (requires { o.momentum; }) {
-          visit("momentum", o.momentum);
-        } else {
-          visit("beta1", o.beta1), visit("beta2", o.beta2), visit("epsilon", o.epsilon);
-        }
-      },
-      chosen);
-}
-
-// Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads differently.
+// Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads
+// differently.
 inline std::string text_of(const training_position& position) {
   std::string text = fmt::format("{} {} {}", name_of(position.chosen), position.step, position.seed);
   each_rate(position.chosen, [&](const char* name, float rate) { text += fmt::format(" {} {}", name, rate); });
@@ -15712,7 +15763,8 @@ class checkpoint_metadata {
     }
     if (*format == checkpoint_format) return;
     fail(error_category::invalid_file,
-         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the newer "
+         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
+         "newer "
          "one",
          file.path(), quote(*format), checkpoint_format);
   }
@@ -15953,6 +16005,10 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
 }
 
 MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const {
+  if (!is_float(g[prediction].type)) {
+    fail(error_category::invalid_argument, "mean_squared_error: the prediction must be floats; found {} {}; cast it",
+         to_string(g[prediction].type), to_string(g[prediction].extents));
+  }
   const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
   const node_id difference = g.subtract(prediction, wanted);
   return detail::mean_of_all(g, g.multiply(difference, difference));

@@ -81,9 +81,10 @@ TEST(io_safetensors, a_damaged_start_is_refused) {
   EXPECT_EQ(rejection("PK\x03\x04 and so on"),
             "at byte 0: expected a header of at most 100000000 bytes, found a zip archive, as "
             "torch.save writes; convert it with safetensors");
-  EXPECT_EQ(rejection(file_of("{" + std::string(70, ' ') + "}", 0).substr(0, 30)),
-            "at byte 30: expected the 72 bytes of header that its first 8 bytes promise, found the end of the file after "
-            "22 of them");
+  EXPECT_EQ(
+      rejection(file_of("{" + std::string(70, ' ') + "}", 0).substr(0, 30)),
+      "at byte 30: expected the 72 bytes of header that its first 8 bytes promise, found the end of the file after "
+      "22 of them");
   EXPECT_EQ(rejection(file_of("[]", 0)), "at byte 8: expected a header that begins with '{', found \"[\"");
   EXPECT_EQ(rejection(file_of("", 0)), "at byte 8: expected a header that begins with '{', found \"\"");
 }
@@ -234,15 +235,17 @@ TEST(io_safetensors, a_tensor_that_changed_on_the_disk_is_refused) {
   support::write(path, bytes);
   const auto file = io::safetensors_file::open(path);
   EXPECT_EQ(file.read(*file.find("w")).size(), 8u);
-  EXPECT_EQ(support::sentence_of([&] { (void)file.read(*file.find("flags")); }),
-            path + ": at byte " + std::to_string(bytes.size() - 3) +
-                ": expected tensor \"flags\" with the CRC-32 \"" + file.find("flags")->crc32 +
-                "\" that it was written with, found \"b7ed99ac\": the file was damaged or changed since; take another copy");
+  EXPECT_EQ(
+      support::sentence_of([&] { (void)file.read(*file.find("flags")); }),
+      path + ": at byte " + std::to_string(bytes.size() - 3) + ": expected tensor \"flags\" with the CRC-32 \"" +
+          file.find("flags")->crc32 +
+          "\" that it was written with, found \"b7ed99ac\": the file was damaged or changed since; take another copy");
 }
 
 TEST(io_safetensors, a_file_without_checksums_is_read_as_it_is) {
   const support::temporary_folder folder;
-  support::write(folder / "m", file_of("{\"__metadata__\":{\"crc32.b\":\"1\"}," + tensor("a", "U8", "4", "0,4") + "}", 4));
+  support::write(folder / "m",
+                 file_of("{\"__metadata__\":{\"crc32.b\":\"1\"}," + tensor("a", "U8", "4", "0,4") + "}", 4));
   const auto file = io::safetensors_file::open(folder / "m");
   EXPECT_EQ(file.read(file.tensors()[0]).size(), 4u);
   EXPECT_EQ(file.metadata(), (io::safetensors_metadata{{"crc32.b", "1"}}));  // of no tensor: somebody's own

@@ -132,6 +132,11 @@ TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
                 "\"two.weight\": expected F32 [3, 7], found F32 [3, 6]; \"state.seen\" is not in the model");
   EXPECT_NE(support::sentence_of([&] { other.load_checkpoint(weights); }).find("is no checkpoint of a training run"),
             std::string::npos);
+  EXPECT_TRUE(
+      support::sentence_of([&] { run.parameters().load(path); })
+          .ends_with("; it is a checkpoint of a training run: trainer.load_checkpoint loads all of it, {.strict = "
+                     "false} its weights"));
+  EXPECT_NO_THROW(run.parameters().load(path, {.strict = false}));
   EXPECT_EQ(everything(other), before);
   EXPECT_EQ(other.steps(), 2u);
   run.parameters().load(weights);  // and plain weights stay plain weights
@@ -157,9 +162,11 @@ TEST(runtime_checkpoint, a_later_format_is_refused) {
     }
     io::write_safetensors(path, entries, metadata);
   }
-  EXPECT_EQ(support::sentence_of([&] { run.load_checkpoint(path); }),
-            path + " is a checkpoint of format \"2\", written by a newer meganeura; this one reads format \"1\": load it by "
-                   "the newer one");
+  EXPECT_EQ(
+      support::sentence_of([&] { run.load_checkpoint(path); }),
+      path +
+          " is a checkpoint of format \"2\", written by a newer meganeura; this one reads format \"1\": load it by "
+          "the newer one");
 }
 
 struct confusing_names {

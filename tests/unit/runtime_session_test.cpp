@@ -89,9 +89,10 @@ TEST(runtime_session, parameters_that_nobody_gave_values_are_not_zeros) {
   const std::vector<float> x(4), bias(3), more(4 * 3);
   const std::vector<std::int32_t> label(1);
   const auto& weights = run.parameters();
-  EXPECT_EQ(support::sentence_of([&] { (void)run.run(bind<"x">(x)); }),
-            "step: 4 parameters have no values: \"one.weight\", \"one.bias\", \"two.weight\", ...; init, load or set them "
-            "first");
+  EXPECT_EQ(
+      support::sentence_of([&] { (void)run.run(bind<"x">(x)); }),
+      "step: 4 parameters have no values: \"one.weight\", \"one.bias\", \"two.weight\", ...; init, load or set them "
+      "first");
   EXPECT_NE(support::sentence_of([&] { (void)weights.get("one.bias"); }).find("\"one.bias\" has no values"),
             std::string::npos);
   EXPECT_NE(support::sentence_of([&] { weights.save(folder / "nothing.safetensors"); }).find("have no values"),
@@ -252,10 +253,50 @@ TEST(runtime_session, parameters_of_another_device_are_refused_by_both_names) {
 
 TEST(runtime_session, a_loss_without_the_name_of_an_input_is_refused) {
   const device& gpu = support::shared_device();
-  for (const auto& said : {support::sentence_of([&] { trainer<network>(gpu, cross_entropy{""}, sgd{}, {{"batch", 1}}); }),
-                           support::sentence_of([&] { trainer<network>(gpu, mean_squared_error{}, sgd{}, {{"batch", 1}}); })}) {
+  for (const auto& said : {support::sentence_of([&] {
+                             trainer<network>(gpu, cross_entropy{""}, sgd{}, {{"batch", 1}});
+                           }),
+                           support::sentence_of([&] {
+                             trainer<network>(gpu, mean_squared_error{}, sgd{}, {{"batch", 1}});
+                           })}) {
     EXPECT_TRUE(said.starts_with("the loss was given no name for what it compares with, ")) << said;
   }
+}
+
+struct integers {
+  static constexpr auto forward(value auto x) { return cast<dtype::i32>(linear<"fc", 2>(x)); }
+};
+
+TEST(runtime_session, plausible_mistakes_are_answered_by_what_to_do) {
+  const device& gpu = support::shared_device();
+  const cross_entropy loss{"label"};
+  trainer<network> run(gpu, loss, adam{}, {{"batch", 1}});
+  run.parameters().init();
+  const std::vector<float> x(4);
+  const std::vector<std::int32_t> label(1);
+  const auto built_by = [&](const optimizer& chosen) {
+    return support::sentence_of([&] { trainer<network> made(gpu, loss, chosen, {{"batch", 1}}); });
+  };
+  EXPECT_EQ(built_by(adam{.learning_rate = -1}), "adam: learning_rate is -1; it must be finite and at least 0");
+  EXPECT_EQ(built_by(sgd{.weight_decay = INFINITY}), "sgd: weight_decay is inf; it must be finite and at least 0");
+  EXPECT_EQ(built_by(adamw{.epsilon = NAN}), "adamw: epsilon is nan; it must be finite and at least 0");
+  EXPECT_EQ(built_by(adamw{.beta2 = 1}), "adamw: beta2 is 1; it must be at least 0 and less than 1");
+  EXPECT_EQ(built_by(adam{.learning_rate = 0, .beta1 = 0}), "no error");
+  EXPECT_EQ(support::sentence_of([&] { run.set_learning_rate(NAN); }),
+            "adam: learning_rate is nan; it must be finite and at least 0");
+  EXPECT_EQ(support::sentence_of([&] { run.step(bind<"x">(x), bind<"labels">(label)); }),
+            "there is no input \"labels\"; the model has \"x\", \"label\"; did you mean \"label\"?");
+  EXPECT_EQ(support::sentence_of([&] { run.step(bind<"x">(x)); }),
+            "input \"label\" was not bound; every step binds it anew: bind<\"label\">(values)");
+  EXPECT_EQ(support::sentence_of([&] { (void)run.parameters().get("one"); }),
+            "there is no parameter \"one\"; did you mean \"one.weight\"?");
+  EXPECT_EQ(support::sentence_of([&] { run.parameters().load(""); }), "\"\": names no file to read");
+  using whole_numbers = model<integers, input<"x", dtype::f32, dims<batch, 4>>>;
+  EXPECT_EQ(support::sentence_of([&] {
+              trainer<whole_numbers> made(gpu, mean_squared_error{"y"}, sgd{}, {{"batch", 1}});
+            }),
+            "mean_squared_error: the prediction must be floats; found i32 [1, 2]; cast it");
+  run.step(bind<"x">(x), bind<"label">(label)).wait();
 }
 
 }  // namespace

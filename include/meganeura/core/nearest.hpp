@@ -44,6 +44,11 @@ std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) 
     const std::size_t d = edit_distance(wanted, candidate);
     if (d < distance) distance = d, best = candidate;
   }
+  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
+    const std::string_view candidate = name_of(each);
+    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
+    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+  }
   return std::string(best);
 }
 

@@ -58,7 +58,10 @@ class shuffled_batches {
 
  private:
   static std::size_t checked_size(const labelled_images& set, std::size_t batch) {
-    if (batch == 0 || set.size() < batch) {
+    if (batch == 0) {
+      fail(error_category::invalid_argument, "shuffled_batches: a batch of 0 was asked for; it has at least 1 image");
+    }
+    if (set.size() < batch) {
       fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
            batch);
     }

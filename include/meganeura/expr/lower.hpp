@@ -10,8 +10,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too large
-/// to count, naming symbol, value and limit.
+/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too
+/// large to count, naming symbol, value and limit.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
 /// errors: invalid_argument for a binding of a symbol that neither the inputs nor the body have (the nearest one is

@@ -38,8 +38,9 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
   for (int i = 0; i < symbols.rank; ++i) {
     const dim& each = symbols[i];
     const std::string factor = each.coefficient == 1 ? "" : fmt::format("{} ", each.coefficient);
-    extents.push_back(each.name ? fmt::format("{}({} = {})", factor, each.name->text, bound_symbol(*each.name, bindings))
-                                : std::to_string(each.coefficient));
+    extents.push_back(each.name
+                          ? fmt::format("{}({} = {})", factor, each.name->text, bound_symbol(*each.name, bindings))
+                          : std::to_string(each.coefficient));
   }
   fail(error_category::invalid_argument,
        "a tensor [{}] was asked for, and one has at most 2^58 = {} elements; bind its symbols to less",

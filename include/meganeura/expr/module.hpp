@@ -41,17 +41,18 @@ inline constexpr graph_data<1> no_body{{make_node(primitive::constant, dtype::f3
 template <class Module, tensor_type... Operands, int... Indices>
 consteval auto trace(std::integer_sequence<int, Indices...>) {
   if constexpr (!takes<Module, decltype(placeholder<Operands, Indices>)...>) {
-    static_assert(forward_takes<Module, sizeof...(Operands), false>,
-                  "meganeura: forward(x...): a module needs a static function forward that takes one value for each input "
-                  "of its model, or for each operand of its call");
+    static_assert(
+        forward_takes<Module, sizeof...(Operands), false>,
+        "meganeura: forward(x...): a module needs a static function forward that takes one value for each input "
+        "of its model, or for each operand of its call");
     return no_body;
   } else {
     using result = decltype(Module::forward(placeholder<Operands, Indices>...));
     static_assert(value<result>, "meganeura: forward(x): a module must return a value");
     if constexpr (value<result>) {
-      static_assert(
-          body_fits<Module, holds_whole_body(result::graph)>,
-          "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module and call it");
+      static_assert(body_fits<Module, holds_whole_body(result::graph)>,
+                    "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module "
+                    "and call it");
       return result::graph;
     } else {
       return no_body;

@@ -167,12 +167,13 @@ inline int open_through(const std::string& target, const std::string& path) {
 MEGANEURA_INLINE void check_path(std::string_view path) {
   const auto zero = path.find('\0');
   if (zero == path.npos) return;
-  fail(error_category::invalid_argument, "the path {} has a zero byte at {}, where the system would end it; leave it out",
-       quote(path), zero);
+  fail(error_category::invalid_argument,
+       "the path {} has a zero byte at {}, where the system would end it; leave it out", quote(path), zero);
 }
 
 MEGANEURA_INLINE file_reader::file_reader(const std::string& path) : path_(path) {
   check_path(path);
+  if (path.empty()) fail(error_category::io, "\"\": names no file to read");
   detail::descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.number < 0) detail::refuse(path, "be opened for reading");
   struct stat facts {};

@@ -68,8 +68,8 @@ class safetensors_file {
   safetensors_metadata metadata_;
 };
 
-/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32 goes
-/// into the metadata, as "crc32.<name>", where other readers skip it; `safetensors_file::metadata` leaves it out.
+/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32
+/// goes into the metadata, as "crc32.<name>", where other readers skip it; `safetensors_file::metadata` leaves it out.
 /// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
 /// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,

@@ -114,7 +114,8 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   for (std::size_t i = std::size(bytes); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
   const std::uint64_t there = size - detail::header_begin;
   if (length > detail::longest_header) {
-    bad_file(path, 0, fmt::format("a header of at most {} bytes", detail::longest_header), detail::describe_length(length));
+    bad_file(path, 0, fmt::format("a header of at most {} bytes", detail::longest_header),
+             detail::describe_length(length));
   }
   if (length > there) {
     bad_file(path, size, fmt::format("the {} bytes of header that its first 8 bytes promise", length),

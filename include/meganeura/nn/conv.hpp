@@ -32,9 +32,10 @@ template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_o
   constexpr int groups = Options.groups < 1 ? 1 : Options.groups;
   constexpr bool fits = shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 &&
                         Out >= 1 && Out % groups == 0;
-  static_assert(Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
-                    Options.padding >= 0,
-                "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0");
+  static_assert(
+      Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
+          Options.padding >= 0,
+      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0");
   static_assert(fits,
                 "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups");
   if constexpr (fits && Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&

@@ -87,7 +87,8 @@ template <int... Axes, auto A>
   static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
   static_assert(detail::axes_differ<rank, Axes...>(), "meganeura: mean<axes...>(x): an axis is named twice");
   static_assert(is_float(A.root().type), "meganeura: mean<axes...>(x): x must be floats; cast it");
-  if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) && detail::axes_differ<rank, Axes...>()) {
+  if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) &&
+                detail::axes_differ<rank, Axes...>()) {
     return sum<Axes...>(x) * detail::apply<factor, A>();
   } else {
     return x;

@@ -22,32 +22,11 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr const char* checkpoint_key = "meganeura.checkpoint";
 inline constexpr const char* checksum_key = "crc32";  // of optimiser, step, seed and rates
 inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
 
-inline const char* name_of(const optimizer& chosen) {
-  if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
-  return std::holds_alternative<adam>(chosen) ? "adam" : "adamw";
-}
-
-// Calls visit(name, rate) for every rate of an optimiser.
-template <class Optimizer, class Visit>
-void each_rate(Optimizer& chosen, Visit visit) {
-  std::visit(
-      [&](auto& o) {
-        visit("learning_rate", o.learning_rate);
-        visit("weight_decay", o.weight_decay);
-        if constexpr (requires { o.momentum; }) {
-          visit("momentum", o.momentum);
-        } else {
-          visit("beta1", o.beta1), visit("beta2", o.beta2), visit("epsilon", o.epsilon);
-        }
-      },
-      chosen);
-}
-
-// Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads differently.
+// Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads
+// differently.
 inline std::string text_of(const training_position& position) {
   std::string text = fmt::format("{} {} {}", name_of(position.chosen), position.step, position.seed);
   each_rate(position.chosen, [&](const char* name, float rate) { text += fmt::format(" {} {}", name, rate); });
@@ -68,7 +47,8 @@ class checkpoint_metadata {
     }
     if (*format == checkpoint_format) return;
     fail(error_category::invalid_file,
-         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the newer "
+         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
+         "newer "
          "one",
          file.path(), quote(*format), checkpoint_format);
   }

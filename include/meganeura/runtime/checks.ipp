@@ -36,8 +36,8 @@ inline std::vector<bool> seen_through(const view_attribute& view, const shape& e
   return seen;
 }
 
-// Decided once for the whole program, before main. A function or variable that read NDEBUG itself would be another one in
-// each translation unit, which the one-definition rule forbids; the note below is each unit's own.
+// Decided once for the whole program, before main. A function or variable that read NDEBUG itself would be another one
+// in each translation unit, which the one-definition rule forbids; the note below is each unit's own.
 inline std::atomic<bool> any_unit_checks{false};
 #ifndef NDEBUG
 namespace {
@@ -75,8 +75,8 @@ MEGANEURA_INLINE void check_indices(const index_check& check, const shape& exten
     const bool fits = (value >= 0 && value < check.count) || (check.ignored && value == *check.ignored);
     if (fits || !check.read[i]) continue;
     const bool leaves_out = check.ignored && (*check.ignored < 0 || *check.ignored >= check.count);
-    fail(error_category::invalid_argument, "{} = {}: {}; it must be 0 to {}{}", place_of(check.input, extents, i), value,
-         check.rule, check.count - 1, leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
+    fail(error_category::invalid_argument, "{} = {}: {}; it must be 0 to {}{}", place_of(check.input, extents, i),
+         value, check.rule, check.count - 1, leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
   }
 }
 

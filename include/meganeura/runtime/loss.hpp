@@ -22,6 +22,7 @@ struct cross_entropy {
 };
 
 /// Mean over all elements of (prediction - target)^2. Adds an input named `target` of the prediction's dtype and shape.
+/// errors: invalid_argument unless the prediction is floats.
 struct mean_squared_error {
   std::string target;
   node_id operator()(graph& g, node_id prediction) const;

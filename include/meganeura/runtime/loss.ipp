@@ -109,6 +109,10 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
 }
 
 MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const {
+  if (!is_float(g[prediction].type)) {
+    fail(error_category::invalid_argument, "mean_squared_error: the prediction must be floats; found {} {}; cast it",
+         to_string(g[prediction].type), to_string(g[prediction].extents));
+  }
   const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
   const node_id difference = g.subtract(prediction, wanted);
   return detail::mean_of_all(g, g.multiply(difference, difference));

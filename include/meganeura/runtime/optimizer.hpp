@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Optimisers as users name them, with PyTorch's definitions and defaults; their rates travel in the step values.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/step_values.hpp>
 
 #include <cmath>
+#include <limits>
+#include <string_view>
 #include <variant>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -36,6 +39,37 @@ struct adamw {
 using optimizer = std::variant<sgd, adam, adamw>;
 
 namespace detail {
+
+inline const char* name_of(const optimizer& chosen) {
+  if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
+  return std::holds_alternative<adam>(chosen) ? "adam" : "adamw";
+}
+
+// Calls visit(name, rate) for every rate of an optimiser.
+template <class Optimizer, class Visit>
+void each_rate(Optimizer& chosen, Visit visit) {
+  std::visit(
+      [&](auto& o) {
+        visit("learning_rate", o.learning_rate);
+        visit("weight_decay", o.weight_decay);
+        if constexpr (requires { o.momentum; }) {
+          visit("momentum", o.momentum);
+        } else {
+          visit("beta1", o.beta1), visit("beta2", o.beta2), visit("epsilon", o.epsilon);
+        }
+      },
+      chosen);
+}
+
+// As torch.optim's. errors: invalid_argument for a rate that is negative, not finite, or a beta of 1 or more.
+inline void check_rates(const optimizer& chosen) {
+  each_rate(chosen, [&](std::string_view name, float rate) {
+    const bool beta = name.starts_with("beta");
+    if (rate >= 0 && rate <= std::numeric_limits<float>::max() && (!beta || rate < 1)) return;
+    fail(error_category::invalid_argument, "{}: {} is {}; it must be {}", name_of(chosen), name, rate,
+         beta ? "at least 0 and less than 1" : "finite and at least 0");
+  });
+}
 
 inline optimizer_attribute attribute_of(const optimizer& chosen) {
   if (const auto* s = std::get_if<sgd>(&chosen)) return {optimizer_kind::sgd, s->momentum != 0};

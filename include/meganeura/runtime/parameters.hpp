@@ -23,7 +23,7 @@ struct init_options {
 
 struct load_options {
   bool strict = true;  // false: parameters the file lacks keep their values, tensors the model lacks are skipped
-  std::function<std::string(std::string_view)> rename;  // name in the model -> name in the file; empty = the same
+  std::function<std::string(std::string_view)> rename{};  // name in the model -> name in the file; empty = the same
 };
 
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").

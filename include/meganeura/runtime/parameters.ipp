@@ -177,8 +177,9 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
   for (const auto& target : slots().slots) {
     if (is_float(target.type)) continue;
-    fail(error_category::invalid_argument, "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them",
-         target.name, to_string(target.type), to_string(target.extents));
+    fail(error_category::invalid_argument,
+         "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them", target.name,
+         to_string(target.type), to_string(target.extents));
   }
   for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
 } catch (...) {
@@ -213,7 +214,13 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
   if (problems.count > 0) {
-    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", path, problems.sentence());
+    const bool is_run =
+        std::ranges::count(file.metadata(), detail::checkpoint_key, &io::safetensors_metadata::value_type::first);
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}{}", path,
+         problems.sentence(),
+         is_run ? "; it is a checkpoint of a training run: trainer.load_checkpoint loads all of it, {.strict = false} "
+                  "its weights"
+                : "");
   }
   for (const auto& [target, entry] : matches) {
     const std::vector<std::byte> bytes = file.read(*entry);  // one tensor at a time in memory

@@ -14,6 +14,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
+inline constexpr const char* checkpoint_key = "meganeura.checkpoint";  // metadata of a training run's file
+
 /// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
 struct problem_list {
   static constexpr std::size_t most = 20;

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/hash.hpp>
+#include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/kernels/builtin.hpp>
@@ -34,10 +35,11 @@ inline bool same_kernel(const spirv::module& a, const spirv::module& b) {
 inline void check_same_device(const device& on, const device& of_weights) {
   if (on.state() == of_weights.state()) return;
   const bool alike = on.facts().name == of_weights.facts().name;
-  fail(error_category::invalid_argument,
-       "the parameters are on {} and the program is to run on {}{}; build both on one device object or a copy of it, or "
-       "save the parameters and load them on the other",
-       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
+  fail(
+      error_category::invalid_argument,
+      "the parameters are on {} and the program is to run on {}{}; build both on one device object or a copy of it, or "
+      "save the parameters and load them on the other",
+      quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
 }
 
 }  // namespace detail
@@ -280,8 +282,8 @@ MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_va
   const plan::layout::slot* found = plan_.inputs.find(input.name);
   if (!found) {
     if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
-    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has {}", input.name,
-         fmt::join(input_names_, ", "));
+    fail(error_category::invalid_argument, "there is no input \"{}\"; the model has \"{}\"{}", input.name,
+         fmt::join(input_names_, "\", \""), detail::did_you_mean(detail::nearest(input.name, input_names_)));
   }
   if (found->type != input.type || found->bytes != input.values.size()) {
     fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", input.name,
@@ -306,7 +308,8 @@ MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs)
   }
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
     if (input_set_[i] || times_bound(plan_.inputs.slots[i].name) == 1) continue;
-    fail(error_category::invalid_argument, "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.slots[i].name);
+    fail(error_category::invalid_argument,
+         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.slots[i].name);
   }
 }
 

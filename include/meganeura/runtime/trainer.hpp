@@ -51,7 +51,7 @@ template <class Model, loss_function Loss>
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
-         "the loss reaches no parameter, there is nothing to train; look for a stop_gradient too many");
+         "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
   }
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
@@ -89,7 +89,7 @@ template <class Model>
 class trainer {
  public:
   /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}, {{"batch", 32}});
-  /// errors: invalid_argument for symbols or inputs that do not fit; what `program` throws.
+  /// errors: invalid_argument for symbols, inputs or rates that do not fit; what `program` throws.
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, std::initializer_list<binding> symbols,
           const trainer_options& options = {}, meganeura::parameters weights = {})
@@ -114,9 +114,12 @@ class trainer {
     return {program_, number, step_};
   }
 
-  /// Takes effect with the next step; nothing is recorded again.
+  /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate) {
-    std::visit([&](auto& o) { o.learning_rate = rate; }, optimizer_);
+    optimizer changed = optimizer_;
+    std::visit([&](auto& o) { o.learning_rate = rate; }, changed);
+    detail::check_rates(changed);
+    optimizer_ = changed;
   }
   [[nodiscard]] std::uint32_t steps() const { return step_; }
 
@@ -145,6 +148,7 @@ class trainer {
   template <loss_function Loss>
   program build(const device& on, const Loss& loss, std::span<const binding> symbols,
                 const trainer_options& options) try {
+    detail::check_rates(optimizer_);
     const graph g = make_training_graph<Model>(loss, optimizer_, symbols);
     if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
     return program(on, g, parameters_, options.program);
