@@ -238,7 +238,9 @@ enum class scalar_op : std::uint8_t {
   // unary
   negate, abs,
   sign,  // -1, 0 or 1; 0 for a NaN
-  reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, floor, ceil,
+  reciprocal, sqrt, rsqrt, exp, log,
+  sin, cos,  // on a device of |x| <= 2^24, within 2^-22 of the result and 2^-35; beyond, where floats miss radians, NaN
+  tanh, floor, ceil,
   round,  // ties to even
   logical_not,
   // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
@@ -2577,7 +2579,7 @@ template <auto C, auto A, auto B>
                        C, decltype(detail::adapted<type>(a))::graph, decltype(detail::adapted<type>(b))::graph>();
 }
 
-/// The same values in another dtype; float to integer truncates towards zero.
+/// The same values in another dtype; float to integer truncates towards zero and saturates, a NaN gives 0.
 template <dtype Type, auto A>
 [[nodiscard]] constexpr auto cast(expr<A> a) {
   static_assert(Type != dtype::boolean, "meganeura: cast<type>(x): bool tensors do not exist; compare instead");
@@ -19896,7 +19898,8 @@ class value : public detail::operand {
   [[nodiscard]] friend value fma(const value& a, const value& b, const value& c) requires(is_float) {
     return value(detail::math(glsl::fma, static_type, {a, b, c}));
   }
-  /// Within a few units in the last place for |x| up to 1e5; drivers' own are only accurate in absolute terms.
+  /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians (Payne
+  /// and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
   [[nodiscard]] friend value sin(const value& a) requires(Kind == scalar_kind::f32) {
     return value(detail::accurate_sin_cos(a, 0));
   }
@@ -22220,16 +22223,21 @@ MEGANEURA_INLINE operand composite(data_type type, std::initializer_list<operand
   return emit_pure(*owner, op::composite_construct, type, parts);
 }
 
-// pi/2 in six pieces of 7 significant bits (the last has 24): n < 2^17 times a piece is exact in f32, so x - n pi/2
-// loses nothing until the last subtraction (Cody and Waite 1980). Polynomials interpolate at Chebyshev nodes on |r| <=
-// 0.8; relative errors 1.4e-8 (sine) and 1.4e-9 (cosine).
-[[nodiscard]] inline f32 reduce_quarter_turns(const f32& x, const f32& n) {
-  f32 r = x;
-  for (const float piece : {0x1.9p+0f, 0x1.0cp-7f, 0x1.ecp-14f, 0x1.5p-22f, 0x1.1p-30f, 0x1.68c234p-39f})
-    r = r - n * f32(piece);
-  return r;
+// a = n pi/2 + r for 0 <= a <= 2^24 with |r| < 0.79; gives r and what n is modulo 4. pi/2 lies in three pieces of 12 bits
+// and a rest (Cody and Waite 1980), n in two numbers of 12 bits, `coarse` * 4096 and `fine`: their products are exact in
+// f32, and so is every difference until r itself is rounded. Off by at most 2^-35 and a rounding of r.
+[[nodiscard]] inline std::pair<f32, i32> reduce_quarter_turns(const f32& a) {
+  constexpr float pieces[] = {0x1.92p+0f, 0x1.fb4p-12f, 0x1.444p-24f, 0x1.68c234p-39f};
+  const f32 coarse = round(a * f32(0x1.45f306p-13f));  // 2 / pi / 4096
+  const auto thousands = [&](int i) { return coarse * f32(4096 * pieces[i]); };
+  f32 r = a - thousands(0) - thousands(1);
+  const f32 third = thousands(2);
+  const f32 fine = round((r - third) * f32(0x1.45f306p-1f));
+  r = r - fine * f32(pieces[0]) - third - fine * f32(pieces[1]) - fine * f32(pieces[2]);
+  return {r - (thousands(3) + fine * f32(pieces[3])), convert<i32>(fine)};
 }
 
+// Polynomials interpolate at Chebyshev nodes on |r| <= 0.8; relative errors 1.4e-8 (sine) and 1.4e-9 (cosine).
 MEGANEURA_INLINE operand accurate_sin_cos(const operand& value, word quarter_turns) {
   const data_type type = value.type;
   if (value.is_literal()) {
@@ -22238,22 +22246,22 @@ MEGANEURA_INLINE operand accurate_sin_cos(const operand& value, word quarter_tur
   }
   if (type.components > 1)
     fail(error_category::unsupported, "sin and cos of a vector were asked for; apply them to its components");
-  const f32 x(value);
+  const f32 x(value), a = abs(x);
   kernel& owner = *value.owner;
-  f32 n;
   f32 r;
-  owner.precise([&] {
-    n = round(x * f32(0.6366197723675814f));
-    r = reduce_quarter_turns(x, n);
-  });
+  i32 n;
+  owner.precise([&] { std::tie(r, n) = reduce_quarter_turns(a); });
   const f32 z = r * r;
   const f32 sine = r + r * z * ((f32(-0.0001957844360731542f) * z + 0.00833270326256752f) * z - 0.166666641831398f);
   const f32 cosine =
       f32(1.0f) -
       (f32(0.5f) * z - z * z * ((f32(2.4538474463042803e-05f) * z - 0.0013888258254155517f) * z + 0.0416666641831398f));
-  const u32 quadrant = bitcast<u32>(convert<i32>(n)) + quarter_turns;
+  const u32 quadrant = bitcast<u32>(n) + quarter_turns;
   const f32 magnitude = select((quadrant & 1u) == 0u, sine, cosine);
-  return select((quadrant & 2u) == 0u, magnitude, -magnitude);
+  const u32 turned = quadrant << 30u;  // the sine of -x is minus that of x
+  const u32 sign = (quarter_turns == 0 ? turned ^ bitcast<u32>(x) : turned) & 0x80000000u;
+  const f32 result = bitcast<f32>(bitcast<u32>(magnitude) ^ sign);
+  return select(a <= f32(0x1p24f), result, f32(std::numeric_limits<float>::quiet_NaN()));
 }
 
 // Odd polynomial below 0.648 (relative error 2e-8), above it 1 - 2/(exp(2|x|) + 1), which has no cancellation left

@@ -65,20 +65,49 @@ std::vector<float> spread(float low, float high) {  // signs alternate, magnitud
   return x;
 }
 
-TEST(spirv_run, sine_is_accurate_to_a_few_ulp_up_to_1e5) {
-  const auto x = spread(1e-6f, 1e5f);
+// Up to 2^24 and near its end, where a float's neighbours are 1 apart.
+std::vector<float> angles() {
+  std::vector<float> x = spread(1e-6f, 1e5f);
+  const std::vector<float> large = spread(1e5f, 0x1p24f);
+  x.insert(x.end(), large.begin(), large.end());
+  for (int i = 0; i < 4096; ++i) x.push_back(0x1p24f - static_cast<float>(i));
+  return x;
+}
+
+TEST(spirv_run, sine_is_accurate_to_a_few_ulp_up_to_2_to_the_24) {
+  const auto x = angles();
   EXPECT_LE(worst_relative(apply("sine", x, [](const f32& v) { return sin(v); }), x, std::sin), 4 * 6e-8);
 }
 
-TEST(spirv_run, cosine_is_accurate_to_a_few_ulp_up_to_1e5) {
-  const auto x = spread(1e-6f, 1e5f);
+TEST(spirv_run, cosine_is_accurate_to_a_few_ulp_up_to_2_to_the_24) {
+  const auto x = angles();
   EXPECT_LE(worst_relative(apply("cosine", x, [](const f32& v) { return cos(v); }), x, std::cos), 4 * 6e-8);
 }
 
-TEST(spirv_run, sine_near_multiples_of_pi_keeps_relative_accuracy) {
-  std::vector<float> x;
-  for (int i = 1; i <= 4096; ++i) x.push_back(static_cast<float>(i * 3.14159265358979));
-  EXPECT_LE(worst_relative(apply("sine_at_pi", x, [](const f32& v) { return sin(v); }), x, std::sin), 2e-6);
+TEST(spirv_run, sine_and_cosine_near_their_zeros_keep_accuracy) {
+  for (int step : {1, 37, 2601}) {  // up to 2^24
+    std::vector<float> x;
+    for (int i = 1; i <= 4096; ++i) x.push_back(static_cast<float>(i * step * 1.57079632679489661923));
+    const auto sines = apply("sine_at_zeros", x, [](const f32& v) { return sin(v); });
+    const auto cosines = apply("cosine_at_zeros", x, [](const f32& v) { return cos(v); });
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double angle = static_cast<double>(x[i]), sine = std::sin(angle), cosine = std::cos(angle);
+      EXPECT_NEAR(static_cast<double>(sines[i]), sine, 2.5e-7 * std::abs(sine) + 0x1p-35) << x[i];
+      EXPECT_NEAR(static_cast<double>(cosines[i]), cosine, 2.5e-7 * std::abs(cosine) + 0x1p-35) << x[i];
+    }
+  }
+}
+
+TEST(spirv_run, sine_and_cosine_of_what_is_no_angle_are_nan_and_zeros_keep_their_sign) {
+  std::vector<float> x(64, 0x1p25f);
+  const float infinity = std::numeric_limits<float>::infinity();
+  x[0] = infinity, x[1] = -infinity, x[2] = std::numeric_limits<float>::quiet_NaN(), x[3] = -1e30f, x[4] = 3e38f;
+  x[62] = -0.0f, x[63] = 0.0f;
+  const auto sines = apply("sine_of_none", x, [](const f32& v) { return sin(v); });
+  const auto cosines = apply("cosine_of_none", x, [](const f32& v) { return cos(v); });
+  for (std::size_t i = 0; i < 62; ++i) EXPECT_TRUE(std::isnan(sines[i]) && std::isnan(cosines[i])) << x[i];
+  EXPECT_TRUE(sines[62] == 0 && std::signbit(sines[62]) && sines[63] == 0 && !std::signbit(sines[63]));
+  EXPECT_EQ(cosines[62], 1.0f);
 }
 
 TEST(spirv_run, tanh_has_small_relative_error_everywhere) {

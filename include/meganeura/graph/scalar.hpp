@@ -20,7 +20,9 @@ enum class scalar_op : std::uint8_t {
   // unary
   negate, abs,
   sign,  // -1, 0 or 1; 0 for a NaN
-  reciprocal, sqrt, rsqrt, exp, log, sin, cos, tanh, floor, ceil,
+  reciprocal, sqrt, rsqrt, exp, log,
+  sin, cos,  // on a device of |x| <= 2^24, within 2^-22 of the result and 2^-35; beyond, where floats miss radians, NaN
+  tanh, floor, ceil,
   round,  // ties to even
   logical_not,
   // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and

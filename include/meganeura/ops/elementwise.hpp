@@ -276,7 +276,7 @@ template <auto C, auto A, auto B>
                        C, decltype(detail::adapted<type>(a))::graph, decltype(detail::adapted<type>(b))::graph>();
 }
 
-/// The same values in another dtype; float to integer truncates towards zero.
+/// The same values in another dtype; float to integer truncates towards zero and saturates, a NaN gives 0.
 template <dtype Type, auto A>
 [[nodiscard]] constexpr auto cast(expr<A> a) {
   static_assert(Type != dtype::boolean, "meganeura: cast<type>(x): bool tensors do not exist; compare instead");
