@@ -231,7 +231,9 @@ class shape {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C and GLSL differ the comment decides.
+/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C and
+/// GLSL differ the comment decides.
+// clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
   constant,  // value: the number
@@ -259,6 +261,7 @@ enum class scalar_op : std::uint8_t {
   // anywhere in the row is the result of each
   row_sum, row_max, row_min, row_product,
 };
+// clang-format on
 
 inline constexpr int scalar_op_count = static_cast<int>(scalar_op::row_product) + 1;
 
@@ -475,7 +478,7 @@ struct optimizer_attribute {
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };
 
-// ---- implementations -------------------------------------------------------------------------------------------------
+// ---- implementations ------------------------------------------------------------------------------------------------
 
 /// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of which
 /// the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands, or
@@ -5608,7 +5611,7 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
   static void apply(lowering& pass, enode_id id);
 };
 
-// ---- what the rules share --------------------------------------------------------------------------------------------
+// ---- what the rules share -------------------------------------------------------------------------------------------
 
 inline bool is_copy(const region_attribute& region) {
   return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1;
@@ -6612,6 +6615,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
   const bool wraps = kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
   if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
   switch (kind) {
+    // clang-format off
     case scalar_op::negate: return -a;
     case scalar_op::abs: return std::fabs(a);
     case scalar_op::sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
@@ -6642,6 +6646,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::logical_or: return a != 0 || b != 0;
     case scalar_op::select: return a != 0 ? b : c;
     default: fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
+    // clang-format on
   }
 }
 
@@ -6928,7 +6933,7 @@ class checked_int {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-// ---- attribute pool --------------------------------------------------------------------------------------------------
+// ---- attribute pool -------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
 
@@ -6944,7 +6949,7 @@ MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
   return id;
 }
 
-// ---- nodes -----------------------------------------------------------------------------------------------------------
+// ---- nodes ----------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, const attribute& value,
                                          std::span<const node_id> operands) {
@@ -7026,7 +7031,7 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
   return found == output_names_.end() ? no_id : found->second;
 }
 
-// ---- leaves ----------------------------------------------------------------------------------------------------------
+// ---- leaves ---------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
   if (name.empty()) {
@@ -7074,7 +7079,7 @@ MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute
   return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), distribution}, {});
 }
 
-// ---- map, reduce, contract -------------------------------------------------------------------------------------------
+// ---- map, reduce, contract ------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<const node_id> operands, dtype result) {
   expect_values("map", operands);
@@ -7205,7 +7210,7 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
   return add_node(op::contract, nodes_[a].type, result, labels, operands);
 }
 
-// ---- views -----------------------------------------------------------------------------------------------------------
+// ---- views ----------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
   view_attribute map;
@@ -7419,7 +7424,7 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
                               : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
 }
 
-// ---- gather, scatter -------------------------------------------------------------------------------------------------
+// ---- gather, scatter ------------------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -7463,7 +7468,7 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
   return add_node(op::scatter_add, nodes_[updates].type, extents, axis_attribute{axis}, operands);
 }
 
-// ---- convolution, windows --------------------------------------------------------------------------------------------
+// ---- convolution, windows -------------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -7576,7 +7581,7 @@ MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
   return add_node(op::stop_gradient, nodes_[a].type, shape(nodes_[a].extents), no_attribute{}, operands);
 }
 
-// ---- effects ---------------------------------------------------------------------------------------------------------
+// ---- effects --------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
   for (std::size_t i = 0; i < operands.size(); i += 2) {
@@ -7625,7 +7630,7 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
   return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
 }
 
-// ---- helpers ---------------------------------------------------------------------------------------------------------
+// ---- helpers --------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::full(shape extents, double value, dtype type) {
   return expand(constant(value, type), extents);
@@ -7670,7 +7675,7 @@ MEGANEURA_INLINE double graph::flops() const {
   return total;
 }
 
-// ---- printing, pruning -----------------------------------------------------------------------------------------------
+// ---- printing, pruning ----------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE std::string to_text(const graph& g) {
   std::string text;
@@ -10122,7 +10127,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
   return loops;
 }
 
-// ---- arguments -------------------------------------------------------------------------------------------------------
+// ---- arguments ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
   slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
@@ -10137,7 +10142,7 @@ MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
 
 MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
 
-// ---- inlining --------------------------------------------------------------------------------------------------------
+// ---- inlining -------------------------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -10344,7 +10349,7 @@ inline scalar_program without_rows(const scalar_program& program) {
 
 }  // namespace detail
 
-// ---- finishing -------------------------------------------------------------------------------------------------------
+// ---- finishing ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
                                                      const std::vector<int>& argument) const {
@@ -10743,6 +10748,7 @@ struct bfloat16_features {
 using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice, std::uint32_t*,
                                                                cooperative_matrix_properties*);
 
+// clang-format off
 #define MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(X)                                                                    \
   X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2)   \
   X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)   \
@@ -10760,6 +10766,7 @@ using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice,
   X(CmdPipelineBarrier) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdDispatch) X(CmdCopyBuffer)               \
   X(CmdFillBuffer) X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp)               \
   X(GetQueryPoolResults)
+// clang-format on
 
 #define MEGANEURA_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;
 struct instance_functions {
@@ -10792,6 +10799,7 @@ void visit_functions(device_functions& table, Visitor visit) {
 
 [[nodiscard]] constexpr const char* result_name(VkResult result) {
   switch (result) {
+    // clang-format off
     case VK_SUCCESS: return "VK_SUCCESS";
     case VK_NOT_READY: return "VK_NOT_READY";
     case VK_TIMEOUT: return "VK_TIMEOUT";
@@ -10811,6 +10819,7 @@ void visit_functions(device_functions& table, Visitor visit) {
     case VK_ERROR_FRAGMENTATION: return "VK_ERROR_FRAGMENTATION";
     case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
     case VK_ERROR_UNKNOWN: return "VK_ERROR_UNKNOWN";
+    // clang-format on
     default: return "a Vulkan result without a name here";
   }
 }
@@ -13648,7 +13657,7 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
   note_unstable(g_.find(id));
 }
 
-// ---- adding nodes ----------------------------------------------------------------------------------------------------
+// ---- adding nodes ---------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
   owner = g_.find(owner);
@@ -13736,7 +13745,7 @@ MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_i
   }
 }
 
-// ---- decisions -------------------------------------------------------------------------------------------------------
+// ---- decisions ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
   const auto& loops = g_.get<region_attribute>(region);
@@ -13773,7 +13782,7 @@ MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
   return g_[g_.find(node.owner)].decides || trace_unstable(program, {true}).decision;
 }
 
-// ---- choices ---------------------------------------------------------------------------------------------------------
+// ---- choices --------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
   const auto& region = g_.get<region_attribute>(form);
@@ -14483,6 +14492,7 @@ inline constexpr variable<3> _w;
 inline constexpr constant_variable<0> _c;
 inline constexpr constant_variable<1> _d;
 
+// clang-format off
 namespace detail {
 template <is_term T>
 constexpr const T& as_term(const T& value) { return value; }
@@ -14530,8 +14540,9 @@ template <std::size_t Tag = 0, is_term A>
 constexpr auto transpose(const A& a) { return view<Tag>(a); }
 template <std::size_t Tag = 0, is_term A>
 constexpr auto expand(const A& a) { return view<Tag>(a); }
+// clang-format on
 
-// ---- matching --------------------------------------------------------------------------------------------------------
+// ---- matching -------------------------------------------------------------------------------------------------------
 
 // 0 and -0 are two numbers.
 [[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
@@ -14625,7 +14636,7 @@ void match_node(const engine& g, const view_term<Tag, A>& term, enode_id node, b
   capture<Tag>(b, node, [&] { match_class(g, term.argument, g.operand(node, 0), b, next); });
 }
 
-// ---- building --------------------------------------------------------------------------------------------------------
+// ---- building -------------------------------------------------------------------------------------------------------
 
 /// A class, or (no_id) a number that takes whatever shape is needed; `failed` when a shape does not fit.
 struct built {
@@ -14717,7 +14728,7 @@ template <is_term Term>
   return made.id != no_id ? made.id : filled(g, made.value, extents, type, reasons);
 }
 
-// ---- rules -----------------------------------------------------------------------------------------------------------
+// ---- rules ----------------------------------------------------------------------------------------------------------
 
 struct always {
   constexpr bool operator()(const bindings&) const { return true; }

@@ -87,6 +87,7 @@ auto file_call(Whole whole) -> decltype(whole()) {
 // --- Vulkan ---------------------------------------------------------------------------------------------------------
 
 // Those that create, allocate, wait or compile; the rest goes to the driver untouched.
+// clang-format off
 #define FAULTS_VULKAN_FUNCTIONS(X)                                                                                 \
   X(CreateInstance) X(DestroyInstance) X(EnumeratePhysicalDevices) X(CreateDevice) X(DestroyDevice)                \
   X(DeviceWaitIdle) X(QueueSubmit) X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores)                        \
@@ -97,6 +98,7 @@ auto file_call(Whole whole) -> decltype(whole()) {
   X(GetPipelineCacheData) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets)               \
   X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)   \
   X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults)
+// clang-format on
 
 #define FAULTS_ID(name) id_##name,
 enum function_id : std::size_t { FAULTS_VULKAN_FUNCTIONS(FAULTS_ID) function_count };
@@ -249,7 +251,7 @@ std::string living_objects() {
 
 }  // namespace meganeura::faults
 
-// --- what stands before the system's own ------------------------------------------------------------------------------
+// --- what stands before the system's own -----------------------------------------------------------------------------
 
 namespace faults = meganeura::faults;
 

@@ -113,6 +113,7 @@ struct dual {
 dual forward(scalar_op kind, dual a, dual b) {
   const double p = a.value, q = b.value, da = a.slope, db = b.slope;
   switch (kind) {
+    // clang-format off
     case scalar_op::negate: return {-p, -da};
     case scalar_op::abs: return {std::fabs(p), p < 0 ? -da : da};
     case scalar_op::sqrt: return {std::sqrt(p), da / (2 * std::sqrt(p))};
@@ -127,6 +128,7 @@ dual forward(scalar_op kind, dual a, dual b) {
     case scalar_op::divide: return {p / q, (da * q - p * db) / (q * q)};
     case scalar_op::minimum: return std::isnan(p) || p < q ? a : b;
     default: return std::isnan(p) || p > q ? a : b;  // maximum
+    // clang-format on
   }
 }
 

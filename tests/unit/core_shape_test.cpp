@@ -130,6 +130,7 @@ TEST(core_shape, a_batch_that_overflows_is_refused) {
 static_assert(std::is_convertible_v<node_id, std::uint32_t> && !std::is_convertible_v<std::uint32_t, node_id>);
 static_assert(!std::is_convertible_v<node_id, egraph::class_id> && !std::is_convertible_v<egraph::class_id, node_id>);
 static_assert(!std::is_convertible_v<egraph::class_id, egraph::enode_id>);
+// clang-format off
 template <class A, class B>
 concept equatable = requires(A a, B b) { a == b; } || requires(A a, B b) { a != b; };
 template <class A, class B>
@@ -137,6 +138,7 @@ concept ordered = requires(A a, B b) { a < b; } || requires(A a, B b) { a <= b; 
                   requires(A a, B b) { a >= b; } || requires(A a, B b) { a <=> b; };
 template <class A, class B>
 concept summed = requires(A a, B b) { a + b; } || requires(A a, B b) { a - b; };
+// clang-format on
 static_assert(equatable<node_id, node_id> && ordered<node_id, node_id> && std::totally_ordered<node_id>);
 static_assert(!equatable<node_id, egraph::class_id> && !equatable<egraph::class_id, node_id>);
 static_assert(!ordered<node_id, egraph::class_id> && !ordered<egraph::class_id, node_id>);

@@ -69,7 +69,7 @@ TEST(egraph_budget, every_layer_costs_the_same) {
   EXPECT_EQ(eight.kernels - four.kernels, twelve.kernels - eight.kernels);
 }
 
-// ---- depth -----------------------------------------------------------------------------------------------------------
+// ---- depth ----------------------------------------------------------------------------------------------------------
 
 /// Kernels of the optimised graph, which is also planned; its predicted time is that of its kernels, a launch each at least.
 int kernels_of_plan(const mn::graph& g) {

@@ -111,7 +111,7 @@ TEST(egraph_guards, a_convolution_takes_no_flipped_or_padded_addend) {
   expect_plain_products(g, 2);
 }
 
-// ---- roundings -------------------------------------------------------------------------------------------------------
+// ---- roundings ------------------------------------------------------------------------------------------------------
 
 int values_of(const graph& plan, dtype type) {
   int total = 0;
@@ -210,7 +210,7 @@ TEST(egraph_guards, a_division_becomes_a_multiplication_only_by_a_normal_recipro
   EXPECT_EQ(rewritten(std::numeric_limits<double>::infinity()), 0u);
 }
 
-// ---- scalars ---------------------------------------------------------------------------------------------------------
+// ---- scalars --------------------------------------------------------------------------------------------------------
 
 TEST(egraph_guards, folded_integers_wrap_as_on_a_device) {
   EXPECT_EQ(evaluate(scalar_op::add, 2147483647, 1, 0, dtype::i32), -2147483648.0);
@@ -289,7 +289,7 @@ TEST(egraph_guards, long_programs_print_shared_terms_once) {
   EXPECT_LT(to_string(b.finish(x)).size(), 204u * 32);
 }
 
-// ---- sizes -----------------------------------------------------------------------------------------------------------
+// ---- sizes ----------------------------------------------------------------------------------------------------------
 
 TEST(egraph_guards, a_map_of_many_operands_has_a_kernel) {
   graph g;

@@ -206,6 +206,7 @@ graph random_graph(std::uint64_t seed) {
     for (int i = 0; i < rank; ++i) order[static_cast<std::size_t>(i)] = (i + 1) % rank;
     node_id made = no_id;
     switch (random() % 11) {
+      // clang-format off
       case 0: made = g.map(scalar_op::tanh, {x}); break;
       case 1: made = g.multiply(x, g.full_like(x, 0.5)); break;
       case 2: made = relu(g, x); break;
@@ -215,6 +216,7 @@ graph random_graph(std::uint64_t seed) {
       case 6: made = rank ? g.flip(x, axis) : x; break;
       case 7: made = rank && extents[axis] > 1 ? g.slice(x, axis, 1, extents[axis] - 1) : x; break;
       case 8: made = g.reshape(x, {extents.elements()}); break;
+      // clang-format on
       case 9:
         made = rank && g[other].extents.rank() && rank + g[other].extents.rank() <= 5 && extents[rank - 1] == g[other].extents[0]
                    ? g.contract(x, other, std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) + "k",
@@ -262,7 +264,7 @@ TEST(egraph_forms, gradients_of_random_graphs) {
   }
 }
 
-// ---- plans -----------------------------------------------------------------------------------------------------------
+// ---- plans ----------------------------------------------------------------------------------------------------------
 
 graph optimized(const graph& g, const egraph::optimize_options& options = {}) { return egraph::optimize(g, options); }
 
@@ -331,7 +333,7 @@ TEST(egraph_plans, a_large_product_with_two_consumers_is_computed_once) {
   EXPECT_EQ(count(optimized(g), op::matmul), 1);
 }
 
-// ---- ablation, limits, reports ---------------------------------------------------------------------------------------
+// ---- ablation, limits, reports --------------------------------------------------------------------------------------
 
 TEST(egraph_plans, removing_a_rule_gives_another_plan) {
   const auto differs = [](const graph& source, const char* rule) {

@@ -237,6 +237,7 @@ result lenet(net& g) {
   return classifier(g, g.linear(g.tanh(g.linear(g.flat(h), "f1", 6)), "f2", 3));
 }
 
+// clang-format off
 const specimen zoo[] = {
     {"mlp", [](net& g) { return classifier(g, g.linear(g.relu(g.linear(g.data({5, 7}), "a", 9)), "b", 3)); }},
     {"residual mlp",
@@ -351,6 +352,7 @@ const specimen zoo[] = {
        return classifier(g, g.contract(a, g.linear(h, "b", 3), "ij", "jd", "id"));
      }},
 };
+// clang-format on
 
 class runtime_zoo : public ::testing::TestWithParam<specimen> {};
 

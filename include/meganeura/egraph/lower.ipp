@@ -150,7 +150,7 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
   note_unstable(g_.find(id));
 }
 
-// ---- adding nodes ----------------------------------------------------------------------------------------------------
+// ---- adding nodes ---------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
   owner = g_.find(owner);

@@ -28,7 +28,7 @@ MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_i
   }
 }
 
-// ---- decisions -------------------------------------------------------------------------------------------------------
+// ---- decisions ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
   const auto& loops = g_.get<region_attribute>(region);
@@ -65,7 +65,7 @@ MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
   return g_[g_.find(node.owner)].decides || trace_unstable(program, {true}).decision;
 }
 
-// ---- choices ---------------------------------------------------------------------------------------------------------
+// ---- choices --------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
   const auto& region = g_.get<region_attribute>(form);

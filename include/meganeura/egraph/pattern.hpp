@@ -103,6 +103,7 @@ inline constexpr variable<3> _w;
 inline constexpr constant_variable<0> _c;
 inline constexpr constant_variable<1> _d;
 
+// clang-format off
 namespace detail {
 template <is_term T>
 constexpr const T& as_term(const T& value) { return value; }
@@ -150,8 +151,9 @@ template <std::size_t Tag = 0, is_term A>
 constexpr auto transpose(const A& a) { return view<Tag>(a); }
 template <std::size_t Tag = 0, is_term A>
 constexpr auto expand(const A& a) { return view<Tag>(a); }
+// clang-format on
 
-// ---- matching --------------------------------------------------------------------------------------------------------
+// ---- matching -------------------------------------------------------------------------------------------------------
 
 // 0 and -0 are two numbers.
 [[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
@@ -245,7 +247,7 @@ void match_node(const engine& g, const view_term<Tag, A>& term, enode_id node, b
   capture<Tag>(b, node, [&] { match_class(g, term.argument, g.operand(node, 0), b, next); });
 }
 
-// ---- building --------------------------------------------------------------------------------------------------------
+// ---- building -------------------------------------------------------------------------------------------------------
 
 /// A class, or (no_id) a number that takes whatever shape is needed; `failed` when a shape does not fit.
 struct built {
@@ -337,7 +339,7 @@ template <is_term Term>
   return made.id != no_id ? made.id : filled(g, made.value, extents, type, reasons);
 }
 
-// ---- rules -----------------------------------------------------------------------------------------------------------
+// ---- rules ----------------------------------------------------------------------------------------------------------
 
 struct always {
   constexpr bool operator()(const bindings&) const { return true; }

@@ -26,7 +26,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
   return loops;
 }
 
-// ---- arguments -------------------------------------------------------------------------------------------------------
+// ---- arguments ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
   slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
@@ -41,7 +41,7 @@ MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
 
 MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
 
-// ---- inlining --------------------------------------------------------------------------------------------------------
+// ---- inlining -------------------------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -248,7 +248,7 @@ inline scalar_program without_rows(const scalar_program& program) {
 
 }  // namespace detail
 
-// ---- finishing -------------------------------------------------------------------------------------------------------
+// ---- finishing ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
                                                      const std::vector<int>& argument) const {

@@ -72,7 +72,7 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
   static void apply(lowering& pass, enode_id id);
 };
 
-// ---- what the rules share --------------------------------------------------------------------------------------------
+// ---- what the rules share -------------------------------------------------------------------------------------------
 
 inline bool is_copy(const region_attribute& region) {
   return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1;

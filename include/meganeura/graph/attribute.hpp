@@ -120,7 +120,7 @@ struct optimizer_attribute {
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };
 
-// ---- implementations -------------------------------------------------------------------------------------------------
+// ---- implementations ------------------------------------------------------------------------------------------------
 
 /// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of which
 /// the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands, or

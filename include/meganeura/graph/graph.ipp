@@ -15,7 +15,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-// ---- attribute pool --------------------------------------------------------------------------------------------------
+// ---- attribute pool -------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
 
@@ -31,7 +31,7 @@ MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
   return id;
 }
 
-// ---- nodes -----------------------------------------------------------------------------------------------------------
+// ---- nodes ----------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, const attribute& value,
                                          std::span<const node_id> operands) {
@@ -113,7 +113,7 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
   return found == output_names_.end() ? no_id : found->second;
 }
 
-// ---- leaves ----------------------------------------------------------------------------------------------------------
+// ---- leaves ---------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
   if (name.empty()) {
@@ -161,7 +161,7 @@ MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute
   return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), distribution}, {});
 }
 
-// ---- map, reduce, contract -------------------------------------------------------------------------------------------
+// ---- map, reduce, contract ------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<const node_id> operands, dtype result) {
   expect_values("map", operands);
@@ -292,7 +292,7 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
   return add_node(op::contract, nodes_[a].type, result, labels, operands);
 }
 
-// ---- views -----------------------------------------------------------------------------------------------------------
+// ---- views ----------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
   view_attribute map;
@@ -506,7 +506,7 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
                               : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
 }
 
-// ---- gather, scatter -------------------------------------------------------------------------------------------------
+// ---- gather, scatter ------------------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -550,7 +550,7 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
   return add_node(op::scatter_add, nodes_[updates].type, extents, axis_attribute{axis}, operands);
 }
 
-// ---- convolution, windows --------------------------------------------------------------------------------------------
+// ---- convolution, windows -------------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -663,7 +663,7 @@ MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
   return add_node(op::stop_gradient, nodes_[a].type, shape(nodes_[a].extents), no_attribute{}, operands);
 }
 
-// ---- effects ---------------------------------------------------------------------------------------------------------
+// ---- effects --------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
   for (std::size_t i = 0; i < operands.size(); i += 2) {
@@ -712,7 +712,7 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
   return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
 }
 
-// ---- helpers ---------------------------------------------------------------------------------------------------------
+// ---- helpers --------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE node_id graph::full(shape extents, double value, dtype type) {
   return expand(constant(value, type), extents);
@@ -757,7 +757,7 @@ MEGANEURA_INLINE double graph::flops() const {
   return total;
 }
 
-// ---- printing, pruning -----------------------------------------------------------------------------------------------
+// ---- printing, pruning ----------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE std::string to_text(const graph& g) {
   std::string text;

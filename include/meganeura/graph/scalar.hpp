@@ -13,7 +13,9 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C and GLSL differ the comment decides.
+/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C and
+/// GLSL differ the comment decides.
+// clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
   constant,  // value: the number
@@ -41,6 +43,7 @@ enum class scalar_op : std::uint8_t {
   // anywhere in the row is the result of each
   row_sum, row_max, row_min, row_product,
 };
+// clang-format on
 
 inline constexpr int scalar_op_count = static_cast<int>(scalar_op::row_product) + 1;
 

@@ -318,6 +318,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
   const bool wraps = kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
   if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
   switch (kind) {
+    // clang-format off
     case scalar_op::negate: return -a;
     case scalar_op::abs: return std::fabs(a);
     case scalar_op::sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
@@ -348,6 +349,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::logical_or: return a != 0 || b != 0;
     case scalar_op::select: return a != 0 ? b : c;
     default: fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
+    // clang-format on
   }
 }
 

@@ -45,6 +45,7 @@ struct bfloat16_features {
 using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice, std::uint32_t*,
                                                                cooperative_matrix_properties*);
 
+// clang-format off
 #define MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(X)                                                                    \
   X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2)   \
   X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)   \
@@ -62,6 +63,7 @@ using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice,
   X(CmdPipelineBarrier) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdDispatch) X(CmdCopyBuffer)               \
   X(CmdFillBuffer) X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp)               \
   X(GetQueryPoolResults)
+// clang-format on
 
 #define MEGANEURA_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;
 struct instance_functions {
@@ -94,6 +96,7 @@ void visit_functions(device_functions& table, Visitor visit) {
 
 [[nodiscard]] constexpr const char* result_name(VkResult result) {
   switch (result) {
+    // clang-format off
     case VK_SUCCESS: return "VK_SUCCESS";
     case VK_NOT_READY: return "VK_NOT_READY";
     case VK_TIMEOUT: return "VK_TIMEOUT";
@@ -113,6 +116,7 @@ void visit_functions(device_functions& table, Visitor visit) {
     case VK_ERROR_FRAGMENTATION: return "VK_ERROR_FRAGMENTATION";
     case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
     case VK_ERROR_UNKNOWN: return "VK_ERROR_UNKNOWN";
+    // clang-format on
     default: return "a Vulkan result without a name here";
   }
 }
