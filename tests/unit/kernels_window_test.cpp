@@ -23,6 +23,9 @@ const window_case cases[] = {
     {{2, 4, 5, 3},
      {.spatial = 3, .window = {2, 3, 2}, .stride = {2, 1, 1}, .pad_low = {0, 1, 0}, .pad_high = {0, 1, 1}}},
     {{1, 2, 7, 7}, {.window = {7, 7}, .stride = {1, 1}}},
+    // Windows longer than the tensor, which begin before it, end behind it, or both.
+    {{2, 7}, {.spatial = 1, .window = {20}, .stride = {3}, .pad_low = {17}, .pad_high = {14}}},
+    {{2, 3, 5}, {.window = {9, 4}, .stride = {2, 1}, .pad_low = {8, 2}, .pad_high = {5, 3}}},
 };
 
 oracle::tensor<double> with_ties(const shape& extents, dtype type) {
@@ -56,6 +59,22 @@ void expect_window(const window_case& each, reduce_kind kind, dtype type, const 
 
 TEST(kernels_window, maximum_goes_back_to_the_first_of_equals) {
   for (const window_case& each : cases) expect_window(each, reduce_kind::max, dtype::f32);
+}
+
+TEST(kernels_window, only_taps_that_can_lie_inside_are_looked_at) {
+  constexpr std::int64_t taps = 2147483645;
+  for (reduce_kind kind : {reduce_kind::sum, reduce_kind::max}) {
+    const window_attribute window{
+        .kind = kind, .spatial = 1, .window = {taps}, .stride = {1}, .pad_low = {taps - 5}};
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {1, 7});
+    g.add_output("y", g.window_reduce(x, window));  // of 5, 6 and 7 elements
+    for (const kernels::target& on : support::all_targets()) {
+      const auto y = support::device_graph(g, on).run({{"x", {{1, 7}, {7, 1, 2, 3, 4, 5, 6}}}}).at("y").values;
+      const bool sums = kind == reduce_kind::sum;
+      EXPECT_EQ(y, (sums ? std::vector<double>{17, 22, 28} : std::vector<double>{7, 7, 7}));
+    }
+  }
 }
 
 TEST(kernels_window, sums_and_their_adjoint) {

@@ -56,7 +56,8 @@ class window_kernel {
       in_[i] = static_cast<std::uint32_t>(x[axis]);
       out_[i] = static_cast<std::uint32_t>(y[axis]);
       taps_[i] = static_cast<std::uint32_t>(window.window[i]);
-      tap_count_ *= taps_[i];
+      reach_[i] = std::min(taps_[i], in_[i]);
+      tap_count_ *= reach_[i];
       const std::int64_t most = (window.window[i] + window.stride[i] - 1) / window.stride[i];
       windows_[i] = static_cast<std::uint32_t>(std::min(most, y[axis]));
       window_count_ *= windows_[i];
@@ -153,29 +154,52 @@ class window_kernel {
     return total;
   }
 
+  /// The taps of one window that can lie inside the tensor, `reach_` along each axis: the first and where tap 0 is. Where
+  /// the window is no longer than the tensor these are all of its taps.
+  struct taps {
+    index first, origin;
+  };
+
+  [[nodiscard]] taps taps_from(const index& origin) const {
+    taps found{origin, origin};
+    for (std::size_t i = 0; i < max_spatial; ++i)  // below 0 wraps to far beyond
+      if (reach_[i] < taps_[i]) found.first[i] = select(origin[i] < 0x80000000u, origin[i], spirv::u32(0));
+    return found;
+  }
+
+  [[nodiscard]] spirv::boolean exists(const taps& window, const index& at) const {
+    spirv::boolean result = inside(at, in_);
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      if (reach_[i] < taps_[i]) result = result && at[i] - window.origin[i] < spirv::u32(taps_[i]);
+    return result;
+  }
+
   [[nodiscard]] scalar_value reduced(const spirv::u32& outer, const index& at) {
     const scalar_op how = window_.kind == reduce_kind::max ? scalar_op::row_max : scalar_op::row_sum;
     const running_sum total = start_total(how);
+    index origin;
+    for (std::size_t i = 0; i < max_spatial; ++i) origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
+    const taps window = taps_from(origin);
     for_each(tap_count_, tap_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& tap) {
-      index from = split(tap, taps_);
-      for (std::size_t i = 0; i < max_spatial; ++i)
-        from[i] = at[i] * word(window_.stride[i]) + from[i] + word(-window_.pad_low[i]);
-      const scalar_value value = value_of(*x_, outer, from, in_, inside(from, in_), total.start);
+      index from = split(tap, reach_);
+      for (std::size_t i = 0; i < max_spatial; ++i) from[i] = window.first[i] + from[i];
+      const scalar_value value = value_of(*x_, outer, from, in_, exists(window, from), total.start);
       spirv::detail::store(total.place, combine(owner_, how, spirv::detail::load(total.place), value));
     });
     return shared_total(how, total.place);
   }
 
-  /// A window that an element lies in: its place among the windows, where it begins, and which of its taps the element
-  /// is.
+  /// A window that an element lies in: its place among the windows, its taps, and which of them the element is.
   struct covering {
-    index window, origin;
+    index window;
+    taps reached;
     spirv::u32 tap;
     spirv::boolean exists{true};
   };
 
   [[nodiscard]] covering covering_window(const index& at, const spirv::u32& number) const {
     covering found;
+    index origin;
     const index counted = split(number, windows_);
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const spirv::u32 stride = word(window_.stride[i]), padded = at[i] + word(window_.pad_low[i]);
@@ -184,9 +208,10 @@ class window_kernel {
       const spirv::u32 last = min(padded / stride, spirv::u32(std::max(out_[i], 1u) - 1));
       found.window[i] = first + counted[i];
       found.exists = found.exists && found.window[i] <= last;
-      found.origin[i] = found.window[i] * stride + word(-window_.pad_low[i]);
-      found.tap = found.tap * taps_[i] + (at[i] - found.origin[i]);
+      origin[i] = found.window[i] * stride + word(-window_.pad_low[i]);
     }
+    found.reached = taps_from(origin);
+    for (std::size_t i = 0; i < max_spatial; ++i) found.tap = found.tap * reach_[i] + (at[i] - found.reached.first[i]);
     return found;
   }
 
@@ -211,16 +236,17 @@ class window_kernel {
                                              bool written_out) {
     const auto holds = owner_.variable<spirv::u32>(1u);
     for_each(tap_count_, written_out, true, {}, [&](const spirv::u32& other) {
-      index at = split(other, taps_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = found.origin[i] + at[i];
-      const scalar_value value = value_of(*x_, outer, at, in_, inside(at, in_), identity(scalar_op::row_max, type_));
+      index at = split(other, reach_);
+      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = found.reached.first[i] + at[i];
+      const spirv::boolean real = exists(found.reached, at);
+      const scalar_value value = value_of(*x_, outer, at, in_, real, identity(scalar_op::row_max, type_));
       using spirv::detail::comparison;
       const bool is_real = own.type.is_float();
       const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::detail::is_nan(own)) : spirv::boolean(false);
       const spirv::boolean nan = is_real ? spirv::boolean(spirv::detail::is_nan(value)) : spirv::boolean(false);
       const spirv::boolean beaten = spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
       const spirv::boolean tied = spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
-      const spirv::boolean loses = beaten || (tied && other < found.tap && inside(at, in_));
+      const spirv::boolean loses = beaten || (tied && other < found.tap && real);
       holds = select(loses, spirv::u32(0), holds.load());
     });
     return spirv::u32(shared_total(scalar_op::row_min, holds.reference())) != 0u;
@@ -236,6 +262,7 @@ class window_kernel {
   dtype type_;
   bool scatters_;
   extents in_{1, 1, 1}, out_{1, 1, 1}, taps_{1, 1, 1};
+  extents reach_{1, 1, 1};    // taps of a window that can lie inside
   extents windows_{1, 1, 1};  // that an element can lie in
   std::uint32_t tap_count_ = 1, window_count_ = 1;
   std::optional<bound_tensor> x_, y_;
