@@ -120,17 +120,20 @@ TEST(egraph_continuity, a_sum_that_two_kernels_decide_by_is_computed_once) {
 }
 
 TEST(egraph_continuity, a_decision_by_a_sum_is_made_in_one_kernel) {
-  const auto sums = [](scalar_op kind) {
+  const auto sums = [](auto decide) {
     graph g;
     const node_id x = g.input("x", dtype::f32, {64, 40});
-    const node_id mask = g.map(kind, {g.reduce(reduce_kind::sum, x, 2)});
+    const node_id mask = decide(g, g.reduce(reduce_kind::sum, x, 2));
     g.add_output("rows", exp(g, mask));
     g.add_output("elements", g.multiply(x, g.expand_axes(mask, {64, 40}, 2)));
     expect_plan_agrees(g, random_leaves(g));
     return row_sums(egraph::optimize(g));
   };
-  EXPECT_EQ(sums(scalar_op::round), 1);
-  EXPECT_EQ(sums(scalar_op::tanh), 2);
+  for (scalar_op kind : {scalar_op::floor, scalar_op::ceil, scalar_op::round, scalar_op::sign})
+    EXPECT_EQ(sums([&](graph& g, node_id s) { return g.map(kind, {s}); }), 1) << info(kind).name;
+  EXPECT_EQ(sums([](graph& g, node_id s) { return g.cast(g.cast(s, dtype::i32), dtype::f32); }), 1) << "conversion";
+  EXPECT_EQ(sums([](graph& g, node_id s) { return equal_to(g, s, g.full_like(s, 3)); }), 1) << "comparison";
+  EXPECT_EQ(sums([](graph& g, node_id s) { return g.map(scalar_op::tanh, {s}); }), 2);
 }
 
 TEST(egraph_continuity, a_short_product_two_kernels_decide_by_is_computed_once) {
