@@ -111,6 +111,7 @@ class interval_set {
     return at != parts_.begin() && std::prev(at)->end >= end;
   }
   void clear() { parts_.clear(); }
+  [[nodiscard]] bool empty() const { return parts_.empty(); }
 
  private:
   struct interval {
@@ -135,9 +136,14 @@ class occupied_bytes {
   /// The lowest offset at which `bytes` of one page are free during all these levels.
   [[nodiscard]] std::uint64_t lowest_free(std::uint32_t first, std::uint32_t last, std::uint64_t bytes) const {
     std::vector<const interval_set*> taken;
-    for_parts(first, last, [&](std::size_t part) { taken.push_back(&any_[part]); });
-    for (std::size_t part : {leaves_ + first, leaves_ + last}) {
-      for (; part > 0; part /= 2) taken.push_back(&whole_[part]);
+    taken.reserve(128);  // four for each level of the tree
+    const auto look_at = [&](const interval_set& each) {
+      if (!each.empty()) taken.push_back(&each);
+    };
+    for_parts(first, last, [&](std::size_t part) { look_at(any_[part]); });
+    for (std::size_t left = leaves_ + first, right = leaves_ + last; left > 0; left /= 2, right /= 2) {
+      look_at(whole_[left]);
+      if (right != left) look_at(whole_[right]);
     }
     std::uint64_t offset = 0;
     for (bool moved = true; moved;) {
@@ -512,35 +518,28 @@ class planner {
     });
   }
 
-  // Chains of in-place results form one block that lives from the first write to the last read.
+  // Bytes of the arena with one lifetime.
   struct block {
-    std::vector<node_id> nodes;
-    std::size_t scratch = none;
+    std::size_t index = 0;
     std::uint32_t first = never, last = 0;
     std::uint64_t bytes = 0;
   };
 
-  [[nodiscard]] std::vector<block> blocks() const {
+  // Chains of in-place results form one block that lives from the first write to the last read; scratches come last.
+  [[nodiscard]] std::vector<block> blocks() {
     std::vector<block> result;
-    std::vector<std::size_t> block_of(g().size(), 0);
+    block_of_.assign(g().size(), none);
     for (node_id id{0}; id < g().size(); ++id) {
       if (!places_[id].in_arena) continue;
       const node_id shared = same_memory_.empty() ? no_id : same_memory_[id];
-      if (shared == no_id) result.emplace_back();
-      block_of[id] = shared == no_id ? result.size() - 1 : block_of[shared];
-      block& b = result[block_of[id]];
-      b.nodes.push_back(id);
+      if (shared == no_id) result.push_back({.index = result.size()});
+      block_of_[id] = shared == no_id ? result.size() - 1 : block_of_[shared];
+      block& b = result[block_of_[id]];
       b.first = std::min(b.first, places_[id].level);
       b.last = std::max(b.last, places_[id].last_use);
       b.bytes = std::max(b.bytes, aligned(tensor_bytes(g()[id])));
     }
-    for (std::size_t i = 0; i < scratch_.size(); ++i) {
-      result.push_back({.nodes = {},
-                        .scratch = i,
-                        .first = scratch_[i].first,
-                        .last = scratch_[i].last,
-                        .bytes = aligned(scratch_[i].bytes)});
-    }
+    for (const scratch& each : scratch_) result.push_back({result.size(), each.first, each.last, aligned(each.bytes)});
     return result;
   }
 
@@ -553,15 +552,21 @@ class planner {
     for (const placement& p : places_) levels = std::max(levels, p.level + 1);
     occupied_bytes taken(levels, options_.page_bytes);
     std::uint64_t total = 0;
+    std::vector<std::uint64_t> offsets(all.size());
     for (const block& b : all) {
       const std::uint32_t last = std::min(b.last, levels - 1);
       const std::uint64_t offset = options_.share_memory ? taken.lowest_free(b.first, last, b.bytes)
                                                          : fit_page(total, b.bytes, options_.page_bytes);
       if (options_.share_memory) taken.insert(b.first, last, offset, offset + b.bytes);
       total = std::max(total, offset + b.bytes);
-      for (node_id id : b.nodes) places_[id].where = {area::arena, offset, tensor_bytes(g()[id])};
-      if (b.scratch != none) scratch_[b.scratch].where = {area::arena, offset, scratch_[b.scratch].bytes};
+      offsets[b.index] = offset;
     }
+    for (node_id id{0}; id < g().size(); ++id) {
+      if (block_of_[id] != none) places_[id].where = {area::arena, offsets[block_of_[id]], tensor_bytes(g()[id])};
+    }
+    const std::size_t first_scratch = all.size() - scratch_.size();
+    for (std::size_t i = 0; i < scratch_.size(); ++i)
+      scratch_[i].where = {area::arena, offsets[first_scratch + i], scratch_[i].bytes};
     result_.area_bytes[static_cast<int>(area::arena)] = total;
   }
 
@@ -599,6 +604,7 @@ class planner {
 
   void emit_kernel(node_id id) {
     step s{.kind = step::kernel, .node = id};
+    s.bindings.reserve(g().operands(id).size() + 2);
     for (node_id operand : g().operands(id)) s.bindings.push_back({places_[operand].where, usage::read});
     s.bindings.push_back({places_[id].where, usage::write});
     if (g()[id].kind == op::random) s.bindings.push_back({step_values_range(), usage::read});
@@ -699,6 +705,7 @@ class planner {
   std::vector<placement> places_;
   std::vector<std::vector<node_id>> readers_;
   std::vector<node_id> same_memory_;
+  std::vector<std::size_t> block_of_;  // of nodes in the arena
   std::vector<bool> is_output_, read_by_effect_;
   std::vector<node_id> writer_;  // of a leaf: the effect that overwrites it
   std::vector<copy> copies_;
