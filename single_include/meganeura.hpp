@@ -2613,8 +2613,10 @@ namespace modules {
 
 struct sigmoid {
   static constexpr auto forward(value auto x) {
-    // Below -80 exp(-x) nears the end of f32 and the gradient would be 0 * inf.
-    return reciprocal(exp(-maximum(x, constant<-80.0f>)) + constant<1.0f>);
+    // Below -87 exp(-x) nears the end of f32 and the gradient would be 0 * inf. What the quotient is there, 1.6e-38, is
+    // taken off, because a large x times it would not vanish.
+    auto positive = reciprocal(exp(-maximum(x, constant<-87.0f>)) + constant<1.0f>);
+    return maximum(positive - constant<2e-38f>, constant<0.0f>);
   }
 };
 
@@ -2624,26 +2626,31 @@ struct silu {
 
 struct gelu {
   static constexpr auto forward(value auto x) {
-    constexpr auto scale = constant<0.7978845608028654>;  // sqrt(2 / pi)
-    return x * (tanh((x + x * x * x * constant<0.044715>)*scale) + constant<1.0f>)*constant<0.5f>;
+    constexpr double scale = 0.7978845608028654;  // sqrt(2 / pi)
+    // tanh is 1 from |x| = 10 on, and without the bound its gradient would be 0 * inf.
+    auto square = minimum(x * x, constant<100.0f>);
+    auto upper = tanh(x * (square * constant<0.044715 * scale> + constant<scale>)) + constant<1.0f>;
+    return x * (upper * constant<0.5f>);
   }
 };
 
 }  // namespace modules
 
-/// 1 / (1 + exp(-x)).
+/// 1 / (1 + exp(-x)), off by at most 2e-38; 0 from -88 down.
 template <auto A>
 [[nodiscard]] constexpr auto sigmoid(expr<A> x) {
   return call<"", modules::sigmoid>(x);
 }
 
-/// x sigmoid(x), also called swish. source: arXiv 1702.03118.
+/// x sigmoid(x), also called swish; -0 for very negative x, NaN for -infinity (-infinity * 0, as PyTorch's).
+/// source: arXiv 1702.03118.
 template <auto A>
 [[nodiscard]] constexpr auto silu(expr<A> x) {
   return call<"", modules::silu>(x);
 }
 
 /// The tanh form of GELU: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). source: arXiv 1606.08415, section 2.
+/// Far out x or -0, with gradient 1 or 0; NaN for -infinity, as PyTorch's.
 template <auto A>
 [[nodiscard]] constexpr auto gelu(expr<A> x) {
   return call<"", modules::gelu>(x);
