@@ -1407,8 +1407,9 @@ struct typed_node {
   std::uint8_t function = 0;  // scalar_function, reduction or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  std::int32_t count =
-      0;  // argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce: axis bits
+  /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce: axis
+  /// bits
+  std::int32_t count = 0;
   double value = 0;              // constant, pad, class_index
   const symbol* name = nullptr;  // parameter, state, random, call, repeat
   const detail::integer_list* list = nullptr;
@@ -4170,7 +4171,7 @@ struct enode {
   dtype type = dtype::f32;
   std::uint8_t symbol = 0;
   bool dead = false;  // found equal to another node while repairing congruence
-  std::uint32_t extents = 0;  // a shape, interned: it is part of a node's identity, as a view's attribute does not hold it
+  std::uint32_t extents = 0;  // a shape, interned: part of a node's identity, as a view's attribute lacks it
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
@@ -5076,7 +5077,7 @@ struct execution_plan {
   std::vector<step> steps;
   std::uint32_t groups = 0;
   layout inputs, parameters, states;
-  layout updated;  // the parameters that an optimizer updates, as their gradients and moments lie in each of their areas
+  layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::array<std::uint64_t, area_count> area_bytes{};
   std::uint64_t page_bytes = unlimited_page;
@@ -6005,7 +6006,7 @@ input_values values_of(const bound_input<Name, Element>& input) {
 
 struct session_options {
   program_options program{};
-  std::uint64_t seed = 0;  // of random streams: every run draws new numbers, the same seed the same from the first run on
+  std::uint64_t seed = 0;  // of random streams: runs draw new numbers, the same seed the same from the first on
 };
 
 /// A model ready to run forward. Sessions and trainers of one model can share `parameters`.
@@ -11973,7 +11974,7 @@ class planner {
         if (is_written(source) && !assigns_itself(effect) && --waits[writer_[source]] == 0)
           ready.push_back(writer_[source]);
       }
-      if (ordered_.contains(left)) continue;  // else it waits in a circle, of assigns only: nobody waits for an optimizer
+      if (ordered_.contains(left)) continue;  // else it waits in a circle of assigns: nobody waits for an optimizer
       save_for_copies(g().operand(left, 0));
       ready.push_back(left);
     }
@@ -12499,7 +12500,7 @@ class replay {
       const auto operands = g().operands(effect);
       for (std::size_t i = 0; i < operands.size(); i += 2)
         after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
-      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, at the end of the step
+      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
         for (std::size_t i = 0; i < operands.size(); i += 2) {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
           const layout::slot* slot = plan_.updated.find(name);
@@ -13414,7 +13415,7 @@ class epilogue_draft {
   // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
   [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
     std::vector<dtype> types(inner.accesses.size() + 1, dtype::f32);
-    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the value is stored
+    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the store
       if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
     }
     std::vector<scalar_ref> arguments;
@@ -14577,7 +14578,7 @@ void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Ne
 
 template <std::size_t I, class Next>
 void match_class(const engine& g, const constant_variable<I>&, class_id id, bindings& b, Next&& next) {
-  if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: terms over it would never be shared
+  if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: no term over it is shared
   if (b.bound_constants >> I & 1) {
     if (same_bits(b.constants[I], *g[id].constant)) next();
     return;
@@ -22090,7 +22091,7 @@ MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operan
     constexpr glsl table[2][2] = {{glsl::u_min, glsl::s_min}, {glsl::u_max, glsl::s_max}};
     return math(table[code == binary_op::maximum ? 1 : 0][column - 1], lhs.type, {lhs, rhs});
   }
-  if (code == binary_op::modulo && column == 2) {  // OpSRem of a negative operand is undefined in Vulkan (SPIR-V environment)
+  if (code == binary_op::modulo && column == 2) {  // OpSRem of a negative operand is undefined in Vulkan
     return binary(binary_op::subtract, lhs, binary(binary_op::multiply, binary(binary_op::divide, lhs, rhs), rhs));
   }
   constexpr op table[][3] = {{op::f_add, op::i_add, op::i_add},

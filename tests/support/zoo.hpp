@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -152,7 +153,7 @@ inline oracle::tensors<double> zoo_leaves(const graph& g) {
       const bool integer = !is_float(g[id].type), scale = name.ends_with(".weight") && rank_of(g[id].extents) == 1;
       values[name] = oracle::random_tensor(g[id].extents, ++seed, integer ? 0 : scale ? 0.75 : kind == op::input ? -1 : -0.5,
                                            integer ? 3 : scale ? 1.25 : kind == op::input ? 1 : 0.5, g[id].type);
-      if (kind == op::state) std::fill(values[name].values.begin(), values[name].values.end(), 0.0);  // as a program starts
+      if (kind == op::state) std::ranges::fill(values[name].values, 0.0);  // as a program starts
     }
   }
   return values;

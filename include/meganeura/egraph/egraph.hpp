@@ -25,7 +25,7 @@ struct enode {
   dtype type = dtype::f32;
   std::uint8_t symbol = 0;
   bool dead = false;  // found equal to another node while repairing congruence
-  std::uint32_t extents = 0;  // a shape, interned: it is part of a node's identity, as a view's attribute does not hold it
+  std::uint32_t extents = 0;  // a shape, interned: part of a node's identity, as a view's attribute lacks it
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;

@@ -83,7 +83,7 @@ class epilogue_draft {
   // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
   [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
     std::vector<dtype> types(inner.accesses.size() + 1, dtype::f32);
-    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the value is stored
+    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the store
       if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
     }
     std::vector<scalar_ref> arguments;

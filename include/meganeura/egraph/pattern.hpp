@@ -174,7 +174,7 @@ void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Ne
 
 template <std::size_t I, class Next>
 void match_class(const engine& g, const constant_variable<I>&, class_id id, bindings& b, Next&& next) {
-  if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: terms over it would never be shared
+  if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: no term over it is shared
   if (b.bound_constants >> I & 1) {
     if (same_bits(b.constants[I], *g[id].constant)) next();
     return;

@@ -132,8 +132,9 @@ struct typed_node {
   std::uint8_t function = 0;  // scalar_function, reduction or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  std::int32_t count =
-      0;  // argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce: axis bits
+  /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce: axis
+  /// bits
+  std::int32_t count = 0;
   double value = 0;              // constant, pad, class_index
   const symbol* name = nullptr;  // parameter, state, random, call, repeat
   const detail::integer_list* list = nullptr;

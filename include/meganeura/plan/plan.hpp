@@ -104,7 +104,7 @@ struct execution_plan {
   std::vector<step> steps;
   std::uint32_t groups = 0;
   layout inputs, parameters, states;
-  layout updated;  // the parameters that an optimizer updates, as their gradients and moments lie in each of their areas
+  layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::array<std::uint64_t, area_count> area_bytes{};
   std::uint64_t page_bytes = unlimited_page;

@@ -422,7 +422,7 @@ class planner {
         if (is_written(source) && !assigns_itself(effect) && --waits[writer_[source]] == 0)
           ready.push_back(writer_[source]);
       }
-      if (ordered_.contains(left)) continue;  // else it waits in a circle, of assigns only: nobody waits for an optimizer
+      if (ordered_.contains(left)) continue;  // else it waits in a circle of assigns: nobody waits for an optimizer
       save_for_copies(g().operand(left, 0));
       ready.push_back(left);
     }
@@ -948,7 +948,7 @@ class replay {
       const auto operands = g().operands(effect);
       for (std::size_t i = 0; i < operands.size(); i += 2)
         after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
-      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, at the end of the step
+      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
         for (std::size_t i = 0; i < operands.size(); i += 2) {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
           const layout::slot* slot = plan_.updated.find(name);

@@ -27,7 +27,7 @@ input_values values_of(const bound_input<Name, Element>& input) {
 
 struct session_options {
   program_options program{};
-  std::uint64_t seed = 0;  // of random streams: every run draws new numbers, the same seed the same from the first run on
+  std::uint64_t seed = 0;  // of random streams: runs draw new numbers, the same seed the same from the first on
 };
 
 /// A model ready to run forward. Sessions and trainers of one model can share `parameters`.

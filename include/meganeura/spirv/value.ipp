@@ -222,7 +222,7 @@ MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operan
     constexpr glsl table[2][2] = {{glsl::u_min, glsl::s_min}, {glsl::u_max, glsl::s_max}};
     return math(table[code == binary_op::maximum ? 1 : 0][column - 1], lhs.type, {lhs, rhs});
   }
-  if (code == binary_op::modulo && column == 2) {  // OpSRem of a negative operand is undefined in Vulkan (SPIR-V environment)
+  if (code == binary_op::modulo && column == 2) {  // OpSRem of a negative operand is undefined in Vulkan
     return binary(binary_op::subtract, lhs, binary(binary_op::multiply, binary(binary_op::divide, lhs, rhs), rhs));
   }
   constexpr op table[][3] = {{op::f_add, op::i_add, op::i_add},
