@@ -101,7 +101,7 @@ TEST(plan_plan, parameters_that_no_optimizer_updates_have_no_gradients_and_no_mo
     const auto parameters = plan::paged(plan::make_layout(g, op::parameter), page);
     const auto p = plan::make_plan(std::move(g), parameters, {.page_bytes = page});
     plan::verify(p);
-    const auto bytes = [&](area where) { return p.area_bytes[static_cast<int>(where)]; };
+    const auto bytes = [&](area where) { return p.area_bytes[static_cast<std::size_t>(where)]; };
     EXPECT_EQ(bytes(area::parameter), 6 * 512u);
     for (const area each : {area::gradient, area::moment1, area::moment2}) EXPECT_EQ(bytes(each), 4 * 512u);
     // a, c d, f; "c d" crosses a page of parameters
