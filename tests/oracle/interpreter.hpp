@@ -76,6 +76,8 @@ class interpreter {
   tensors<Real> first_moments, second_moments;  // of optimizer_step, by parameter; momentum is a first moment
   /// Called with every value once it is computed and may change it, e.g. to round as memory would.
   std::function<void(node_id, tensor<Real>&)> on_stored;
+  /// Called with every operation of a scalar program.
+  scalar_hook<Real> on_scalar;
 
   explicit interpreter(const graph& g, tensors<Real> values = {}, const kernels::step_values& step_values = {})
       : leaves(std::move(values)), step(step_values), graph_(g), values_(g.size()), known_(g.size(), false) {}
@@ -239,7 +241,7 @@ class interpreter {
   tensor<Real> map(node_id id) const {
     tensor<Real> result = empty(id);
     const std::size_t total = result.values.size(), chunk = std::min<std::size_t>(total, 1024);
-    scalar_machine<Real> machine(graph_.get<map_attribute>(id).program, chunk);
+    scalar_machine<Real> machine(graph_.get<map_attribute>(id).program, chunk, on_scalar);
     for (std::size_t start = 0; start < total; start += chunk) {
       const std::size_t count = std::min(chunk, total - start);
       const auto& row = machine.run(count, [&](std::size_t argument, std::vector<Real>& values) {
@@ -668,7 +670,7 @@ class interpreter {
     tensor<Real> result = unwritten(id);
     std::vector<index_vector> inner;
     for_each_index(row, [&](const index_vector& index) { inner.push_back(index); });
-    scalar_machine<Real> machine(attribute.program, inner.size());
+    scalar_machine<Real> machine(attribute.program, inner.size(), on_scalar);
     for_each_index(outer, [&](const index_vector& start) {
       const auto full = [&](std::size_t k) {
         index_vector index = start;
@@ -715,7 +717,7 @@ class interpreter {
     tensor<Real> sums(space), result = unwritten(id);
     product(operand(id, 0), operand(id, 1), attribute.a.offset, attribute.b.offset, groups,
             [&](std::int64_t at, Real value) { sums[at] = value; });
-    scalar_machine<Real> machine(attribute.finish.program, 1);
+    scalar_machine<Real> machine(attribute.finish.program, 1, on_scalar);
     std::int64_t flat = 0;
     for_each_index(space, [&](const index_vector& index) {
       const Real value = finished(id, attribute.finish, machine, sums[flat++], index, space.rank());
@@ -728,7 +730,7 @@ class interpreter {
     const auto& attribute = graph_.get<convolve_attribute>(id);
     const tensor<Real> sums = convolution(id, attribute.convolution, attribute.space);
     tensor<Real> result = unwritten(id);
-    scalar_machine<Real> machine(attribute.finish.program, 1);
+    scalar_machine<Real> machine(attribute.finish.program, 1, on_scalar);
     std::int64_t flat = 0;
     for_each_index(attribute.space, [&](const index_vector& index) {
       const Real value = finished(id, attribute.finish, machine, sums[flat++], index, attribute.space.rank());

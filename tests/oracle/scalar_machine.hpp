@@ -6,6 +6,7 @@
 #include <oracle/tensor.hpp>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -159,11 +160,16 @@ template <class Real>
   return is_float(type) ? float_op(kind, a, b) : Real(double(integer_op(kind, to_integer(a), to_integer(b), type)));
 }
 
+/// Called with an operation, the type of its first operand and its first two operands; may change its result.
+template <class Real>
+using scalar_hook = std::function<void(const scalar_node&, dtype, Real, Real, Real&)>;
+
 /// Evaluates a program for up to `capacity` elements at once; these are the row that row reductions reduce over.
 template <class Real>
 class scalar_machine {
  public:
-  scalar_machine(const scalar_program& program, std::size_t capacity) : program_(program) {
+  scalar_machine(const scalar_program& program, std::size_t capacity, const scalar_hook<Real>& on_result)
+      : program_(program), on_result_(on_result) {
     values_.assign(program.nodes.size(), std::vector<Real>(capacity));
     for (std::size_t i = 0; i < program.nodes.size(); ++i) {
       if (program.nodes[i].op == scalar_op::constant) values_[i].assign(capacity, Real(program.nodes[i].value));
@@ -192,22 +198,30 @@ class scalar_machine {
     const dtype type = program_.nodes[node.operands[0]].type;
     const std::vector<Real>&a = values_[node.operands[0]], &b = values_[node.operands[1]],
           &c = values_[node.operands[2]];
-    for (std::size_t k = 0; k < count; ++k) result[k] = scalar_apply(node.op, type, node.type, a[k], b[k], c[k]);
+    for (std::size_t k = 0; k < count; ++k) {
+      result[k] = scalar_apply(node.op, type, node.type, a[k], b[k], c[k]);
+      if (on_result_) on_result_(node, type, a[k], b[k], result[k]);
+    }
   }
 
-  static void reduce_row(const scalar_node& node, const std::vector<Real>& row, std::vector<Real>& result,
-                         std::size_t count) {
+  void reduce_row(const scalar_node& node, const std::vector<Real>& row, std::vector<Real>& result,
+                  std::size_t count) {
     Real total = row[0];
     const scalar_op kind = node.op;
     const scalar_op step = kind == scalar_op::row_sum   ? scalar_op::add
                            : kind == scalar_op::row_max ? scalar_op::maximum
                            : kind == scalar_op::row_min ? scalar_op::minimum
                                                         : scalar_op::multiply;
-    for (std::size_t k = 1; k < count; ++k) total = scalar_apply(step, node.type, node.type, total, row[k], row[k]);
+    for (std::size_t k = 1; k < count; ++k) {
+      const Real before = total;
+      total = scalar_apply(step, node.type, node.type, total, row[k], row[k]);
+      if (on_result_) on_result_(node, node.type, before, row[k], total);
+    }
     std::fill_n(result.begin(), count, total);
   }
 
   const scalar_program& program_;
+  const scalar_hook<Real>& on_result_;
   std::vector<std::vector<Real>> values_;
 };
 

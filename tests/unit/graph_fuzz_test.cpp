@@ -10,6 +10,7 @@
 
 #include <oracle/gradient_check.hpp>
 #include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
 #include <support/egraph_forms.hpp>
 #include <support/plan_executor.hpp>
 #include <support/random_program.hpp>
@@ -52,9 +53,10 @@ void check_forms(const sample& s, verdict& v) {
   const support::egraph_forms forms(e);
   const graph& g = forms.nodes;
   support::stability truth(g, s.leaves, s.optimize.tolerance == egraph::exactness::exact, training_values(1));
-  for (const auto& [id, form, value] : forms.list) {
+  for (const support::egraph_form& each : forms.list) {
+    const node_id form = each.node, value = each.value;
     if (form == no_id) {
-      v.fail("form " + std::string(to_string(e.node(id).kind)) + " reads a class nothing computes");
+      v.fail("form " + std::string(to_string(e.node(each.id).kind)) + " reads a class nothing computes");
       continue;
     }
     try {
@@ -161,6 +163,38 @@ TEST(graph_fuzz, forms_extraction_and_plans_agree_with_the_source) {
   };
   support::fuzz(1500, run, [](int steps, int output, std::uint64_t seed) {
     const auto s = make_sample(seed, steps, output);
+    return s ? to_text(s->source) : std::string();
+  });
+}
+
+// A device in f32 that is as wrong as Vulkan permits: what the analysis of graphs has to forgive, and no more.
+void check_inaccurate_device(const sample& s, std::uint64_t seed, verdict& v) {
+  oracle::interpreter<double> device(s.source, s.leaves, training_values(1));
+  support::disturb(s.source, device, true, 1000 + seed, 1);
+  const auto operation = device.on_scalar;
+  const auto storage = device.on_stored;
+  device.on_scalar = [&](const scalar_node& n, dtype type, double a, double b, double& result) {
+    operation(n, type, a, b, result);
+    if (is_float(n.type)) result = static_cast<double>(static_cast<float>(result));
+  };
+  device.on_stored = [&](node_id id, oracle::tensor<double>& value) {
+    storage(id, value);
+    support::round_as_memory(value);
+  };
+  const auto found = device.run();
+  const support::stable_run truth(s.source, s.leaves, s.optimize.tolerance == egraph::exactness::exact,
+                                  training_values(1));
+  for (const auto& [name, value] : truth.outputs())
+    truth.expect_output(name, found, v, 4 * oracle::tolerance(value.type));
+}
+
+TEST(graph_fuzz, a_device_as_inaccurate_as_permitted_agrees) {
+  const check run = [](std::uint64_t seed, int steps, int only_output, verdict& v) {
+    const auto s = make_sample(seed, steps, only_output, false);
+    if (s) check_inaccurate_device(*s, seed, v);
+  };
+  support::fuzz(300, run, [](int steps, int output, std::uint64_t seed) {
+    const auto s = make_sample(seed, steps, output, false);
     return s ? to_text(s->source) : std::string();
   });
 }

@@ -84,7 +84,8 @@ inline constexpr int max_spatial = 3;
 
 /// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as in
 /// PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
-/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms.
+/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms. A
+/// tap outside of the image adds nothing or zero times the second operand: beside an infinity or NaN there, that is open.
 struct convolution_attribute {
   enum form_kind : std::uint8_t { output, input, filter };
   form_kind form = output;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// What Vulkan permits a device to be off by, operation by operation: the one table of it.
+#pragma once
+#include <meganeura/graph/scalar.hpp>
+
+#include <oracle/tensor.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace meganeura::inline MEGANEURA_ABI::oracle {
+
+/// The distance of neighbouring f32 (f16) numbers at `value`, which is finite.
+[[nodiscard]] inline double ulp(double value, dtype type) {
+  const bool half = type == dtype::f16;
+  const int exponent = value == 0 ? -1000 : std::ilogb(value);
+  return std::ldexp(1.0, std::max(exponent, half ? -14 : -126) - (half ? 10 : 23));
+}
+
+/// The largest error of one operation on floats whose true result is `result`, by the Vulkan specification, appendix
+/// "Vulkan Environment for SPIR-V", section "Precision and Operation of SPIR-V Instructions"; 0 for what is exact. The
+/// direction of roundings is open there, so that "correctly rounded" is an error of an ulp. Sine, cosine and tanh are
+/// the library's own (spirv/value.ipp). f16 values are computed in f32 and rounded.
+[[nodiscard]] inline double permitted_error(scalar_op kind, dtype type, double a, double b, double result) {
+  if (!std::isfinite(result) || (result == 0 && kind != scalar_op::log)) return 0;
+  const auto ulps = [&](double count) {
+    return count * ulp(result, dtype::f32) + (type == dtype::f16 ? ulp(result, dtype::f16) : 0);
+  };
+  const auto log_error = [](double x, double y) {  // absolute inside [0.5, 2]
+    return x >= 0.5 && x <= 2 ? 0x1p-21 : 3 * ulp(y, dtype::f32);
+  };
+  switch (kind) {
+    case scalar_op::add:
+    case scalar_op::subtract:
+    case scalar_op::multiply:
+    case scalar_op::row_sum:
+    case scalar_op::row_product:
+      return ulps(1);
+    case scalar_op::convert:
+      return (type == dtype::f16 ? round_to_half(result) : static_cast<double>(static_cast<float>(result))) != result
+                 ? ulp(result, type)
+                 : 0;
+    case scalar_op::divide:
+    case scalar_op::reciprocal:
+      return ulps(2.5);
+    case scalar_op::rsqrt:
+      return ulps(2);
+    case scalar_op::sqrt:  // 1 / inversesqrt(x)
+      return ulps(2 + 2.5);
+    case scalar_op::exp:
+      return ulps(3 + 2 * std::fabs(a));
+    case scalar_op::log:
+      return std::max(log_error(a, result), ulps(0));
+    case scalar_op::power: {  // exp2(y * log2(x))
+      const double logarithm = std::log2(std::fabs(a)), exponent = b * logarithm;
+      const double of_exponent = std::fabs(b) * log_error(std::fabs(a), logarithm) + ulp(exponent, dtype::f32);
+      return ulps(3 + 2 * std::fabs(exponent)) + std::fabs(result) * std::numbers::ln2 * of_exponent;
+    }
+    case scalar_op::sin:
+    case scalar_op::cos:
+      return ulps(4);
+    case scalar_op::tanh:  // beyond 0.648 by exp and a division, at most 0.43 of the result
+      return ulps(std::fabs(a) < 0.648 ? 4 : 9);
+    default:
+      return 0;
+  }
+}
+
+/// What f32 holds of a result beyond its range: infinity, and nothing below the least denormal number.
+[[nodiscard]] inline double in_range_of_f32(double value) {
+  if (std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max())) return std::copysign(INFINITY, value);
+  return std::fabs(value) < 0x1p-149 ? std::copysign(0.0, value) : value;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::oracle
