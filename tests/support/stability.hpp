@@ -34,7 +34,8 @@ struct verdict {
 /// result beyond f32 is infinite, a denormal one may be zero; a tap of a convolution outside of its input may count as
 /// zero times an infinite factor. Equal operands give equal results, since every right form gives them such, so a value
 /// still equals the maximum it was taken from; what needs not be rounded is left alone. Results of additions are off in
-/// proportion to their operands if sums may be taken in another order, that is, unless `exact`.
+/// proportion to their operands if sums may be taken in another order, that is, unless `exact`. Even numbers round to
+/// f32, so that what is equal there alone is found, odd ones do not, so that no rounding hides an error.
 class disturbance {
  public:
   disturbance(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors)
@@ -47,16 +48,21 @@ class disturbance {
     const bool sum = n.op == scalar_op::add || n.op == scalar_op::subtract || n.op == scalar_op::row_sum;
     const bool extremum = n.op == scalar_op::minimum || n.op == scalar_op::maximum || n.op == scalar_op::row_min ||
                           n.op == scalar_op::row_max;
-    if (sum) return move_sum(result, n.type, std::max(std::fabs(a), std::fabs(b)), exact_, key);
+    if (sum) {
+      move_sum(result, n.type, std::max(std::fabs(a), std::fabs(b)), exact_, key);
+      return round(n.type, result);
+    }
     if (n.op == scalar_op::multiply && n.type == dtype::f32 && is_f32(result)) return;
     if (extremum ? result == 0 && a == 0 && b == 0 && std::signbit(a) != std::signbit(b) : result == 0 && rounds(n))
       result = any_zero(key);
     move(result, errors_ * oracle::permitted_error(n.op, n.type, a, b, result), key);
+    round(n.type, result);
   }
 
   void operator()(node_id id, oracle::tensor<double>& value) {
     if (!is_float(value.type)) return;
     const node& n = graph_[id];
+    const bool product = n.kind == op::reduce && graph_.get<reduce_attribute>(id).kind == reduce_kind::product;
     if (adds(id)) {
       const auto magnitudes = terms(id, [](double x) { return std::fabs(x); });
       const std::vector<bool> open = open_taps(id);
@@ -66,7 +72,6 @@ class disturbance {
         if (!open.empty() && open[i] && (key >> 5 & 1)) value.values[i] = NAN;
       }
     } else if (n.kind == op::reduce || n.kind == op::window_reduce) {
-      const bool product = n.kind == op::reduce && graph_.get<reduce_attribute>(id).kind == reduce_kind::product;
       const auto& from = run_.value(graph_.operand(id, 0)).values;
       const auto zero = [&](bool negative) {
         return std::any_of(from.begin(), from.end(), [&](double x) { return x == 0 && std::signbit(x) == negative; });
@@ -83,7 +88,8 @@ class disturbance {
       for (std::size_t i = 0; i < value.values.size(); ++i)  // sqrt(-2 log u) times a sine
         move(value.values[i], 0x1p-20 * (1 + std::fabs(value.values[i])), draw(static_cast<std::uint64_t>(id), i, 0));
     }
-    if (value.type == dtype::f16 && (adds(id) || n.kind == op::map)) move_halves(id, value);
+    if (value.type == dtype::f16 && (adds(id) || product || n.kind == op::map)) move_halves(id, value);
+    for (double& element : value.values) round(value.type, element);
   }
 
  private:
@@ -93,6 +99,10 @@ class disturbance {
     return key ^ key >> 32;
   }
   [[nodiscard]] static double any_zero(std::uint64_t key) { return key & 1 ? 0.0 : -0.0; }
+
+  void round(dtype type, double& element) const {
+    if (type == dtype::f32 && number_ % 2 == 0) element = static_cast<double>(static_cast<float>(element));
+  }
 
   // Half of the errors are the largest that there are, a quarter lie between, a quarter are none.
   static void move(double& element, double error, std::uint64_t key) {
