@@ -22417,7 +22417,8 @@ using spirv::detail::comparison;
 
 // What drivers make of a literal zero, whatever a kernel says of NaN, infinities and the sign of zero (lavapipe of Mesa
 // 22.3.6): x + 0 is x, 0 - x is -x, x * 0 and 0 / x are 0, x / 0 is undefined, a choice between 1 and -0 gives 0 (or -1
-// and 0 gives -0), and `x < 0 ? 0 : sqrt(x)` is sqrt(max(x, 0)). Each is written so that no float is zero.
+// and 0 gives -0), x times a choice between 1 and 0 is a choice between x and 0, and `x < 0 ? 0 : sqrt(x)` is
+// sqrt(max(x, 0)). Each is written so that no float is zero.
 class beside_zero {
  public:
   explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_type(), x)) {}
@@ -22452,15 +22453,15 @@ class beside_zero {
   scalar_value x_, bits_;
 };
 
-[[nodiscard]] inline bool is_unit_or_other_zero(const scalar_value& yes, const scalar_value& no) {
+[[nodiscard]] inline bool is_unit_or_zero(const scalar_value& yes, const scalar_value& no) {
   const bool floats = yes.is_literal() && no.is_literal() && yes.type.kind == spirv::scalar_kind::f32;
-  return floats && (yes.bits ^ no.bits) == 0xbf800000u && (is_float_zero(yes) || is_float_zero(no));
+  return floats && (yes.bits ^ no.bits) << 1 == 0x7f000000u && (is_float_zero(yes) || is_float_zero(no));
 }
 
 // See beside_zero.
 [[nodiscard]] inline scalar_value emit_select(const scalar_value& condition, const scalar_value& yes,
                                               const scalar_value& no) {
-  if (condition.is_literal() || !is_unit_or_other_zero(yes, no)) return spirv::detail::select(condition, yes, no);
+  if (condition.is_literal() || !is_unit_or_zero(yes, no)) return spirv::detail::select(condition, yes, no);
   const auto word = [&](std::uint32_t bits) {
     return scalar_value{nullptr, 0, {spirv::scalar_kind::u32, yes.type.components}, bits};
   };
@@ -22592,6 +22593,10 @@ class beside_zero {
       return logical_not(a);
     case scalar_op::convert:
       if (real && (node.type == dtype::i32 || node.type == dtype::u32)) return emit_truncated(a, node.type);
+      if (a.type.kind == spirv::scalar_kind::boolean && is_float(node.type)) {
+        const auto number = [&](double value) { return widened(literal(dtype::f32, value), a.type.components); };
+        return emit_select(a, number(1), number(0));
+      }
       return converted(a, value_type(node.type));
     default:
       fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
@@ -22626,7 +22631,8 @@ class beside_zero {
       return binary(binary_op::minimum, a, b);
     case scalar_op::maximum:
       return binary(binary_op::maximum, a, b);
-    case scalar_op::less:
+    case scalar_op::less:  // a driver would know x < x, and so a literal zero that is not written beside_zero
+      if (!a.is_literal() && a.id == b.id) return widened(literal(dtype::boolean, 0), a.type.components);
       return compare(comparison::less, a, b);
     case scalar_op::less_equal:
       return compare(comparison::less_equal, a, b);

@@ -200,6 +200,22 @@ TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
     add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
       return b.binary(scalar_op::multiply, b.binary(scalar_op::subtract, x, x), zero);
     });
+    for (scalar_op kind : {scalar_op::multiply, scalar_op::divide}) {
+      for (double unit : {1.0, -1.0}) {
+        add([=](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+          return b.binary(kind, x, b.select(b.binary(scalar_op::less, x, zero), b.constant(unit), zero));
+        });
+        add([=](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+          return b.binary(kind, x, b.select(b.binary(scalar_op::less, x, zero), zero, b.constant(unit)));
+        });
+      }
+      add([=](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+        return b.binary(kind, x, b.convert(b.binary(scalar_op::less, zero, x), dtype::f32));
+      });
+      add([=](scalar_builder& b, scalar_ref x, scalar_ref) {
+        return b.binary(kind, x, b.convert(b.binary(scalar_op::less, x, x), dtype::f32));
+      });
+    }
     add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
       return b.unary(scalar_op::reciprocal, b.binary(scalar_op::add, x, zero));
     });
