@@ -319,9 +319,9 @@ std::string rate(const nlohmann::json& row) {
 
 void print(const size& s, const nlohmann::json& rows, const nlohmann::json& families) {
   for (const auto& row : rows) {
-    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>15}  error {:.1e}\n",
-               s.m, s.n, s.k, row["schedule"].get<std::string>(), row["min_ms"].get<double>(),
-               row["median_ms"].get<double>(), row["max_ms"].get<double>(), rate(row), row["error"].get<double>());
+    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>15}  error {:.1e}\n", s.m, s.n,
+               s.k, row["schedule"].get<std::string>(), row["min_ms"].get<double>(), row["median_ms"].get<double>(),
+               row["max_ms"].get<double>(), rate(row), row["error"].get<double>());
   }
   for (const auto& [family, entry] : families.items()) {
     if (family == "Eigen") continue;

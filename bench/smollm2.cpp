@@ -115,7 +115,8 @@ nlohmann::json measure(const std::string& device_name, const std::string& refere
 
   const mn::device gpu({.device = device_name});
   const mn::parameters weights(gpu, mn::plan::make_layout(g, mn::op::parameter));
-  for (const auto& slot : weights.slots().slots) weights.set(slot.name, mn::support::smollm2_weights(slot.name, slot.extents));
+  for (const auto& slot : weights.slots().slots)
+    weights.set(slot.name, mn::support::smollm2_weights(slot.name, slot.extents));
   inputs data{std::vector<std::int32_t>(sequence), std::vector<std::int32_t>(sequence)};
   std::iota(data.tokens.begin(), data.tokens.end(), 0);
   std::iota(data.labels.begin(), data.labels.end(), 1);

@@ -62,9 +62,8 @@ double accuracy(const mn::device& gpu, const mn::parameters& weights, const mn::
 
 template <class Model>
 void train(const options& o) {
-  const auto digits = mn::data::load_mnist({.directory = o.data,
-                                            .download = o.no_download ? mn::data::downloader() : mn::data::download,
-                                            .draw = !o.real});
+  const auto digits = mn::data::load_mnist(
+      {.directory = o.data, .download = o.no_download ? mn::data::downloader() : mn::data::download, .draw = !o.real});
   mn::device gpu({.device = o.device});
   fmt::print("{}\ndevice: {}\n", digits.source, gpu.facts().name);
   const float rate = o.rate > 0 ? o.rate : o.model == "cnn" ? 3e-3f : 1e-3f;

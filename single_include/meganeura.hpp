@@ -16,8 +16,8 @@
 #define MEGANEURA_HEADER_ONLY 1
 #endif
 
-// Everything lives in `namespace meganeura::inline MEGANEURA_ABI`. The mode is part of that name, so that a program whose
-// translation units disagree links two complete copies instead of breaking the one-definition rule.
+// Everything lives in `namespace meganeura::inline MEGANEURA_ABI`. The mode is part of that name, so that a program
+// whose translation units disagree links two complete copies instead of breaking the one-definition rule.
 #if MEGANEURA_HEADER_ONLY
 #define MEGANEURA_ABI v0_1_header_only
 #define MEGANEURA_INLINE inline
@@ -150,10 +150,10 @@ inline constexpr int max_rank = 8;
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Extents of a dense row-major tensor or of an iteration space; rank 0 is a scalar with one element. A value that keeps
-/// its promises: at most max_rank axes, every extent at least 1, at most max_elements elements, so that counts, strides
-/// and byte counts fit into 64 bits. Whatever would break one is refused: errors: invalid_argument; internal for an axis
-/// that does not exist.
+/// Extents of a dense row-major tensor or of an iteration space; rank 0 is a scalar with one element. A value that
+/// keeps its promises: at most max_rank axes, every extent at least 1, at most max_elements elements, so that counts,
+/// strides and byte counts fit into 64 bits. Whatever would break one is refused: errors: invalid_argument; internal
+/// for an axis that does not exist.
 class shape {
  public:
   /// 16 bytes an element still fit into a signed 64-bit count.
@@ -231,8 +231,8 @@ class shape {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C and
-/// GLSL differ the comment decides.
+/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
+/// and GLSL differ the comment decides.
 // clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
@@ -272,12 +272,12 @@ struct scalar_op_info {
 
 namespace detail {
 inline constexpr scalar_op_info scalar_op_table[scalar_op_count] = {
-    {"argument", 0}, {"constant", 0},   {"negate", 1},     {"abs", 1},         {"sign", 1},       {"reciprocal", 1},
-    {"sqrt", 1},     {"rsqrt", 1},      {"exp", 1},        {"log", 1},         {"sin", 1},        {"cos", 1},
-    {"tanh", 1},     {"floor", 1},      {"ceil", 1},       {"round", 1},       {"logical_not", 1}, {"convert", 1},
-    {"add", 2},      {"subtract", 2},   {"multiply", 2},   {"divide", 2},      {"power", 2},      {"minimum", 2},
-    {"maximum", 2},  {"less", 2},       {"less_equal", 2}, {"equal", 2},       {"logical_and", 2}, {"logical_or", 2},
-    {"select", 3},   {"row_sum", 1},    {"row_max", 1},    {"row_min", 1},     {"row_product", 1},
+    {"argument", 0}, {"constant", 0}, {"negate", 1},     {"abs", 1},     {"sign", 1},        {"reciprocal", 1},
+    {"sqrt", 1},     {"rsqrt", 1},    {"exp", 1},        {"log", 1},     {"sin", 1},         {"cos", 1},
+    {"tanh", 1},     {"floor", 1},    {"ceil", 1},       {"round", 1},   {"logical_not", 1}, {"convert", 1},
+    {"add", 2},      {"subtract", 2}, {"multiply", 2},   {"divide", 2},  {"power", 2},       {"minimum", 2},
+    {"maximum", 2},  {"less", 2},     {"less_equal", 2}, {"equal", 2},   {"logical_and", 2}, {"logical_or", 2},
+    {"select", 3},   {"row_sum", 1},  {"row_max", 1},    {"row_min", 1}, {"row_product", 1},
 };
 }  // namespace detail
 
@@ -294,9 +294,9 @@ using scalar_ref = strong_id<struct scalar_kind, std::uint16_t>;
 
 struct scalar_node {
   scalar_op op{};
-  dtype type = dtype::f32;      // a compute type: f32, i32, u32 or boolean
-  scalar_ref operands[3]{};     // the first info(op).arity count; the rest are 0
-  double value = 0;             // argument index or constant; 0 otherwise
+  dtype type = dtype::f32;   // a compute type: f32, i32, u32 or boolean
+  scalar_ref operands[3]{};  // the first info(op).arity count; the rest are 0
+  double value = 0;          // argument index or constant; 0 otherwise
 
   friend bool operator==(const scalar_node&, const scalar_node&) = default;
 };
@@ -317,9 +317,9 @@ struct scalar_program {
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
 };
 
-/// Writes a program: hash-conses nodes and folds what needs no device and changes no bit: constants (rounded to their type
-/// after each operation), x + -0, x - 0, x * 1, double negation.
-/// Errors: invalid_argument when operand types do not fit the operation.
+/// Writes a program: hash-conses nodes and folds what needs no device and changes no bit: constants (rounded to their
+/// type after each operation), x + -0, x - 0, x * 1, double negation. Errors: invalid_argument when operand types do
+/// not fit the operation.
 class scalar_builder {
  public:
   [[nodiscard]] scalar_ref argument(int index, dtype type);
@@ -352,8 +352,9 @@ class scalar_builder {
 [[nodiscard]] scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments,
                                                dtype convert_to = dtype::f32);
 
-/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity); integers
-/// drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1 for all but 0.
+/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity);
+/// integers drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
+/// for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
 
 /// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. `type` is the result's; `from`, the
@@ -369,8 +370,8 @@ class scalar_builder {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A NaN
-/// is larger and smaller than every number: the first one is the extremum.
+/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
+/// NaN is larger and smaller than every number: the first one is the extremum.
 enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
 [[nodiscard]] constexpr bool is_arg(reduce_kind kind) { return kind >= reduce_kind::arg_max; }
 
@@ -408,8 +409,8 @@ struct reduce_attribute {
   friend bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over, numbered
-/// in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
+/// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
+/// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
 struct contract_attribute {
   std::uint8_t a[max_rank]{};
   std::uint8_t b[max_rank]{};
@@ -440,10 +441,11 @@ struct axis_attribute {
 
 inline constexpr int max_spatial = 3;
 
-/// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as in
-/// PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
-/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms. A
-/// tap outside of the image adds nothing or zero times the second operand: beside an infinity or NaN there, that is open.
+/// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
+/// in PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
+/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms.
+/// A tap outside of the image adds nothing or zero times the second operand: beside an infinity or NaN there, that is
+/// open.
 struct convolution_attribute {
   enum form_kind : std::uint8_t { output, input, filter };
   form_kind form = output;
@@ -457,8 +459,9 @@ struct convolution_attribute {
 };
 
 /// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding
-/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each value over its window, max(x, y) adds it to the window's first
-/// maximum in row-major order, a NaN being larger than any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
+/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each
+/// value over its window, max(x, y) adds it to the window's first maximum in row-major order, a NaN being larger than
+/// any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
 struct window_attribute {
   reduce_kind kind = reduce_kind::max;
   int spatial = 2;
@@ -471,8 +474,8 @@ struct window_attribute {
 
 enum class optimizer_kind : std::uint8_t { sgd, adam, adamw };
 
-/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... Rates and the step number are per-step
-/// values, not attributes, so that schedules need no new plan.
+/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... Rates and the step number are
+/// per-step values, not attributes, so that schedules need no new plan.
 struct optimizer_attribute {
   optimizer_kind kind = optimizer_kind::sgd;
   bool momentum = false;  // sgd only
@@ -481,9 +484,9 @@ struct optimizer_attribute {
 
 // ---- implementations ------------------------------------------------------------------------------------------------
 
-/// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of which
-/// the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands, or
-/// index_source for the flat position itself as i32 (a fused iota, no memory at all).
+/// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of
+/// which the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands,
+/// or index_source for the flat position itself as i32 (a fused iota, no memory at all).
 struct index_map {
   static constexpr int index_source = -1;
   int source = 0;
@@ -496,10 +499,10 @@ struct index_map {
   friend bool operator==(const index_map&, const index_map&) = default;
 };
 
-/// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last `row_axes` axes
-/// form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the program's result is the
-/// same all along the row and one value is stored for each row.
-/// The result is stored at `output`: strides of the iteration axes in the dense result (0 for row axes when per_row).
+/// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last
+/// `row_axes` axes form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the
+/// program's result is the same all along the row and one value is stored for each row. The result is stored at
+/// `output`: strides of the iteration axes in the dense result (0 for row axes when per_row).
 struct region_attribute {
   shape space;
   int row_axes = 0;
@@ -510,17 +513,17 @@ struct region_attribute {
   friend bool operator==(const region_attribute&, const region_attribute&) = default;
 };
 
-/// What is applied to a product before it is stored: argument 0 is the accumulator, argument k + 1 what accesses[k] reads
-/// (an iteration index over the product's result axes, in the order of the implementation's space).
+/// What is applied to a product before it is stored: argument 0 is the accumulator, argument k + 1 what accesses[k]
+/// reads (an iteration index over the product's result axes, in the order of the implementation's space).
 struct epilogue {
   scalar_program program;
   std::vector<index_map> accesses;
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
-/// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the order
-/// batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never bounded); epilogue
-/// accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
+/// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the
+/// order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
+/// bounded); epilogue accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
@@ -557,32 +560,32 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 enum class op : std::uint8_t {
   // leaves
-  input,       // bound by name every step
-  parameter,   // owned by the parameters object; trained
-  state,       // owned by the session; changed by `assign` at the end of a step
-  constant,    // one scalar value, rank 0
-  iota,        // [n]: 0, 1, 2, ... as i32; other ranks are views of it
-  random,      // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
+  input,      // bound by name every step
+  parameter,  // owned by the parameters object; trained
+  state,      // owned by the session; changed by `assign` at the end of a step
+  constant,   // one scalar value, rank 0
+  iota,       // [n]: 0, 1, 2, ... as i32; other ranks are views of it
+  random,     // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
   // primitives
-  map,            // out[i] = program(a[i], b[i], ...): all operands have the result's shape
-  reduce,         // sum, max, min, product over some axes, which disappear
-  contract,       // generalised matrix product of two operands (einsum)
-  view,           // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
-  pad,            // a constant border around the operand
-  concat,         // along one axis
-  gather,         // rows of a table chosen by integer indices
-  scatter_add,    // its adjoint: updates added into zeros
-  convolution,    // N-d; the output, the input or the filter of one and the same correlation
-  window_reduce,  // pooling
-  window_scatter, // its adjoint
-  stop_gradient,  // identity forward, zero backward
+  map,             // out[i] = program(a[i], b[i], ...): all operands have the result's shape
+  reduce,          // sum, max, min, product over some axes, which disappear
+  contract,        // generalised matrix product of two operands (einsum)
+  view,            // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
+  pad,             // a constant border around the operand
+  concat,          // along one axis
+  gather,          // rows of a table chosen by integer indices
+  scatter_add,     // its adjoint: updates added into zeros
+  convolution,     // N-d; the output, the input or the filter of one and the same correlation
+  window_reduce,   // pooling
+  window_scatter,  // its adjoint
+  stop_gradient,   // identity forward, zero backward
   // effects: no value, roots of the graph
   assign,          // state := value, after every read of the old value
   optimizer_step,  // all parameters updated in place from their gradients
   // implementations: what extraction leaves and the plan runs (together with gather, scatter_add, random, window_*)
-  region,       // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
-  matmul,       // contract with strided operands and an epilogue program
-  convolve,     // convolution with an epilogue program
+  region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
+  matmul,    // contract with strided operands and an epilogue program
+  convolve,  // convolution with an epilogue program
 };
 
 inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
@@ -657,8 +660,8 @@ class attribute_pool {
   std::unordered_multimap<std::uint64_t, attribute_id> ids_;
 };
 
-/// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined everywhere);
-/// a program that checks tells its user. `rule` says who reads them, e.g. "cross_entropy has 10 classes".
+/// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined
+/// everywhere); a program that checks tells its user. `rule` says who reads them, e.g. "cross_entropy has 10 classes".
 struct index_range {
   node_id indices = no_id;
   std::int64_t count = 0;
@@ -671,9 +674,9 @@ struct graph_output {
   node_id node = no_id;
 };
 
-/// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands and
-/// throws error(invalid_argument) with the shapes in the sentence; scalars (rank 0) never broadcast by themselves: use
-/// `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise.
+/// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands
+/// and throws error(invalid_argument) with the shapes in the sentence; scalars (rank 0) never broadcast by themselves:
+/// use `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise.
 class graph {
  public:
   // ---- leaves
@@ -718,9 +721,9 @@ class graph {
   node_id stop_gradient(node_id a);
 
   // ---- effects (also appended to effects())
-  // A step reads everything before it changes anything: whoever reads a state or a parameter (a node, another assign, an
-  // output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a leaf;
-  // a second one, other than the same again, is an invalid_argument.
+  // A step reads everything before it changes anything: whoever reads a state or a parameter (a node, another assign,
+  // an output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a
+  // leaf; a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
   node_id optimizer_step(const optimizer_attribute& kind, std::span<const node_id> parameters_and_gradients);
 
@@ -737,7 +740,8 @@ class graph {
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
   /// effect on what another one writes is refused.
-  node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);
+  node_id add_node(op kind, dtype type, const shape& extents, const attribute& value,
+                   std::span<const node_id> operands);
 
   void add_output(std::string_view name, node_id node);
 
@@ -800,8 +804,8 @@ class graph {
 /// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
 [[nodiscard]] view_attribute dense_view(const shape& extents);
 
-/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the shape
-/// between them. Returns false when the composition is not affine.
+/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the
+/// shape between them. Returns false when the composition is not affine.
 [[nodiscard]] bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
                            const shape& middle, view_attribute& result);
 
@@ -816,12 +820,12 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// one graph afterwards. Only what lies on a path from a wrt to the loss is built; a wrt the loss does not depend on
 /// gets zeros (a rank-0 constant, expanded).
 ///
-/// Where a derivative is not unique: maximum and minimum share the gradient evenly among ties (as PyTorch's), reduce max and
-/// min give it to the first extremum along the row (PyTorch's max with a dim; by index, never by comparing values), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the
-/// first maximum. A NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get
-/// all of it, a bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the
-/// steps (sign, floor, ceil, round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient
-/// pass nothing on.
+/// Where a derivative is not unique: maximum and minimum share the gradient evenly among ties (as PyTorch's), reduce
+/// max and min give it to the first extremum along the row (PyTorch's max with a dim; by index, never by comparing
+/// values), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the first maximum. A
+/// NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get all of it, a
+/// bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the steps (sign, floor, ceil,
+/// round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient pass nothing on.
 ///
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
 /// sentence; reduce product is exact to second order away from zeros.
@@ -1072,7 +1076,8 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 /// Takes the next bytes of a file; what it throws ends the download.
 using byte_sink = std::function<void(std::span<const std::byte>)>;
 
-/// Hands all bytes behind a URL to the sink, in order, or throws. `data::download` (data/download.hpp) is one, on libcurl.
+/// Hands all bytes behind a URL to the sink, in order, or throws. `data::download` (data/download.hpp) is one, on
+/// libcurl.
 using downloader = std::function<void(const std::string& url, const byte_sink& sink)>;
 
 /// A file as it was published.
@@ -1106,10 +1111,10 @@ class folder_lock {
 namespace meganeura::inline MEGANEURA_ABI::data {
 
 struct mnist_options {
-  std::string directory{};   // where the IDX files lie; empty: look in the usual places
-  downloader download{};     // how the network may be asked, e.g. data::download (data/download.hpp); empty: it is not
-  bool draw = false;         // whether digits drawn by a program will do where no files are to be had
-  std::uint64_t seed = 1;    // of the drawn digits
+  std::string directory{};  // where the IDX files lie; empty: look in the usual places
+  downloader download{};    // how the network may be asked, e.g. data::download (data/download.hpp); empty: it is not
+  bool draw = false;        // whether digits drawn by a program will do where no files are to be had
+  std::uint64_t seed = 1;   // of the drawn digits
   std::string mirror = "https://storage.googleapis.com/cvdf-datasets/mnist/";
 };
 
@@ -1119,13 +1124,13 @@ struct mnist_data {
 };
 
 /// Looks in `directory` alone; or, when that is empty, in `$MEGANEURA_DATA/mnist` alone; or, where neither is named, in
-/// the user's cache (`$XDG_CACHE_HOME/meganeura/mnist`, by default `~/.cache`), then downloads into that cache, then draws
-/// digits if it may. Several programs may start at once: one downloads, the others wait for it.
-/// Files are named as published (`train-images-idx3-ubyte` and so on), with or without `.gz`. Where only the
-/// 10,000-image pair is found, every fifth of its images becomes the test set: 8,000 and 2,000, alike in difficulty,
-/// which its two halves are not. errors: `io` for a folder that cannot be read, and when there are no files, saying where
-/// they were looked for, why they were not downloaded and how to get them; `invalid_file` for a file that is missing in
-/// a folder named, or damaged; `out_of_memory`.
+/// the user's cache (`$XDG_CACHE_HOME/meganeura/mnist`, by default `~/.cache`), then downloads into that cache, then
+/// draws digits if it may. Several programs may start at once: one downloads, the others wait for it. Files are named
+/// as published (`train-images-idx3-ubyte` and so on), with or without `.gz`. Where only the 10,000-image pair is
+/// found, every fifth of its images becomes the test set: 8,000 and 2,000, alike in difficulty, which its two halves
+/// are not. errors: `io` for a folder that cannot be read, and when there are no files, saying where they were looked
+/// for, why they were not downloaded and how to get them; `invalid_file` for a file that is missing in a folder named,
+/// or damaged; `out_of_memory`.
 [[nodiscard]] mnist_data load_mnist(const mnist_options& options = {});
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
@@ -1313,8 +1318,8 @@ enum class primitive : std::uint8_t {
   window_reduce,
   stop_gradient,
   class_index,  // its operand, which should hold 0 .. count-1 or `value`
-  call,    // a module's body
-  repeat,  // a module's body, several times with parameters of its own each time
+  call,         // a module's body
+  repeat,       // a module's body, several times with parameters of its own each time
 };
 
 /// The scalar functions of `map`, in the order of graph/scalar.hpp's scalar_op: that header needs <vector>, which
@@ -1383,8 +1388,8 @@ struct natural {
 struct integer_list {
   natural values[2 * max_rank + 2]{};
 };
-// By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on what
-// it has instantiated before. tests/static/expr_shape.cpp holds that case too.
+// By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
+// what it has instantiated before. tests/static/expr_shape.cpp holds that case too.
 template <int... Values>
 inline constexpr integer_list list_of{{Values...}};
 template <integer_list List, std::size_t... I>
@@ -1408,8 +1413,8 @@ struct typed_node {
   std::uint8_t function = 0;  // scalar_function, reduction or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce: axis
-  /// bits
+  /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce:
+  /// axis bits
   std::int32_t count = 0;
   double value = 0;              // constant, pad, class_index
   const symbol* name = nullptr;  // parameter, state, random, call, repeat
@@ -1812,7 +1817,9 @@ template <class Module, bool Fits>
 inline constexpr bool body_fits = Fits;
 
 template <class Module, class... Operands>
-concept takes = requires(Operands... operands) { Module::forward(operands...); };
+concept takes = requires(Operands... operands) {
+  Module::forward(operands...);
+};
 
 template <class Module, int Operands, bool Takes>
 inline constexpr bool forward_takes = Takes;
@@ -2277,7 +2284,9 @@ struct bound_input {
 
 namespace detail {
 template <class T>
-concept has_elements = requires(const T& range) { *range.data(), range.size(); };
+concept has_elements = requires(const T& range) {
+  *range.data(), range.size();
+};
 }  // namespace detail
 
 /// bind<"image">(pixels): any contiguous range of float, int or unsigned.
@@ -3543,8 +3552,8 @@ template <conv2d_options Options, auto X, auto W>
   constexpr const symbolic_shape &in = *X.root().shape, &filter = *W.root().shape;
   constexpr int window = (Options.kernel - 1) * Options.dilation + 1;
   constexpr bool fits = in.rank == 4 && filter.rank == 4 && in[1] == filter[1] * Options.groups &&
-                        filter[2] == dim{Options.kernel} && filter[3] == dim{Options.kernel} &&
-                        Options.groups >= 1 && filter[0].coefficient % Options.groups == 0 && Options.dilation >= 1 &&
+                        filter[2] == dim{Options.kernel} && filter[3] == dim{Options.kernel} && Options.groups >= 1 &&
+                        filter[0].coefficient % Options.groups == 0 && Options.dilation >= 1 &&
                         detail::window_fits(in, window, Options.stride, Options.padding);
   static_assert(fits,
                 "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
@@ -3618,8 +3627,8 @@ template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_o
 [[nodiscard]] constexpr auto conv2d(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int groups = Options.groups < 1 ? 1 : Options.groups;
-  constexpr bool fits = shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 &&
-                        Out >= 1 && Out % groups == 0;
+  constexpr bool fits =
+      shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 && Out >= 1 && Out % groups == 0;
   static_assert(
       Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
           Options.padding >= 0,
@@ -3667,8 +3676,8 @@ template <int Axis, auto Data, auto Indices>
                        Data, Indices>();
 }
 
-/// zeros(Shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the adjoint of
-/// gather.
+/// zeros(Shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
+/// adjoint of gather.
 template <int Axis, symbolic_shape Shape, auto Indices, auto Updates>
 [[nodiscard]] constexpr auto scatter_add(expr<Indices>, expr<Updates>) {
   constexpr int axis = detail::normal_axis(Axis, Shape.rank);
@@ -4171,7 +4180,7 @@ struct enode {
   op kind{};
   dtype type = dtype::f32;
   std::uint8_t symbol = 0;
-  bool dead = false;  // found equal to another node while repairing congruence
+  bool dead = false;          // found equal to another node while repairing congruence
   std::uint32_t extents = 0;  // a shape, interned: part of a node's identity, as a view's attribute lacks it
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
@@ -4183,11 +4192,11 @@ struct enode {
 struct eclass {
   std::vector<enode_id> nodes{};
   std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
-  std::uint64_t symbols = 0;      // of its nodes
+  std::uint64_t symbols = 0;        // of its nodes
   std::uint32_t extents = 0;
   dtype type = dtype::f32;
-  bool parameter_only = false;    // depends on parameters and constants alone
-  bool decides = false;           // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
+  bool parameter_only = false;       // depends on parameters and constants alone
+  bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
   std::optional<double> constant{};  // every element has this value
 };
 
@@ -4202,7 +4211,7 @@ class engine {
                rule_mask reasons = 0);
   /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
   enode_id add_to(class_id target, op kind, const attribute& value, std::span<const class_id> operands,
-              rule_mask reasons = 0);
+                  rule_mask reasons = 0);
   /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
   bool merge(class_id a, class_id b);
   /// Forgets a node that another member of its class is better than in every respect.
@@ -4301,8 +4310,9 @@ struct cost_model {
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
-/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not mix.
-/// Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to anything.
+/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not
+/// mix. Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to
+/// anything.
 struct nest {
   shape space{};
   std::uint8_t group[max_rank]{};
@@ -4323,7 +4333,8 @@ struct axis_map {
 /// Adds a last axis that no access depends on.
 [[nodiscard]] bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group);
 
-/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access allows.
+/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access
+/// allows.
 void normalise(nest& loops);
 
 /// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
@@ -4332,8 +4343,8 @@ void normalise(nest& loops);
 [[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
                                bool may_split, axis_map& result);
 
-/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds are
-/// not a box of the reader's axes.
+/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds
+/// are not a box of the reader's axes.
 [[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
                                   const shape& reader, index_map& result);
 
@@ -4364,12 +4375,13 @@ struct region_limits {
 /// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
 [[nodiscard]] nest to_nest(const matmul_attribute& product);
 
-/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes it.
+/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes
+/// it.
 class region_draft {
  public:
   static constexpr std::uint8_t outer = 0, row = 1;
 
-  nest loops;             // accesses[0]: output
+  nest loops;  // accesses[0]: output
   bool per_row = false;
 
   explicit region_draft(const region_limits& limits) : limits_(&limits) {}
@@ -4385,12 +4397,12 @@ class region_draft {
     return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : no_id;
   }
 
-  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means the
-  /// same (axes may have been split).
+  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means
+  /// the same (axes may have been split).
   [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
 
-  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason: the
-  /// root alone has to have a kernel.
+  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason:
+  /// the root alone has to have a kernel.
   [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
 
  private:
@@ -4409,11 +4421,12 @@ class region_draft {
   [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(const int* axes, int count);
-  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;
+  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from,
+                                      const std::vector<int>& argument) const;
   struct distinct_reads {
-    nest loops;                        // accesses[0]: output; then each read once
-    std::vector<class_id> sources{};   // of accesses[i + 1]
-    std::vector<int> argument{};       // by position in the draft's accesses
+    nest loops;                       // accesses[0]: output; then each read once
+    std::vector<class_id> sources{};  // of accesses[i + 1]
+    std::vector<int> argument{};      // by position in the draft's accesses
   };
   [[nodiscard]] distinct_reads collect_reads() const;
   [[nodiscard]] std::size_t buffers() const;
@@ -4435,12 +4448,12 @@ struct target {
   std::uint32_t max_shared_bytes = 32768;
   std::uint32_t max_invocations = 256;  // of one workgroup, all of them along x; a power of two
   std::uint32_t max_groups[3]{65535, 65535, 65535};
-  std::uint32_t compute_units = 32;      // multiprocessors; an estimate where the driver does not say
-  std::uint64_t max_texel_elements = 0;  // RGBA32F texels one uniform texel buffer may hold
+  std::uint32_t compute_units = 32;       // multiprocessors; an estimate where the driver does not say
+  std::uint64_t max_texel_elements = 0;   // RGBA32F texels one uniform texel buffer may hold
   std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
-  bool subgroup_arithmetic = true;  // both: in subgroups of exactly that size, none of whose lanes is empty
+  bool subgroup_arithmetic = true;        // both: in subgroups of exactly that size, none of whose lanes is empty
   bool subgroup_shuffle = true;
-  bool special_values = false;      // floats may be told to keep NaN, infinities and the sign of zero
+  bool special_values = false;  // floats may be told to keep NaN, infinities and the sign of zero
   bool f16 = false;
   bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
   bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels
@@ -4477,10 +4490,10 @@ struct module {
   /// Passes of all its loops that one invocation makes at most, the last one that finds the end included; the largest
   /// number where a loop's length is only known when it runs.
   std::uint64_t loop_iterations = 0;
-  bool needs_f16 = false;                     // shaderFloat16 and 16-bit storage
-  bool needs_cooperative_matrix = false;      // VK_KHR_cooperative_matrix and the Vulkan memory model
-  bool needs_special_values = false;          // NaN, infinities and the sign of zero preserved in 32-bit floats
-  std::uint32_t subgroup_operations = 0;      // of subgroup_operation
+  bool needs_f16 = false;                 // shaderFloat16 and 16-bit storage
+  bool needs_cooperative_matrix = false;  // VK_KHR_cooperative_matrix and the Vulkan memory model
+  bool needs_special_values = false;      // NaN, infinities and the sign of zero preserved in 32-bit floats
+  std::uint32_t subgroup_operations = 0;  // of subgroup_operation
 };
 
 /// The same kernel with the word to the driver that 32-bit floats may be NaN, infinite or -0: without it Vulkan allows
@@ -4582,14 +4595,16 @@ inline constexpr std::array<quirk, 6> quirk_table{{
      "times"},
     {"lavapipe compiles at the first dispatch", 0, 13, [](quirk_set& quirks) { quirks.jit_at_first_dispatch = true; },
      "Mesa 22.3.6: 2-20 ms to create a pipeline, then 50-800 ms the first time it runs"},
-    {"lavapipe pays for workgroup barriers", 0, 13, [](quirk_set& quirks) { quirks.expensive_workgroup_barrier = true; },
+    {"lavapipe pays for workgroup barriers", 0, 13,
+     [](quirk_set& quirks) { quirks.expensive_workgroup_barrier = true; },
      "Mesa 22.3.6: about 15 ns a subgroup and barrier; a workgroup of one subgroup is 6.6 times cheaper"},
     {"lavapipe stops long loops", 0, 13, [](quirk_set& quirks) { quirks.max_loop_iterations = 65535; },
      "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
      "an error"},
     {"NVIDIA accepts too much shared memory", 0x10DE, 4, [](quirk_set& quirks) { quirks.max_shared_bytes = 49152; },
      "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
-    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, [](quirk_set& quirks) { quirks.slow_cooperative_matrix2 = true; },
+    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4,
+     [](quirk_set& quirks) { quirks.slow_cooperative_matrix2 = true; },
      "driver 580.159, H200: at most 77 TFLOP/s against 279, and 0.5 to 2.8 s to create a pipeline"},
 }};
 
@@ -4662,8 +4677,8 @@ struct device_facts {
   std::uint32_t max_workgroup_invocations = 0;
   std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
   std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0, max_uniform_buffers = 0;  // bindings of one kernel
-  std::uint64_t max_storage_range = 0;                           // bytes one binding may cover
-  std::uint64_t max_texel_elements = 0;                          // of 16 bytes each
+  std::uint64_t max_storage_range = 0;                                                    // bytes one binding may cover
+  std::uint64_t max_texel_elements = 0;                                                   // of 16 bytes each
   std::uint64_t storage_alignment = 1, texel_alignment = 1, uniform_alignment = 1;  // of a binding's offset, bytes
   std::uint64_t max_buffer_bytes = 0;  // of one buffer, the allocation limit included
   std::uint32_t max_allocations = 0;   // alive at one time
@@ -4878,8 +4893,8 @@ class device {
   /// Contents are undefined. errors: out_of_memory, naming the bytes asked and the room there is.
   [[nodiscard]] buffer allocate(std::uint64_t bytes, memory_kind kind = memory_kind::device_local) const;
 
-  /// Why buffers of these sizes cannot be allocated beside what lives now, by their number and by the largest of them; empty
-  /// if they can, as far as there is memory.
+  /// Why buffers of these sizes cannot be allocated beside what lives now, by their number and by the largest of them;
+  /// empty if they can, as far as there is memory.
   [[nodiscard]] std::string reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const;
 
   /// `bytes` may go as soon as this returns; what is submitted later sees them. The copy itself travels with the next
@@ -4985,7 +5000,8 @@ using vulkan::enumerate_devices;
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-/// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see plan_options::page_bytes.
+/// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
+/// plan_options::page_bytes.
 enum class area : std::uint8_t { input, parameter, gradient, moment1, moment2, state, arena, step_values };
 inline constexpr int area_count = 8;
 [[nodiscard]] const char* to_string(area where);
@@ -5043,8 +5059,8 @@ struct layout {
 
 inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
-/// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a tensor
-/// that is longer.
+/// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a
+/// tensor that is longer.
 [[nodiscard]] layout paged(const layout& tensors, std::uint64_t page_bytes);
 
 /// The leaves of one kind in order of creation.
@@ -5061,7 +5077,7 @@ struct binding {
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
-  node_id node = no_id;   // of the implementation graph
+  node_id node = no_id;     // of the implementation graph
   std::uint32_t group = 0;  // a barrier separates consecutive groups; inside a group order does not matter
   std::vector<binding> bindings{};
 };
@@ -5088,23 +5104,23 @@ struct execution_plan {
 };
 
 struct plan_options {
-  bool share_memory = true;     // lifetimes may overlap in the arena; off for debugging
-  bool late_scheduling = true;  // run a node as late as its readers allow when that shortens lifetimes
+  bool share_memory = true;                      // lifetimes may overlap in the arena; off for debugging
+  bool late_scheduling = true;                   // run a node as late as its readers allow when that shortens lifetimes
   std::uint64_t max_binding_bytes = 0xffffffff;  // of one tensor; a longer run of parameters is updated in pieces
   std::uint64_t page_bytes = unlimited_page;     // of one buffer, see paged: no range crosses a multiple of it
-  bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
+  bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
 };
 
-/// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them: kernels,
-/// other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is copied first.
-/// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
-/// parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds a primitive that nothing
-/// implements; invalid_argument for a parameter that is missing or has another shape.
+/// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
+/// kernels, other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is
+/// copied first. `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a
+/// model (every parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds
+/// a primitive that nothing implements; invalid_argument for a parameter that is missing or has another shape.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
-/// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on byte
-/// intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it. For tests:
-/// it shares no code with the planner.
+/// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on
+/// byte intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it.
+/// For tests: it shares no code with the planner.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.
@@ -5148,8 +5164,8 @@ class area_memory {
     const vulkan::buffer_range range = at(offset, bytes);
     return range.target.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
   }
-  /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those of
-  /// device::read_back and device::upload.
+  /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those
+  /// of device::read_back and device::upload.
   [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const {
     const vulkan::buffer_range from = at(offset, bytes);
     const auto ticket = on.read_back(from.target, from.offset, from.size);
@@ -5202,8 +5218,8 @@ class parameters {
   void init(const init_options& options = {}) const;
 
   /// Of an f32 parameter or an f16 one, to which the values are rounded (to the nearest, ties to even).
-  /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a parameter
-  /// that is not a float.
+  /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
+  /// parameter that is not a float.
   void set(std::string_view name, std::span<const float> values) const;
   /// errors: invalid_argument for an unknown name, a tensor that is neither f32 nor f16 or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
@@ -5211,12 +5227,11 @@ class parameters {
   void set_bytes(std::string_view name, std::span<const std::byte> values) const;
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
-  /// Reads a .safetensors file: F32, F16 or BF16 tensors for f32 and f16 parameters, rounded where they must be, the same
-  /// dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then read one
-  /// by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of its new
-  /// values.
-  /// errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every missing, extra,
-  /// mis-shaped and mistyped tensor.
+  /// Reads a .safetensors file: F32, F16 or BF16 tensors for f32 and f16 parameters, rounded where they must be, the
+  /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
+  /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
+  /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every
+  /// missing, extra, mis-shaped and mistyped tensor.
   void load(const std::string& path, const load_options& options = {}) const;
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
@@ -5521,21 +5536,21 @@ inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten by a
-// rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be true
-// nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules alone, and a
-// sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next step decides by it.
-// (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other arithmetic is the same wherever it is repeated: kernels round
-// after every operation.
+// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten
+// by a rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be
+// true nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules
+// alone, and a sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next
+// step decides by it. (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other
+// arithmetic is the same wherever it is repeated: kernels round after every operation.
 
-/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the two
-/// values it compares is a minimum or a maximum and continuous.
+/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
+/// two values it compares is a minimum or a maximum and continuous.
 [[nodiscard]] std::vector<bool> deciding_nodes(const scalar_program& program);
 /// The same, by argument.
 [[nodiscard]] std::vector<bool> deciding_arguments(const scalar_program& program);
 
-/// Follows values that come out differently where they are computed again: sums and products along rows, and the arguments
-/// marked in `unstable`.
+/// Follows values that come out differently where they are computed again: sums and products along rows, and the
+/// arguments marked in `unstable`.
 struct stability {
   bool result = false;    // the program's result is such a value
   bool decision = false;  // a discontinuous function inside depends on one
@@ -5558,13 +5573,24 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// Structural rules by their bit in a rule_mask; pattern rules take the bits after them.
 enum class structural : std::uint8_t {
-  map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region, constant_to_region, iota_to_region,
-  contract_to_region, contract_to_matmul, convolution_to_convolve,
+  map_to_region,
+  view_to_region,
+  reduce_to_region,
+  pad_to_region,
+  concat_to_region,
+  constant_to_region,
+  iota_to_region,
+  contract_to_region,
+  contract_to_matmul,
+  convolution_to_convolve,
   fuse_view,       // read through a view
   fuse_pointwise,  // a producer with one consumer
   fuse_rows,       // a producer with row reductions, kept inside the row
   recompute,       // a producer with more consumers, computed again in this one
-  matmul_view, matmul_epilogue, convolve_epilogue, relu_mask,
+  matmul_view,
+  matmul_epilogue,
+  convolve_epilogue,
+  relu_mask,
 };
 inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
 [[nodiscard]] const char* to_string(structural rule);
@@ -5745,14 +5771,14 @@ class lowering {
   engine& g_;
   lowering_options options_;
   std::vector<class_id> order_;
-  std::vector<std::uint8_t> state_;    // of the traversal: 0 new, 1 open, 2 done
-  std::vector<std::uint32_t> uses_;    // by distinct consumers, seen through views
+  std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
+  std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
   std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
-  std::vector<bool> hard_;             // some consumer is not a region: the value is stored anyway
-  std::vector<bool> unstable_;         // a sum is part of the value: another kernel may add it up in another order
-  std::vector<bool> kernel_;           // a product or the like computes the value, with what is fused into it
+  std::vector<bool> hard_;                    // some consumer is not a region: the value is stored anyway
+  std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
+  std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
-  rule_mask reasons_ = 0;              // of the primitive being lowered
+  rule_mask reasons_ = 0;  // of the primitive being lowered
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
 };
@@ -5767,11 +5793,12 @@ struct optimize_options {
   bool fusion = true;                 // fuse_*, recompute
   bool epilogues = true;              // *_epilogue
   exactness tolerance = exactness::reassociates;
-  // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is kept.
-  std::size_t max_nodes = 0;          // e-nodes; 0: eight for each node of the source
-  std::size_t max_matches = 0;        // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
+  // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
+  // kept.
+  std::size_t max_nodes = 0;    // e-nodes; 0: eight for each node of the source
+  std::size_t max_matches = 0;  // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
   int max_iterations = 8;
-  std::size_t max_steps = 0;          // nodes looked at and matches found; 0: 64 for each node of the source
+  std::size_t max_steps = 0;  // nodes looked at and matches found; 0: 64 for each node of the source
   region_limits region;
   std::size_t region_forms = 16;
   cost_model model;
@@ -5789,7 +5816,7 @@ struct optimize_report {
   double predicted_seconds = 0;
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
-  std::string explain;              // a line for each kernel with the rules that made it, then the fusions that were refused
+  std::string explain;  // a line for each kernel with the rules that made it, then the fusions that were refused
 };
 
 /// What a graph became before extraction: every way that was found to compute it.
@@ -5802,9 +5829,9 @@ struct saturated_graph {
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 
-/// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul, convolve,
-/// gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step.
-/// Errors: invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
+/// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
+/// convolve, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. Errors:
+/// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -5861,8 +5888,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct program_options {
   egraph::optimize_options optimize{};
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
-  bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
-  bool profile = false;      // a timestamp around every dispatch: each then runs alone
+  bool device_costs = true;   // weigh kernels with make_cost_model(device); false: with optimize.model as it is
+  bool profile = false;       // a timestamp around every dispatch: each then runs alone
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
 };
 
@@ -5947,18 +5974,20 @@ class program {
   };
   [[nodiscard]] const program& alive() const;
   void list_results();
-  [[nodiscard]] std::uint64_t result_bytes() const { return step_values_bytes + results_.size() * plan::tensor_alignment; }
+  [[nodiscard]] std::uint64_t result_bytes() const {
+    return step_values_bytes + results_.size() * plan::tensor_alignment;
+  }
   void check_memory() const;
   void allocate(const parameters& weights);
   void list_kept();
-  struct prepared {  // one step of the plan, ready to be recorded
+  struct prepared {             // one step of the plan, ready to be recorded
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
     std::vector<spirv::binding_kind> kinds;
   };
   struct generated {  // everything but the pipelines
     std::vector<prepared> steps;
-    std::vector<spirv::module> modules;   // without repetition
+    std::vector<spirv::module> modules;  // without repetition
     std::vector<std::size_t> module_of;  // each step's
   };
   [[nodiscard]] generated generate_kernels() const;
@@ -6014,8 +6043,8 @@ struct session_options {
 template <class Model>
 class session {
  public:
-  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or set
-  /// them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
+  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or
+  /// set them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
   session(const device& on, std::initializer_list<binding> symbols, const session_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
 
@@ -6100,12 +6129,11 @@ void save_checkpoint(const std::string& path, const parameters& weights, const p
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy. Adds
-/// an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no class at
-/// all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no position
-/// counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0): neither a
-/// one-hot tensor nor a gather.
-/// errors: invalid_argument unless logits are floats of rank 1 or more.
+/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy.
+/// Adds an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no
+/// class at all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no
+/// position counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0):
+/// neither a one-hot tensor nor a gather. errors: invalid_argument unless logits are floats of rank 1 or more.
 struct cross_entropy {
   std::string label;
   std::int32_t ignore_index = -100;
@@ -6232,8 +6260,8 @@ class trainer {
   }
 
   /// The whole run in one file: parameters, moments, states, step, rates and seed. A trainer built alike that loads it
-  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data). errors:
-  /// see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data).
+  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const {
     meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
   }
@@ -6284,8 +6312,9 @@ MEGANEURA_INLINE void shape::refuse_extent(int axis, std::int64_t extent) const 
     fail(error_category::invalid_argument, "shape {}: axis {} cannot be {}; an extent is at least 1", to_string(*this),
          axis, extent);
   }
-  fail(error_category::invalid_argument, "shape {}: {} along axis {} makes more than 2^58 elements; choose smaller extents",
-       to_string(*this), extent, axis);
+  fail(error_category::invalid_argument,
+       "shape {}: {} along axis {} makes more than 2^58 elements; choose smaller extents", to_string(*this), extent,
+       axis);
 }
 
 MEGANEURA_INLINE void shape::refuse_axis(int axis) const {
@@ -6443,7 +6472,8 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
     return operands[1].type;
   }
   if (operands.size() == 2 && first != operands[1].type) refuse("both operands must have one type; cast one of them");
-  const bool logical = kind == scalar_op::logical_not || kind == scalar_op::logical_and || kind == scalar_op::logical_or;
+  const bool logical =
+      kind == scalar_op::logical_not || kind == scalar_op::logical_and || kind == scalar_op::logical_or;
   if (logical != (first == dtype::boolean)) refuse(logical ? "operands must be boolean" : "operands must be numbers");
   const bool floats_only = kind == scalar_op::power || (kind >= scalar_op::reciprocal && kind <= scalar_op::round);
   if (floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
@@ -6493,7 +6523,8 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
     case scalar_op::select:
       if (operands[1] == operands[2]) return operands[1];
       break;
-    default: break;
+    default:
+      break;
   }
   return add(node);
 }
@@ -6581,13 +6612,19 @@ inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
   const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
   switch (kind) {
     case scalar_op::multiply:  // modulo 2^64 first, which 2^32 divides
-      return wrapped(static_cast<double>(static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) *
-                                                                    static_cast<std::uint64_t>(y))), type);
-    case scalar_op::divide: return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
-    case scalar_op::negate: return wrapped(-a, type);
-    case scalar_op::abs: return wrapped(std::fabs(a), type);
-    case scalar_op::add: return wrapped(a + b, type);
-    default: return wrapped(a - b, type);
+      return wrapped(static_cast<double>(
+                         static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y))),
+                     type);
+    case scalar_op::divide:
+      return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
+    case scalar_op::negate:
+      return wrapped(-a, type);
+    case scalar_op::abs:
+      return wrapped(std::fabs(a), type);
+    case scalar_op::add:
+      return wrapped(a + b, type);
+    default:
+      return wrapped(a - b, type);
   }
 }
 
@@ -6612,16 +6649,21 @@ inline double rounded_to_half(double value) {
 
 MEGANEURA_INLINE double rounded_to(double value, dtype type) {
   switch (type) {
-    case dtype::f32: return static_cast<double>(static_cast<float>(value));
-    case dtype::f16: return detail::rounded_to_half(value);
-    case dtype::boolean: return value != 0;
-    default: return detail::wrapped(value, type);
+    case dtype::f32:
+      return static_cast<double>(static_cast<float>(value));
+    case dtype::f16:
+      return detail::rounded_to_half(value);
+    case dtype::boolean:
+      return value != 0;
+    default:
+      return detail::wrapped(value, type);
   }
 }
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
   const bool integer = type == dtype::i32 || type == dtype::u32;
-  const bool wraps = kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
+  const bool wraps =
+      kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
   if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
   switch (kind) {
     // clang-format off
@@ -6655,7 +6697,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::logical_or: return a != 0 || b != 0;
     case scalar_op::select: return a != 0 ? b : c;
     default: fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
-    // clang-format on
+      // clang-format on
   }
 }
 
@@ -6851,12 +6893,12 @@ struct attribute_printer {
     return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
   }
   std::string operator()(const region_attribute& a) const {
-    return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes,
-                       a.per_row ? " per_row" : "", to_string(a.program));
+    return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes, a.per_row ? " per_row" : "",
+                       to_string(a.program));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes,
-                       a.n_axes, a.k_axes, to_string(a.finish.program));
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
+                       a.k_axes, to_string(a.finish.program));
   }
   std::string operator()(const convolve_attribute& a) const {
     return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), fmt::join(a.space, ","),
@@ -6877,7 +6919,9 @@ MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
   return hasher.result();
 }
 
-MEGANEURA_INLINE std::string to_string(const attribute& value) { return std::visit(detail::attribute_printer{}, value); }
+MEGANEURA_INLINE std::string to_string(const attribute& value) {
+  return std::visit(detail::attribute_printer{}, value);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Building, checking and printing of graphs.
@@ -6918,17 +6962,29 @@ class checked_int {
 
   // Exact matches, or checked + plain would be plain + plain after one conversion.
   template <std::integral Plain>
-  friend constexpr checked_int operator+(checked_int a, Plain b) { return a + checked_int(b); }
+  friend constexpr checked_int operator+(checked_int a, Plain b) {
+    return a + checked_int(b);
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator-(checked_int a, Plain b) { return a - checked_int(b); }
+  friend constexpr checked_int operator-(checked_int a, Plain b) {
+    return a - checked_int(b);
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator*(checked_int a, Plain b) { return a * checked_int(b); }
+  friend constexpr checked_int operator*(checked_int a, Plain b) {
+    return a * checked_int(b);
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator+(Plain a, checked_int b) { return checked_int(a) + b; }
+  friend constexpr checked_int operator+(Plain a, checked_int b) {
+    return checked_int(a) + b;
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator-(Plain a, checked_int b) { return checked_int(a) - b; }
+  friend constexpr checked_int operator-(Plain a, checked_int b) {
+    return checked_int(a) - b;
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator*(Plain a, checked_int b) { return checked_int(a) * b; }
+  friend constexpr checked_int operator*(Plain a, checked_int b) {
+    return checked_int(a) * b;
+  }
 
  private:
   [[noreturn]] static void refuse(std::uint64_t value);
@@ -6994,7 +7050,8 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
 MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<const node_id> operands) const {
   for (node_id operand : operands) {
     if (operand >= size()) {
-      fail(error_category::invalid_argument, "{}: operand %{} does not exist; the graph has {} nodes", asked, operand, size());
+      fail(error_category::invalid_argument, "{}: operand %{} does not exist; the graph has {} nodes", asked, operand,
+           size());
     }
     if (const op kind = nodes_[operand].kind; info(kind).stage == op_stage::effect) {
       fail(error_category::invalid_argument,
@@ -7048,7 +7105,8 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
          to_string(type), to_string(extents));
   }
   if (type == dtype::boolean) {
-    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind), name);
+    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind),
+         name);
   }
   const node_id known = find_leaf(name);
   if (known != no_id &&
@@ -7063,8 +7121,9 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
   if (const node_id known = find_leaf(name); known != no_id && nodes_[known].kind == op::input) {
     fail(error_category::invalid_argument,
-         "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")", name,
-         to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents), name);
+         "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")",
+         name, to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents),
+         name);
   }
   return leaf(op::input, name, type, extents);
 }
@@ -7094,8 +7153,9 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
   expect_values("map", operands);
   for (node_id operand : operands) {
     if (nodes_[operand].extents != nodes_[operands[0]].extents) {
-      fail(error_category::invalid_argument, "map {}: operands must have one shape; found {} and {}; expand one of them",
-           to_string(program), to_string(nodes_[operands[0]].extents), to_string(nodes_[operand].extents));
+      fail(error_category::invalid_argument,
+           "map {}: operands must have one shape; found {} and {}; expand one of them", to_string(program),
+           to_string(nodes_[operands[0]].extents), to_string(nodes_[operand].extents));
     }
   }
   if (operands.empty() || program.arguments() > static_cast<int>(operands.size()) || program.has_rows()) {
@@ -7120,7 +7180,8 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
 MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_id> operands) {
   const int arity = info(kind).arity;
   if (arity == 0 || static_cast<int>(operands.size()) != arity) {
-    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", info(kind).name, arity, operands.size());
+    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", info(kind).name, arity,
+         operands.size());
   }
   expect_values(info(kind).name, operands);
   dtype types[3]{};
@@ -7168,10 +7229,10 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view 
   contract_attribute labels{.result_rank = static_cast<int>(labels_result.size())};
   const auto refuse = [&] {
     fail(error_category::invalid_argument,
-         "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms", labels_a,
-         labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
+         "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
+         labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
   };
-  const auto number = [&](std::string_view text, std::uint8_t (&out)[max_rank], node_id operand) {
+  const auto number = [&](std::string_view text, std::uint8_t(&out)[max_rank], node_id operand) {
     if (text.size() != static_cast<std::size_t>(nodes_[operand].extents.rank())) refuse();
     for (std::size_t i = 0; i < text.size(); ++i) {
       const std::size_t at = order.find(text[i]);
@@ -7210,7 +7271,8 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
     const std::int64_t in_a = extents[0][label], in_b = extents[1][label];
     if (in_a && in_b && in_a != in_b) refuse("extents of one label must agree");
     if (label < labels.result_rank && !in_a && !in_b) refuse("a label of the result is in no operand");
-    if (label >= labels.result_rank && !in_a != !in_b) refuse("a label is summed over one operand alone; reduce it first");
+    if (label >= labels.result_rank && !in_a != !in_b)
+      refuse("a label is summed over one operand alone; reduce it first");
     if (label < labels.result_rank) result.push_back(in_a ? in_a : in_b);
   }
   if (nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
@@ -7284,8 +7346,7 @@ MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view
   if (low < 0 || high >= nodes_[a].extents.elements()) {
     fail(error_category::invalid_argument, "view {} of {} as {}: reads elements {} to {} of {}; choose a smaller view",
          to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), std::int64_t{low},
-         std::int64_t{high},
-         nodes_[a].extents.elements());
+         std::int64_t{high}, nodes_[a].extents.elements());
   }
   if (extents == nodes_[a].extents && canonical == dense_view(extents)) return a;
   if (nodes_[a].kind == op::view) {  // view of a view: one view where the map stays affine
@@ -7301,8 +7362,8 @@ MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view
 MEGANEURA_INLINE node_id graph::reshape(node_id a, const shape& extents) {
   expect_values("reshape", {a});
   if (extents.elements() != nodes_[a].extents.elements()) {
-    fail(error_category::invalid_argument, "reshape {} to {}: {} elements cannot become {}", to_string(nodes_[a].extents),
-         to_string(extents), nodes_[a].extents.elements(), extents.elements());
+    fail(error_category::invalid_argument, "reshape {} to {}: {} elements cannot become {}",
+         to_string(nodes_[a].extents), to_string(extents), nodes_[a].extents.elements(), extents.elements());
   }
   return view(a, extents, dense_view(extents));
 }
@@ -7386,8 +7447,9 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
     ++used;
   }
   if (!fits || used != from.rank()) {
-    fail(error_category::invalid_argument, "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's",
-         to_string(from), to_string(extents), new_axes);
+    fail(error_category::invalid_argument,
+         "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's", to_string(from),
+         to_string(extents), new_axes);
   }
   return view(a, extents, map);
 }
@@ -7397,7 +7459,8 @@ MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low
   expect_values("pad", {a});
   shape extents = nodes_[a].extents;
   pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
-  bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(), any = false;
+  bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(),
+       any = false;
   for (int i = 0; fits && i < extents.rank(); ++i) {
     border.low[i] = low[static_cast<std::size_t>(i)];
     border.high[i] = high[static_cast<std::size_t>(i)];
@@ -7424,8 +7487,9 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
     shape rest = extents;
     if (added) rest.set(axis, 1);
     if (!added || other != rest || nodes_[operands[i]].type != nodes_[operands[0]].type) {
-      fail(error_category::invalid_argument, "concat along axis {}: {} and {} must agree in dtype and all other extents",
-           axis, to_string(extents), to_string(nodes_[operands[i]].extents));
+      fail(error_category::invalid_argument,
+           "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(extents),
+           to_string(nodes_[operands[i]].extents));
     }
     extents.set(axis, extents[axis] + added);
   }
@@ -7451,22 +7515,27 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
   expect_values("gather", {data, indices});
   const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
   if (axis < 0 || axis >= from.rank() || nodes_[indices].type != dtype::i32 || from.rank() + at.rank() - 1 > max_rank) {
-    fail(error_category::invalid_argument, "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices",
-         to_string(from), axis, to_string(nodes_[indices].type), to_string(at));
+    fail(error_category::invalid_argument,
+         "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
+         to_string(nodes_[indices].type), to_string(at));
   }
   const node_id operands[] = {data, indices};
   const auto* named = std::get_if<leaf_attribute>(&attribute_of(data));
-  expect_indices({indices, from[axis], {},
+  expect_indices({indices,
+                  from[axis],
+                  {},
                   fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
                               to_string(from), from[axis])});
-  return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis}, operands);
+  return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis},
+                  operands);
 }
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
   expect_values("scatter_add", {indices, updates});
   const shape& at = nodes_[indices].extents;
   if (axis < 0 || axis >= extents.rank() || nodes_[indices].type != dtype::i32 ||
-      extents.rank() + at.rank() - 1 > max_rank || detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
+      extents.rank() + at.rank() - 1 > max_rank ||
+      detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
     fail(error_category::invalid_argument,
          "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
          to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
@@ -7486,8 +7555,8 @@ inline void expect_countable(const char* what, int axis, std::int64_t value) {
   constexpr std::int64_t most = 0x7fffffff;
   if (value <= most) return;
   fail(error_category::invalid_argument,
-       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what, axis,
-       value, most);
+       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
+       axis, value, most);
 }
 
 struct window_axis {
@@ -7536,16 +7605,18 @@ inline std::optional<shape> window_shape(const window_attribute& w, const shape&
 
 }  // namespace detail
 
-MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c, const shape& extents) {
+MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c,
+                                            const shape& extents) {
   expect_values("convolution", {a, b});
   const shape &first = nodes_[a].extents, &second = nodes_[b].extents;
   const bool fits = c.form == convolution_attribute::output  ? detail::convolution_fits(c, first, second, extents)
                     : c.form == convolution_attribute::input ? detail::convolution_fits(c, extents, second, first)
                                                              : detail::convolution_fits(c, first, extents, second);
   if (!fits || nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
-    fail(error_category::invalid_argument,
-         "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, out..]",
-         to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
+    fail(
+        error_category::invalid_argument,
+        "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, out..]",
+        to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
   }
   const node_id operands[] = {a, b};
   return add_node(op::convolution, nodes_[a].type, extents, c, operands);
@@ -7596,7 +7667,8 @@ MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands)
   for (std::size_t i = 0; i < operands.size(); i += 2) {
     const auto found = writers_.find(operands[i]);
     if (found == writers_.end()) continue;
-    fail(error_category::invalid_argument, "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
+    fail(error_category::invalid_argument,
+         "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
          to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, found->second);
   }
 }
@@ -7605,7 +7677,8 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
   expect_values("assign", {state, value});
   if (nodes_[state].kind != op::state || nodes_[state].extents != nodes_[value].extents ||
       nodes_[state].type != nodes_[value].type) {
-    fail(error_category::invalid_argument, "assign {} {} {}: the target must be a state of the value's dtype and shape {} {}",
+    fail(error_category::invalid_argument,
+         "assign {} {} {}: the target must be a state of the value's dtype and shape {} {}",
          to_string(nodes_[state].kind), to_string(nodes_[state].type), to_string(nodes_[state].extents),
          to_string(nodes_[value].type), to_string(nodes_[value].extents));
   }
@@ -7618,7 +7691,8 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
   expect_values("optimizer_step", parameters_and_gradients);
   if (parameters_and_gradients.size() % 2 != 0) {
     fail(error_category::invalid_argument,
-         "optimizer_step: operands must be pairs of a parameter and its gradient; found {}", parameters_and_gradients.size());
+         "optimizer_step: operands must be pairs of a parameter and its gradient; found {}",
+         parameters_and_gradients.size());
   }
   for (std::size_t i = 0; i < parameters_and_gradients.size(); i += 2) {
     const node &parameter = nodes_[parameters_and_gradients[i]], &gradient = nodes_[parameters_and_gradients[i + 1]];
@@ -7633,8 +7707,9 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
   for (std::size_t i = 0; i < parameters_and_gradients.size(); i += 2) {
     const auto [first, fresh] = places.emplace(parameters_and_gradients[i], i);
     if (fresh) continue;
-    fail(error_category::invalid_argument, "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients",
-         first->second, i, get<leaf_attribute>(first->first).name);
+    fail(error_category::invalid_argument,
+         "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients", first->second, i,
+         get<leaf_attribute>(first->first).name);
   }
   return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
 }
@@ -7671,8 +7746,9 @@ MEGANEURA_INLINE double graph::flops() const {
       const auto& c = get<convolution_attribute>(id);
       const shape& first = nodes_[operand(id, 0)].extents;
       const shape& second = nodes_[operand(id, 1)].extents;
-      const shape& y = c.form == convolution_attribute::output ? n.extents
-                       : c.form == convolution_attribute::input ? first : second;
+      const shape& y = c.form == convolution_attribute::output  ? n.extents
+                       : c.form == convolution_attribute::input ? first
+                                                                : second;
       const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
       total += 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
     } else if (n.kind == op::map) {
@@ -8001,8 +8077,8 @@ class gradient_sweep {
                   g, x, attribute.axes);
   }
 
-  // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another kernel,
-  // or by another spelling, may differ from the extremum in its last bit.
+  // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another
+  // kernel, or by another spelling, may differ from the extremum in its last bit.
   [[nodiscard]] node_id routed(node_id index, node_id g, node_id x, std::uint32_t axes) {
     const shape full = extents(x);
     shape row;
@@ -8013,8 +8089,8 @@ class gradient_sweep {
     const node_id places = graph_.expand_axes(graph_.reshape(graph_.iota(row.elements()), row), full, kept);
     map_writer writer(graph_);
     scalar_builder& b = writer.builder();
-    const scalar_ref here = b.binary(scalar_op::equal, writer.variable(places),
-                                     writer.variable(graph_.expand_axes(index, full, axes)));
+    const scalar_ref here =
+        b.binary(scalar_op::equal, writer.variable(places), writer.variable(graph_.expand_axes(index, full, axes)));
     const scalar_ref moved = writer.operand(graph_.expand_axes(g, full, axes));
     return writer.finish(b.select(here, moved, b.constant(0)), full, graph_[x].type);
   }
@@ -8352,8 +8428,8 @@ namespace meganeura::inline MEGANEURA_ABI::io {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura, which need not exist; empty when there is neither XDG_CACHE_HOME nor
-/// HOME.
+/// $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura, which need not exist; empty when there is neither XDG_CACHE_HOME
+/// nor HOME.
 [[nodiscard]] inline std::filesystem::path user_cache_folder() {
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
     return std::filesystem::path(cache) / "meganeura";
@@ -8372,14 +8448,14 @@ struct mnist_file {
   const char *name, *sha256;
   std::uint64_t bytes;
 };
-inline constexpr mnist_file train_images{
-    "train-images-idx3-ubyte", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9912422};
-inline constexpr mnist_file train_labels{
-    "train-labels-idx1-ubyte", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28881};
-inline constexpr mnist_file test_images{
-    "t10k-images-idx3-ubyte", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1648877};
-inline constexpr mnist_file test_labels{
-    "t10k-labels-idx1-ubyte", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542};
+inline constexpr mnist_file train_images{"train-images-idx3-ubyte",
+                                         "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9912422};
+inline constexpr mnist_file train_labels{"train-labels-idx1-ubyte",
+                                         "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28881};
+inline constexpr mnist_file test_images{"t10k-images-idx3-ubyte",
+                                        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1648877};
+inline constexpr mnist_file test_labels{"t10k-labels-idx1-ubyte",
+                                        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542};
 
 /// Bytes of pixels of the largest of them; a file that says it unpacks to more is not MNIST.
 inline constexpr std::uint64_t largest_mnist = 60'000 * 784;
@@ -8463,7 +8539,8 @@ inline std::string fill_cache(const mnist_options& options, const std::filesyste
   try {
     for (const mnist_file& file : {test_labels, test_images, train_labels, train_images}) {
       if (!find_file(cache, file).empty()) continue;  // another program was faster
-      fetch_file(options.download, options.mirror, cache.string(), {std::string(file.name) + ".gz", file.sha256, file.bytes});
+      fetch_file(options.download, options.mirror, cache.string(),
+                 {std::string(file.name) + ".gz", file.sha256, file.bytes});
     }
   } catch (const error& failure) {
     return failure.what();
@@ -8494,13 +8571,16 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
     return std::move(*found);
   }
   if (!options.draw) {
-    fail(error_category::io, "no MNIST: {} has no files of it, and {}; get {}.gz and its like from {}, and name their "
-         "folder, or let digits be drawn", cache.empty() ? std::string("the cache") : cache.string(), why,
-         detail::test_images.name, options.mirror);
+    fail(error_category::io,
+         "no MNIST: {} has no files of it, and {}; get {}.gz and its like from {}, and name their "
+         "folder, or let digits be drawn",
+         cache.empty() ? std::string("the cache") : cache.string(), why, detail::test_images.name, options.mirror);
   }
-  return {make_digits(8000, options.seed), make_digits(2000, options.seed + 0x5eed),
-          fmt::format("digits drawn by a program, not MNIST (no files, and {}): 8000 to train on, 2000 to test; --data DIR "
-                      "or MEGANEURA_DATA names a folder with real ones", why)};
+  return {
+      make_digits(8000, options.seed), make_digits(2000, options.seed + 0x5eed),
+      fmt::format("digits drawn by a program, not MNIST (no files, and {}): 8000 to train on, 2000 to test; --data DIR "
+                  "or MEGANEURA_DATA names a folder with real ones",
+                  why)};
 } catch (...) {
   rethrow_as_error("loading MNIST");
 }
@@ -9465,8 +9545,12 @@ MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, std::uint32_t exten
     const scalar_op last = map->program.nodes.back().op;
     if (map->program.is_single(last)) symbol = symbol_of(last);
   }
-  return {.kind = kind, .type = type, .symbol = static_cast<std::uint8_t>(symbol), .extents = extents,
-          .attribute = attributes_.intern(value), .reasons = reasons};
+  return {.kind = kind,
+          .type = type,
+          .symbol = static_cast<std::uint8_t>(symbol),
+          .extents = extents,
+          .attribute = attributes_.intern(value),
+          .reasons = reasons};
 }
 
 MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> operands, std::uint64_t hash,
@@ -9505,7 +9589,7 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
 }
 
 MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, const attribute& value,
-                                             std::span<const class_id> operands, rule_mask reasons) {
+                                         std::span<const class_id> operands, rule_mask reasons) {
   target = find(target);
   const enode key = make_key(kind, classes_[target].type, classes_[target].extents, value, reasons);
   const std::vector<class_id> children = canonical(operands);
@@ -9672,9 +9756,8 @@ MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
       state = state || nodes_[node].kind == op::state;
     }
     for (std::size_t i = 0; state && i < next.parents.size(); ++i) {
-      const std::vector<class_id> carried = nodes_[next.parents[i]].kind == op::assign
-                                                ? deciding_operands(next.parents[i])
-                                                : std::vector<class_id>{};
+      const std::vector<class_id> carried =
+          nodes_[next.parents[i]].kind == op::assign ? deciding_operands(next.parents[i]) : std::vector<class_id>{};
       todo.insert(todo.end(), carried.begin(), carried.end());
     }
   }
@@ -9726,7 +9809,8 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const cost_m
 
 namespace detail {
 
-// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a little.
+// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
+// little.
 inline double overlapped(double transfer, double arithmetic) {
   return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
 }
@@ -9755,9 +9839,7 @@ inline bool is_coalesced(const index_map& read, const shape& space) {
   return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
 }
 
-inline double bytes_of(const engine& g, class_id id) {
-  return static_cast<double>(g.extents(id).bytes(g[id].type));
-}
+inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
 
 inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
                             const cost_model& model, double& bytes) {
@@ -9829,8 +9911,8 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   }
   const double occupancy = std::min(1.0, parallel / model.full_occupancy);
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = detail::overlapped(bytes / model.bandwidth,
-                                         elements * program_cost(region.program, model) / model.scalar_flops);
+  const double busy =
+      detail::overlapped(bytes / model.bandwidth, elements * program_cost(region.program, model) / model.scalar_flops);
   return busy / std::max(occupancy, 1.0 / 64) + model.launch;
 }
 
@@ -9842,16 +9924,20 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
   switch (node.kind) {
     case op::input:
     case op::parameter:
-    case op::state: return 0;
+    case op::state:
+      return 0;
     case op::region: {
       std::vector<std::int64_t> sources;
       for (std::size_t i = 0; i < node.operand_count; ++i) {
         sources.push_back(static_cast<std::int64_t>(detail::bytes_of(g, g.operand(id, i))));
       }
-      return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(detail::bytes_of(g, self)), model);
+      return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(detail::bytes_of(g, self)),
+                         model);
     }
-    case op::matmul: return detail::matmul_cost(g, id, g.get<matmul_attribute>(id), model);
-    case op::convolve: return detail::convolve_cost(g, id, g.get<convolve_attribute>(id), model);
+    case op::matmul:
+      return detail::matmul_cost(g, id, g.get<matmul_attribute>(id), model);
+    case op::convolve:
+      return detail::convolve_cost(g, id, g.get<convolve_attribute>(id), model);
     case op::gather: {
       const double table = detail::bytes_of(g, g.operand(id, 0)), own = detail::bytes_of(g, self);
       return (bytes - table + std::min(table, own)) / model.bandwidth + model.launch;
@@ -9861,8 +9947,10 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
     case op::window_reduce:
     case op::window_scatter:
     case op::assign:
-    case op::optimizer_step: return bytes / model.bandwidth + model.launch;
-    default: return std::numeric_limits<double>::infinity();
+    case op::optimizer_step:
+      return bytes / model.bandwidth + model.launch;
+    default:
+      return std::numeric_limits<double>::infinity();
   }
 }
 
@@ -10002,8 +10090,8 @@ struct target_axes {
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
-                                  bool may_split, axis_map& result) {
+MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes,
+                                  const index_map& layout, bool may_split, axis_map& result) {
   const detail::target_axes digits(target, axes, layout);
   for (int attempts = 0; attempts <= max_rank; ++attempts) {
     const index_map& from = reader.accesses[which];
@@ -10055,8 +10143,8 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
 namespace detail {
 
 // Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
-inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t low,
-                   std::int64_t high) {
+inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step,
+                   std::int64_t low, std::int64_t high) {
   std::int64_t first = 0, last = 0;  // first <= i < last
   if (step > 0) {
     first = -floor_divide(start - low, step);
@@ -10078,8 +10166,8 @@ inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t s
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
-                                     const shape& reader, index_map& result) {
+MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map,
+                                     const index_map& outer, const shape& reader, index_map& result) {
   result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
   std::copy(outer.low, outer.low + max_rank, result.low);
   std::copy(outer.high, outer.high + max_rank, result.high);
@@ -10252,7 +10340,8 @@ MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, s
   const char* problem = nullptr;
   int axes[max_rank]{};
   const char* not_affine = "the read is not affine in the producer's loops";
-  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true, map)) {
+  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true,
+                   map)) {
     problem = not_affine;
   } else if (!inner.per_row) {
     problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
@@ -10426,8 +10515,7 @@ inline std::vector<std::size_t> number_arguments(scalar_program& program, std::s
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
-                                                  bool limited) const {
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
   if (limited && buffers() > limits_->buffers) return "too many buffers";
   distinct_reads all = collect_reads();
   scalar_builder builder;
@@ -10780,8 +10868,8 @@ using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice,
 #define MEGANEURA_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;
 struct instance_functions {
   MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
-  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;    // only under validation
-  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;  // only under validation
+  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;      // only under validation
+  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;    // only under validation
   get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;  // only where the driver knows it
 };
 
@@ -10829,7 +10917,8 @@ void visit_functions(device_functions& table, Visitor visit) {
     case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
     case VK_ERROR_UNKNOWN: return "VK_ERROR_UNKNOWN";
     // clang-format on
-    default: return "a Vulkan result without a name here";
+    default:
+      return "a Vulkan result without a name here";
   }
 }
 
@@ -11202,8 +11291,8 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
   limit(&device_facts::max_texel_elements);
   limit(&device_facts::max_buffer_bytes);
   limit(&device_facts::max_allocations);
-  for (auto alignment : {&device_facts::storage_alignment, &device_facts::texel_alignment,
-                         &device_facts::uniform_alignment}) {
+  for (auto alignment :
+       {&device_facts::storage_alignment, &device_facts::texel_alignment, &device_facts::uniform_alignment}) {
     result.*alignment = std::max(result.*alignment, most.*alignment);
   }
   result.subgroup_operations &= most.subgroup_operations;
@@ -11211,9 +11300,9 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
        {&device_facts::has_f16, &device_facts::has_bf16, &device_facts::has_int8, &device_facts::has_int64,
         &device_facts::has_float64, &device_facts::has_float_atomics, &device_facts::has_integer_dot,
         &device_facts::has_cooperative_matrix, &device_facts::has_memory_model, &device_facts::has_device_address,
-        &device_facts::has_timeline_semaphore, &device_facts::has_pipeline_robustness,
-        &device_facts::has_memory_budget, &device_facts::has_subgroup_size_control,
-        &device_facts::has_full_subgroups, &device_facts::has_special_values}) {
+        &device_facts::has_timeline_semaphore, &device_facts::has_pipeline_robustness, &device_facts::has_memory_budget,
+        &device_facts::has_subgroup_size_control, &device_facts::has_full_subgroups,
+        &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
@@ -11288,8 +11377,8 @@ struct pipeline_state {
 [[nodiscard]] std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts);
 [[nodiscard]] std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts);
 
-/// The same from a file, its header checked before anything else of it is read. errors: io; invalid_file when it shrinks
-/// meanwhile; out_of_memory.
+/// The same from a file, its header checked before anything else of it is read. errors: io; invalid_file when it
+/// shrinks meanwhile; out_of_memory.
 [[nodiscard]] std::vector<std::byte> read_cache(const std::string& path, const device_facts& facts);
 
 /// Creates device.pipeline_cache, from the file at device.cache_file if that can be believed.
@@ -11441,8 +11530,8 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   state()->require_alive();
   if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
   constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                                       VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
-                                       VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+                                       VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                       VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   // Whole texels, so that any tail can be viewed as such; beyond the limit the message shall name what was asked.
   const std::uint64_t rounded = bytes > facts().max_buffer_bytes ? bytes : (bytes + 15) / 16 * 16;
   auto made = std::make_shared<detail::buffer_state>(state());
@@ -11456,7 +11545,8 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
 MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const {
   for (const std::uint64_t bytes : buffer_bytes) {
     if (bytes <= facts().max_buffer_bytes) continue;
-    return fmt::format("{} bytes are needed in one buffer and {} allows {}", bytes, facts().name, facts().max_buffer_bytes);
+    return fmt::format("{} bytes are needed in one buffer and {} allows {}", bytes, facts().name,
+                       facts().max_buffer_bytes);
   }
   const std::uint64_t living = state()->live_allocations, most = facts().max_allocations;
   if (living + buffer_bytes.size() <= most) return {};
@@ -11464,8 +11554,8 @@ MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint6
                      buffer_bytes.size(), living, facts().name, most);
 }
 
-MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
-                                     std::span<const std::byte> bytes) const try {
+MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset, std::span<const std::byte> bytes) const
+    try {
   state()->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
@@ -11511,8 +11601,8 @@ MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const t
   rethrow_as_error("a submission");
 }
 
-MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
-    try : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
+MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options) try
+    : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
   if (options.timestamps && on.facts().timestamp_bits == 0) {
     fail(error_category::unsupported, "timestamps were asked for and the compute queue of {} has none",
          on.facts().name);
@@ -11537,9 +11627,7 @@ MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const try {
   rethrow_as_error("asking the device for its progress");
 }
 
-MEGANEURA_INLINE void device::wait_idle() const try {
-  state()->wait(state()->submit(VK_NULL_HANDLE));
-} catch (...) {
+MEGANEURA_INLINE void device::wait_idle() const try { state()->wait(state()->submit(VK_NULL_HANDLE)); } catch (...) {
   rethrow_as_error("waiting for the device");
 }
 
@@ -11551,9 +11639,7 @@ MEGANEURA_INLINE void device::save_pipeline_cache() const try {
 }
 
 MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state()->cache_origin; }
-MEGANEURA_INLINE std::string device::cache_file() const try {
-  return state()->cache_file.string();
-} catch (...) {
+MEGANEURA_INLINE std::string device::cache_file() const try { return state()->cache_file.string(); } catch (...) {
   rethrow_as_error("naming the pipeline cache");
 }
 
@@ -11593,9 +11679,7 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
 
 namespace detail {
 
-inline std::uint64_t tensor_bytes(const node& n) {
-  return static_cast<std::uint64_t>(n.extents.bytes(n.type));
-}
+inline std::uint64_t tensor_bytes(const node& n) { return static_cast<std::uint64_t>(n.extents.bytes(n.type)); }
 
 [[nodiscard]] inline bool in_one_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
   return bytes == 0 || offset / page_bytes == (offset + bytes - 1) / page_bytes;
@@ -11673,8 +11757,8 @@ class interval_set {
   std::vector<interval> parts_;
 };
 
-/// Which bytes of the arena are taken at which levels: a segment tree over levels, so that a search looks at a few merged
-/// sets and not at every block.
+/// Which bytes of the arena are taken at which levels: a segment tree over levels, so that a search looks at a few
+/// merged sets and not at every block.
 class occupied_bytes {
  public:
   occupied_bytes(std::uint32_t levels, std::uint64_t page_bytes)
@@ -11779,7 +11863,8 @@ class planner {
     for (node_id id{0}; id < g().size(); ++id) {
       for (node_id operand : g().operands(id)) {
         if (is_effect(id)) read_by_effect_[operand] = true;
-        if (!is_effect(id) && (readers_[operand].empty() || readers_[operand].back() != id)) readers_[operand].push_back(id);
+        if (!is_effect(id) && (readers_[operand].empty() || readers_[operand].back() != id))
+          readers_[operand].push_back(id);
       }
     }
     for (node_id effect : g().effects()) {
@@ -11877,8 +11962,8 @@ class planner {
   [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_id; }
   [[nodiscard]] bool assigns_itself(node_id effect) const { return g().operand(effect, 0) == g().operand(effect, 1); }
 
-  // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is one
-  // flat kernel for each run of parameters.
+  // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is
+  // one flat kernel for each run of parameters.
   [[nodiscard]] layout updated_parameters() const {
     std::unordered_set<std::string_view> names;
     for (node_id id : g().leaves(op::parameter)) {
@@ -11895,7 +11980,8 @@ class planner {
     return result_.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
   }
 
-  // A value assigned to a state is computed right into it where nobody reads the old value any more, and copied otherwise.
+  // A value assigned to a state is computed right into it where nobody reads the old value any more, and copied
+  // otherwise.
   void place_effects() {
     copied_by_.resize(g().size());
     for (node_id effect : g().effects()) {
@@ -11946,16 +12032,16 @@ class planner {
     value.where = places_[state].where;
   }
 
-  // Whether a value that is assigned to a state can run at a later level: nobody waits for it, it reads no other leaf that is
-  // overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
+  // Whether a value that is assigned to a state can run at a later level: nobody waits for it, it reads no other leaf
+  // that is overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
   [[nodiscard]] bool can_wait(node_id value, node_id state, std::uint32_t level) const {
     const auto reads_written = [&](node_id operand) { return operand != state && is_written(operand); };
     return readers_[value].empty() && !is_output_[value] && std::ranges::none_of(g().operands(value), reads_written) &&
            kept_for(value, level) <= tensor_bytes(g()[value]);
   }
 
-  // An effect follows every kernel and every copy that reads what it overwrites. Where copies wait for each other (a swap),
-  // the old value of one state is saved first.
+  // An effect follows every kernel and every copy that reads what it overwrites. Where copies wait for each other (a
+  // swap), the old value of one state is saved first.
   void order_effects() {
     std::unordered_map<node_id, std::size_t> waits;  // copies that have to come before an effect
     for (node_id id{0}; id < g().size(); ++id) {
@@ -12051,13 +12137,12 @@ class planner {
     const placement& from = places_[operand];
     if (!from.in_arena || from.last_use != places_[id].level) return false;
     if (read_by_effect_[operand]) return false;  // a copy of this level may come later
-    return std::ranges::all_of(readers_[operand], [&](node_id reader) {
-      return reader == id || places_[reader].level != places_[id].level;
-    });
+    return std::ranges::all_of(
+        readers_[operand], [&](node_id reader) { return reader == id || places_[reader].level != places_[id].level; });
   }
 
-  // Whether a kernel reads each element of an operand only for the element of the result at the same place, so that both
-  // may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
+  // Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
+  // both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
   [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const {
     if (g()[id].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(id);
@@ -12066,8 +12151,8 @@ class planner {
     if (tensor_bytes(g()[operands[which]]) != tensor_bytes(g()[id])) return false;
     if (std::ranges::count(operands, operands[which]) != 1) return false;
     return std::ranges::all_of(region.accesses, [&](const index_map& a) {
-      return a.source != static_cast<int>(which) ||
-             (a.bounded == 0 && a.offset == region.output.offset && std::ranges::equal(a.strides, region.output.strides));
+      return a.source != static_cast<int>(which) || (a.bounded == 0 && a.offset == region.output.offset &&
+                                                     std::ranges::equal(a.strides, region.output.strides));
     });
   }
 
@@ -12169,7 +12254,8 @@ class planner {
     return {area::step_values, 0, 64};
   }
 
-  // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole model.
+  // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole
+  // model.
   void emit_optimizer(node_id id) {
     struct run {
       std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
@@ -12185,8 +12271,8 @@ class planner {
     std::vector<run> runs;
     for (const run& r : all) {
       const std::uint64_t length = runs.empty() ? 0 : aligned(runs.back().bytes), bytes = length + r.bytes;
-      const bool follows = !runs.empty() && runs.back().parameters + length == r.parameters &&
-                           runs.back().others + length == r.others;
+      const bool follows =
+          !runs.empty() && runs.back().parameters + length == r.parameters && runs.back().others + length == r.others;
       if (follows && in_one_page(runs.back().parameters, bytes, options_.page_bytes) &&
           in_one_page(runs.back().others, bytes, options_.page_bytes))
         runs.back().bytes = bytes;
@@ -12263,7 +12349,7 @@ class planner {
   std::vector<node_id> writer_;  // of a leaf: the effect that overwrites it
   std::vector<copy> copies_;
   std::vector<scratch> scratch_;
-  std::vector<std::vector<node_id>> copied_by_;         // assigns whose value is this leaf, which is overwritten too
+  std::vector<std::vector<node_id>> copied_by_;    // assigns whose value is this leaf, which is overwritten too
   std::unordered_set<node_id> ordered_;            // effects whose level is final
   std::unordered_set<node_id> saved_;              // leaves copied into a gradient
   std::unordered_set<node_id> computed_in_place_;  // assigns that need no copy
@@ -12278,13 +12364,13 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
 
 namespace detail {
 
-// Replays a plan on byte intervals. Each holds a value: a node's result (of a leaf: what it held before the step), or what
-// an optimizer made of a parameter.
+// Replays a plan on byte intervals. Each holds a value: a node's result (of a leaf: what it held before the step), or
+// what an optimizer made of a parameter.
 class replay {
  public:
   explicit replay(const execution_plan& p) : plan_(p) {
-    for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
-                                      std::pair(op::state, &p.states)}) {
+    for (const auto& [kind, slots] :
+         {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters), std::pair(op::state, &p.states)}) {
       const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
       for (node_id id : p.implementation.leaves(kind)) {
         const std::string& name = p.implementation.get<leaf_attribute>(id).name;
@@ -12360,7 +12446,8 @@ class replay {
     if (at == all.begin()) return r.bytes == 0;
     --at;
     for (std::uint64_t position = r.offset; position < end; position = (at++)->second.end) {
-      if (at == all.end() || at->first > position || at->second.end <= position || at->second.what != what) return false;
+      if (at == all.end() || at->first > position || at->second.end <= position || at->second.what != what)
+        return false;
       if (at->second.skipped + (position - at->first) != skipped + (position - r.offset)) return false;
     }
     return true;
@@ -12481,7 +12568,7 @@ class replay {
     std::size_t index;
   };
   struct ordered_operands {
-    node_id node = no_id;  // an optimizer
+    node_id node = no_id;              // an optimizer
     std::vector<operand_at> operands;  // its parameters
   };
   [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {
@@ -12517,7 +12604,8 @@ class replay {
                   "does not hold its value after the step");
     }
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-      check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name, "is an output and does not hold its value");
+      check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
+                  "is an output and does not hold its value");
   }
 
   const execution_plan& plan_;
@@ -13008,8 +13096,8 @@ class used_names {
   void check() const {
     for (const std::string& name : shared_) {
       if (declared_.contains(name)) continue;
-      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}",
-           name, did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
+      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}", name,
+           did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
     }
   }
 
@@ -13188,8 +13276,7 @@ class body_lowering {
     const std::string name = joined(prefix_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
       const std::string prefix = n.kind == primitive::repeat ? joined(name, std::to_string(turn)) : name;
-      operands[0] =
-          body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
+      operands[0] = body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
     }
     return operands[0];
   }
@@ -13269,9 +13356,12 @@ inline bool jumps(const scalar_program& program, const scalar_node& node) {
     case scalar_op::round:
     case scalar_op::less:
     case scalar_op::less_equal:
-    case scalar_op::equal: return true;
-    case scalar_op::convert: return !is_float(node.type);
-    default: return false;
+    case scalar_op::equal:
+      return true;
+    case scalar_op::convert:
+      return !is_float(node.type);
+    default:
+      return false;
   }
 }
 
@@ -13296,7 +13386,8 @@ MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program)
     const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
     for (int k = 0; k < info(nodes[i].op).arity; ++k) {
       const scalar_ref operand = nodes[i].operands[k];
-      const bool picked = k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
+      const bool picked =
+          k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
       if (!picked) harmless[operand] = false;
       if (jump || deciding[i]) deciding[operand] = true;
     }
@@ -13324,7 +13415,8 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
       moves[i] = index < unstable.size() && unstable[index];
     }
     for (int k = 0; k < info(node.op).arity; ++k) moves[i] = moves[i] || moves[node.operands[k]];
-    if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32) moves[i] = true;
+    if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32)
+      moves[i] = true;
     any = any || moves[i];
   }
   stability found;
@@ -13533,10 +13625,10 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE const char* to_string(structural rule) {
   constexpr const char* names[structural_count] = {
-      "map_to_region",      "view_to_region",     "reduce_to_region",        "pad_to_region",  "concat_to_region",
-      "constant_to_region", "iota_to_region",     "contract_to_region",      "contract_to_matmul",
-      "convolution_to_convolve", "fuse_view",     "fuse_pointwise",          "fuse_rows",      "recompute",
-      "matmul_view",        "matmul_epilogue",    "convolve_epilogue",       "relu_mask"};
+      "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
+      "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
+      "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
+      "matmul_epilogue",    "convolve_epilogue", "relu_mask"};
   return names[static_cast<int>(rule)];
 }
 
@@ -13819,8 +13911,7 @@ MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
          });
 }
 
-MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base,
-                                                       bool deciding) const {
+MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {
   producer result{.id = id};
   if (id == no_id) return result;
   const class_forms& f = forms(id);
@@ -13985,7 +14076,8 @@ inline bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
   return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
 }
 
-// What an argument is compared with 0 for. A NaN is neither: x <= 0 asks for what a relu stops, 0 < x for what it passes.
+// What an argument is compared with 0 for. A NaN is neither: x <= 0 asks for what a relu stops, 0 < x for what it
+// passes.
 enum class mask_use : std::uint8_t { none, positive, stopped };
 
 // How argument `index` appears, if only in comparisons of the form 0 < x, or in these and x <= 0.
@@ -14017,7 +14109,8 @@ inline bool is_relu(const engine& g, enode_id id, mask_use use) {
   if (last.op != scalar_op::select) return false;
   const scalar_node& condition = nodes[last.operands[0]];
   if (condition.op == scalar_op::less_equal) {
-    return is_x(condition.operands[0]) && zero(condition.operands[1]) && zero(last.operands[1]) && is_x(last.operands[2]);
+    return is_x(condition.operands[0]) && zero(condition.operands[1]) && zero(last.operands[1]) &&
+           is_x(last.operands[2]);
   }
   return use == mask_use::positive && condition.op == scalar_op::less && zero(condition.operands[0]) &&
          is_x(condition.operands[1]) && is_x(last.operands[1]) && zero(last.operands[2]);
@@ -14059,9 +14152,9 @@ namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
 
 struct contract_loops {
   static constexpr int max_labels = 2 * max_rank;
-  nest loops;         // accesses: result, a, b; groups are batch, m, n, k
-  bool fits = true;   // else there are more loops than axes of a nest, after those that merge are merged
-  int group[max_labels]{};             // of each label; -1: in no operand
+  nest loops;               // accesses: result, a, b; groups are batch, m, n, k
+  bool fits = true;         // else there are more loops than axes of a nest, after those that merge are merged
+  int group[max_labels]{};  // of each label; -1: in no operand
   std::int64_t extents[max_labels]{};  // of each label
 
   contract_loops(const contract_attribute& labels, const shape& result, const shape& a, const shape& b) {
@@ -14193,8 +14286,8 @@ MEGANEURA_INLINE void convolution_to_convolve::apply(lowering& pass, enode_id id
   const class_id owner = g.find(g.node(id).owner);
   const std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
   const shape& space = g.extents(owner);
-  const convolve_attribute value{g.get<convolution_attribute>(id), space, dense_access(space),
-                                 {identity_program(g[owner].type), {}}};
+  const convolve_attribute value{
+      g.get<convolution_attribute>(id), space, dense_access(space), {identity_program(g[owner].type), {}}};
   g.add_to(owner, op::convolve, value, operands, bit(rule));
   pass.note_applied(rule);
 }
@@ -14382,14 +14475,15 @@ class stopwatch {
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct extraction {
-  std::vector<enode_id> chosen;   // by canonical class; no_id where no kernel computes the class
-  std::vector<class_id> order;    // live classes, operands before users
-  double cost = 0;                // seconds predicted for the whole
-  int passes = 0;                 // of the repair
+  std::vector<enode_id> chosen;  // by canonical class; no_id where no kernel computes the class
+  std::vector<class_id> order;   // live classes, operands before users
+  double cost = 0;               // seconds predicted for the whole
+  int passes = 0;                // of the repair
 };
 
-/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing gets cheaper (at most `max_passes`).
-/// `order` names the classes, operands before users as far as possible. Errors: internal when a root has no kernel.
+/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
+/// gets cheaper (at most `max_passes`). `order` names the classes, operands before users as far as possible. Errors:
+/// internal when a root has no kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
                                  const cost_model& model, int max_passes = 8);
 
@@ -14406,8 +14500,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 [[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
                                std::span<const class_id> operands, std::size_t most);
 
-/// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands that
-/// are stored first with batch, m, n and k in one axis each.
+/// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands
+/// that are stored first with batch, m, n and k in one axis each.
 [[nodiscard]] class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
                                     class_id a, class_id b);
 
@@ -14420,7 +14514,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 inline constexpr std::size_t max_variables = 4, max_constants = 3, max_tags = 2;
 
-/// What a match found: classes of variables, values of constants, and for each tag the node whose attribute it stands for.
+/// What a match found: classes of variables, values of constants, and for each tag the node whose attribute it stands
+/// for.
 struct bindings {
   class_id root = no_id;
   std::array<class_id, max_variables> variables{no_id, no_id, no_id, no_id};
@@ -14564,8 +14659,8 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 [[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
 // Found by argument-dependent lookup on the terms, as they call each other in no order.
-// match_class(g, term, class, bindings, next): calls next() for every way the class has the term's form. Continuations are
-// lambdas, so that the compiler turns each rule into one nest of loops.
+// match_class(g, term, class, bindings, next): calls next() for every way the class has the term's form. Continuations
+// are lambdas, so that the compiler turns each rule into one nest of loops.
 template <std::size_t I, class Next>
 void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Next&& next) {
   if (b.variables[I] != no_id) {
@@ -14610,13 +14705,15 @@ void match_operands(const engine& g, const std::tuple<A>& terms, enode_id node, 
   match_class(g, std::get<0>(terms), g.operand(node, 0), b, next);
 }
 template <class A, class B, class Next>
-void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id node, bool swapped, bindings& b, Next&& next) {
+void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id node, bool swapped, bindings& b,
+                    Next&& next) {
   match_class(g, std::get<0>(terms), g.operand(node, swapped ? 1 : 0), b,
               [&] { match_class(g, std::get<1>(terms), g.operand(node, swapped ? 0 : 1), b, next); });
 }
 
 [[nodiscard]] constexpr bool is_commutative(scalar_op kind) {
-  return kind == scalar_op::add || kind == scalar_op::multiply || kind == scalar_op::minimum || kind == scalar_op::maximum;
+  return kind == scalar_op::add || kind == scalar_op::multiply || kind == scalar_op::minimum ||
+         kind == scalar_op::maximum;
 }
 
 // Commutative operations match in both orders: cheaper than a rule that would double their nodes.
@@ -14670,9 +14767,13 @@ struct built {
 }
 
 template <std::size_t I>
-built build_term(engine& g, const variable<I>&, const bindings& b, rule_mask) { return {.id = g.find(b.variables[I])}; }
+built build_term(engine& g, const variable<I>&, const bindings& b, rule_mask) {
+  return {.id = g.find(b.variables[I])};
+}
 template <std::size_t I>
-built build_term(engine&, const constant_variable<I>&, const bindings& b, rule_mask) { return {.value = b.constants[I]}; }
+built build_term(engine&, const constant_variable<I>&, const bindings& b, rule_mask) {
+  return {.value = b.constants[I]};
+}
 inline built build_term(engine&, const literal& term, const bindings&, rule_mask) { return {.value = term.value}; }
 
 inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t count, rule_mask reasons) {
@@ -14694,7 +14795,8 @@ inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t 
     if (g.extents(operand) != extents || g[operand].type != type) return {.failed = true};
     operands.push_back(operand);
   }
-  return {.id = g.find(g.add(op::map, type, extents, map_attribute{single_op_program(kind, types)}, operands, reasons))};
+  return {.id =
+              g.find(g.add(op::map, type, extents, map_attribute{single_op_program(kind, types)}, operands, reasons))};
 }
 
 template <scalar_op Kind, class... Arguments>
@@ -14823,7 +14925,8 @@ struct rule_set {
   void for_each(rule_mask wanted, Visit&& visit) const {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((wanted >> I & 1 ? static_cast<void>(visit(I, std::get<I>(rules))) : void()), ...);
-    }(std::make_index_sequence<count>());
+    }
+    (std::make_index_sequence<count>());
   }
 };
 
@@ -14851,25 +14954,24 @@ inline constexpr auto power_of_two = [](const bindings& b) {
 
 // Scales do not move over sums: without them the sum overflows, or vanishes, where the scaled one would not.
 inline constexpr auto algebra = rule_set(
-    rewrite("divide_by_power_of_two", _x / _c, _x * (1 / _c)).exact().when(power_of_two),
-    rewrite("divide_by_constant", _x / _c, _x * (1 / _c)).reassociates().when(normal_reciprocal),
+    rewrite("divide_by_power_of_two", _x / _c, _x*(1 / _c)).exact().when(power_of_two),
+    rewrite("divide_by_constant", _x / _c, _x*(1 / _c)).reassociates().when(normal_reciprocal),
     rewrite("one_over_sqrt", 1 / sqrt(_x), rsqrt(_x)).reassociates(),
     rewrite("reciprocal_sqrt", reciprocal(sqrt(_x)), rsqrt(_x)).reassociates(),
-    rewrite("divide_by_sqrt", _x / sqrt(_y), _x * rsqrt(_y)).reassociates(),
+    rewrite("divide_by_sqrt", _x / sqrt(_y), _x* rsqrt(_y)).reassociates(),
     rewrite("matmul_negate_left", matmul(-_x, _w), -matmul(_x, _w)).reassociates(),  // 0 becomes -0
     rewrite("matmul_negate_right", matmul(_x, -_w), -matmul(_x, _w)).reassociates(),
     rewrite("sum_negate", sum(-_x), -sum(_x)).reassociates(),
-    rewrite("scale_scale", (_x * _c) * _d, _x * (_c * _d)).reassociates().when(normal_product),
+    rewrite("scale_scale", (_x * _c) * _d, _x*(_c* _d)).reassociates().when(normal_product),
     rewrite("log_exp", log(exp(_x)), _x).reassociates(),
     rewrite("log_exp_quotient", log(exp(_x) / _y), _x - log(_y)).reassociates(),
     rewrite("exp_times_exp", exp(_x) * exp(_y), exp(_x + _y)).reassociates(),
     rewrite("exp_over_exp", exp(_x) / exp(_y), exp(_x - _y)).reassociates(),
     rewrite("negate_negate", -(-_x), _x).exact(),
     rewrite("negate_subtract", -(_x - _y), _y - _x).reassociates(),  // -0 becomes 0
-    rewrite("subtract_negate", _x - (-_y), _x + _y).exact(),
-    rewrite("add_negate", _x + (-_y), _x - _y).exact(),
-    rewrite("negate_times_negate", (-_x) * (-_y), _x * _y).exact(),
-    rewrite("negate_times_constant", (-_x) * _c, _x * (-_c)).exact(),
+    rewrite("subtract_negate", _x - (-_y), _x + _y).exact(), rewrite("add_negate", _x + (-_y), _x - _y).exact(),
+    rewrite("negate_times_negate", (-_x) * (-_y), _x* _y).exact(),
+    rewrite("negate_times_constant", (-_x) * _c, _x*(-_c)).exact(),
     rewrite("add_zero", _x + 0.0, _x).reassociates(),  // -0 stays -0
     rewrite("multiply_by_one", _x * 1.0, _x).exact());
 
@@ -14885,7 +14987,7 @@ struct saturation_limits {
   std::size_t nodes = 0;    // of the e-graph; 0: eight for each it starts with
   std::size_t matches = 0;  // of one rule in one iteration, then it rests 1, 2, 4, ... iterations; 0: four a node
   int iterations = 8;
-  std::size_t steps = 0;    // nodes looked at and matches found; 0: 64 for each node it starts with
+  std::size_t steps = 0;  // nodes looked at and matches found; 0: 64 for each node it starts with
 };
 
 struct saturation_report {
@@ -14909,8 +15011,8 @@ class saturation {
     if (limits_.steps == 0) limits_.steps = 64 * start;
   }
 
-  // Exact rules first, until nothing changes: classes that decide something are then complete, and the second round, with
-  // all rules, leaves them as they are.
+  // Exact rules first, until nothing changes: classes that decide something are then complete, and the second round,
+  // with all rules, leaves them as they are.
   saturation_report run() {
     const rule_mask all = enabled_, exact = all & exact_rules();
     if (g_.any_decides() && exact != all) {
@@ -14958,8 +15060,8 @@ class saturation {
   }
 
   void limit(const char* what, std::size_t value) {
-    report_.limits.push_back(fmt::format("saturation stopped at the limit of {} {}; what was found until then is used",
-                                         value, what));
+    report_.limits.push_back(
+        fmt::format("saturation stopped at the limit of {} {}; what was found until then is used", value, what));
   }
 
   // Collects first and applies afterwards: matching walks vectors that applying grows.
@@ -14981,8 +15083,8 @@ class saturation {
       steps_ += found[i].size();
       if (found[i].size() < limits_.matches || rests_until_[i] > iteration) continue;
       rests_until_[i] = iteration + 1 + (1 << bans_[i]++);
-      report_.limits.push_back(fmt::format("a rule reached {} matches in one iteration and rests for {}", limits_.matches,
-                                           rests_until_[i] - iteration - 1));
+      report_.limits.push_back(fmt::format("a rule reached {} matches in one iteration and rests for {}",
+                                           limits_.matches, rests_until_[i] - iteration - 1));
     }
     bool within = true;
     set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
@@ -15018,8 +15120,8 @@ class saturation {
 
 }  // namespace detail
 
-/// Rules whose bit in `enabled` (bit i: rule i) is set run until nothing changes or a limit is hit. Nodes rule i makes carry
-/// bit i of `first_bit` << i as their reason.
+/// Rules whose bit in `enabled` (bit i: rule i) is set run until nothing changes or a limit is hit. Nodes rule i makes
+/// carry bit i of `first_bit` << i as their reason.
 template <class Set>
 saturation_report run_rules(engine& g, const Set& set, rule_mask enabled = ~rule_mask{0}, rule_mask first_bit = 1,
                             const saturation_limits& limits = {}) {
@@ -15074,7 +15176,8 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     const enode_id chosen = plan.chosen[id];
     std::vector<node_id> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
-    made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
+    made[id] =
+        result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
@@ -15154,7 +15257,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
-  lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
+  lowering pass(result.graph,
+                {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =
@@ -15323,8 +15427,9 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
                                           const target& on);
 
-/// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates in an order that only the shapes and
-/// the device decide; no atomics. The error of a sum grows with the logarithm of its length.
+/// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates
+/// in an order that only the shapes and the device decide; no atomics. The error of a sum grows with the logarithm of
+/// its length.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const target& on);
 
@@ -15344,7 +15449,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// errors: unsupported when an invocation would loop longer than the device lets it; internal when the node is not one that runs on a device (leaves, primitives, assign).
+/// errors: unsupported when an invocation would loop longer than the device lets it; internal when the node is not one
+/// that runs on a device (leaves, primitives, assign).
 [[nodiscard]] kernel_dispatch generate(const graph& g, node_id id, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -15380,13 +15486,12 @@ inline void check_same_device(const device& on, const device& of_weights) {
 
 MEGANEURA_INLINE const program& program::alive() const {
   if (device_) return *this;
-  fail(error_category::invalid_argument,
-       "this session or program was moved from; use what it was moved into");
+  fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
 }
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
-                                  const program_options& options)
-    try : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
+                                  const program_options& options) try
+    : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
   detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
@@ -15477,8 +15582,7 @@ MEGANEURA_INLINE void program::list_kept() {
     }
   }
   for (const plan::layout::slot& state : plan_.states.slots) {
-    kept_.push_back(
-        {"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
+    kept_.push_back({"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
   }
   for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
     if (!plan_.parameters.find(kept.name)) continue;
@@ -15633,9 +15737,7 @@ MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_va
 }
 
 MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs) const {
-  const auto times_bound = [&](std::string_view name) {
-    return std::ranges::count(inputs, name, &input_values::name);
-  };
+  const auto times_bound = [&](std::string_view name) { return std::ranges::count(inputs, name, &input_values::name); };
   for (const input_values& input : inputs) {
     if (times_bound(input.name) == 1) continue;
     fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
@@ -15767,7 +15869,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr const char* checksum_key = "crc32";  // of optimiser, step, seed and rates
+inline constexpr const char* checksum_key = "crc32";   // of optimiser, step, seed and rates
 inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
 
 // Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads
@@ -17363,8 +17465,8 @@ MEGANEURA_INLINE std::uint64_t device_state::room_in(std::uint32_t heap) const {
   return std::min(size, limit > used ? limit - used : 0);
 }
 
-/// Takes the first memory type whose heap has room and gives it: the window through which the host sees device memory may
-/// be small and full, and then plain host memory does as well.
+/// Takes the first memory type whose heap has room and gives it: the window through which the host sees device memory
+/// may be small and full, and then plain host memory does as well.
 MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_use use) {
   VkMemoryRequirements needs{};
   call.GetBufferMemoryRequirements(handle, buffer.handle, &needs);
@@ -17759,9 +17861,10 @@ inline std::string refuse_size(const device_facts& facts, const spirv::module& k
   const auto uniforms = static_cast<std::size_t>(
       std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_buffer));
   const std::size_t storages = kernel.bindings.size() - texels - uniforms;
-  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers || uniforms > facts.max_uniform_buffers) {
-    return fmt::format("it binds {} storage, {} texel and {} uniform buffers and the limits are {}, {} and {}", storages,
-                       texels, uniforms, facts.max_storage_buffers, facts.max_texel_buffers,
+  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers ||
+      uniforms > facts.max_uniform_buffers) {
+    return fmt::format("it binds {} storage, {} texel and {} uniform buffers and the limits are {}, {} and {}",
+                       storages, texels, uniforms, facts.max_storage_buffers, facts.max_texel_buffers,
                        facts.max_uniform_buffers);
   }
   return {};
@@ -17782,8 +17885,8 @@ inline std::string refuse_subgroup(const device_facts& facts, const spirv::modul
       size <= facts.max_subgroup_size) {
     const std::uint32_t invocations = kernel.local_size[0] * kernel.local_size[1] * kernel.local_size[2];
     if (invocations > size * facts.max_workgroup_subgroups) {
-      return fmt::format("it needs {} invocations in subgroups of {} and a workgroup may have {} subgroups", invocations, size,
-                         facts.max_workgroup_subgroups);
+      return fmt::format("it needs {} invocations in subgroups of {} and a workgroup may have {} subgroups",
+                         invocations, size, facts.max_workgroup_subgroups);
     }
     return {};
   }
@@ -17980,7 +18083,8 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
   };
   {
     helper_threads helpers;
-    const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t wanted =
+        device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
     if (!helpers.start(std::min(wanted, kernels.size()) - 1, work)) {
       write_log(device->owner->log(), log_level::warning,
                 "no further thread could be started to compile {} kernels; fewer threads go on", kernels.size());
@@ -18088,8 +18192,8 @@ inline std::vector<std::byte> read_cache_quietly(device_state& device) {
   } catch (const error& problem) {
     why = problem.what();
   }
-  write_log(device.owner->log(), log_level::warning,
-            "the pipeline cache {} is ignored and will be written anew: {}", device.cache_file.string(), why);
+  write_log(device.owner->log(), log_level::warning, "the pipeline cache {} is ignored and will be written anew: {}",
+            device.cache_file.string(), why);
   return {};
 }
 
@@ -18121,7 +18225,7 @@ inline void write_pipeline_cache(device_state& device) {
                "vkGetPipelineCacheData");
   data.resize(size);
   if (size > most_cache_bytes) return;  // it would not be read
-  std::error_code problem;  // one of the folder shows when the file is written
+  std::error_code problem;              // one of the folder shows when the file is written
   std::filesystem::create_directories(device.cache_file.parent_path(), problem);
   const std::vector<std::byte> packed = pack_cache(data, device.facts);
   const std::span<const std::byte> pieces[] = {packed};
@@ -18518,7 +18622,8 @@ class extractor {
       made.cost += cost_[live_[id].node];
       live.push_back(id);
     }
-    std::stable_sort(live.begin(), live.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::stable_sort(live.begin(), live.end(),
+                     [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
     made.order = std::move(live);
     return made;
   }
@@ -18526,9 +18631,9 @@ class extractor {
  private:
   static constexpr std::uint32_t unranked = ~std::uint32_t{0};
   struct class_choice {
-    std::uint32_t rank = unranked;          // operands of usable nodes rank lower: no plan can be cyclic
+    std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
     std::vector<enode_id> candidates;
-    std::vector<class_id> readers;      // classes with a candidate reading this one
+    std::vector<class_id> readers;  // classes with a candidate reading this one
   };
   struct live_class {
     enode_id node = no_id;
@@ -18587,7 +18692,8 @@ class extractor {
     for (class_id id : order_) {
       if (classes_[id].rank != unranked) by_rank.push_back(id);
     }
-    std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::sort(by_rank.begin(), by_rank.end(),
+              [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
     std::vector<double> share(g_.class_slots());
     for (class_id id : by_rank) {
       double least = std::numeric_limits<double>::infinity();
@@ -18658,8 +18764,8 @@ class extractor {
     total_ += change_to_best(id, [](enode_id) { return true; });
   }
 
-  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to stop):
-  // all readers of a shared value are moved together, and kept only if the sum falls.
+  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to
+  // stop): all readers of a shared value are moved together, and kept only if the sum falls.
   void improve_shared(class_id id) {
     const class_choice& shared = classes_[id];
     if (shared.readers.size() < 2 || shared.rank == unranked) return;
@@ -18838,7 +18944,7 @@ class map_splitter {
   const shape& extents_;
   const scalar_program& program_;
   std::span<const class_id> operands_;
-  std::vector<std::vector<class_id>> reads_;      // by node of the program: what is read below it
+  std::vector<std::vector<class_id>> reads_;     // by node of the program: what is read below it
   std::vector<std::optional<class_id>> stored_;  // nodes that became maps of their own
 };
 
@@ -18871,7 +18977,8 @@ inline class_id store_by_group(engine& e, dtype type, class_id operand, const st
     grouped.push_back(length);
   }
   const class_id ordered[] = {operand};
-  const class_id stored[] = {permuted == from && map == dense ? operand : e.add(op::view, type, permuted, map, ordered)};
+  const class_id stored[] = {permuted == from && map == dense ? operand
+                                                              : e.add(op::view, type, permuted, map, ordered)};
   return e.add(op::view, type, grouped, dense_view(grouped), stored);
 }
 
@@ -19752,14 +19859,7 @@ enum class binary_op : std::uint8_t {
   maximum
 };
 /// With a NaN on either side all but not_equal are false.
-enum class comparison : std::uint8_t {
-  equal,
-  not_equal,
-  less,
-  less_equal,
-  greater,
-  greater_equal
-};
+enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
 
 [[nodiscard]] operand binary(binary_op code, const operand& lhs, const operand& rhs);
 [[nodiscard]] operand compare(comparison code, const operand& lhs, const operand& rhs);
@@ -19810,16 +19910,17 @@ class value : public detail::operand {
 
   // A C++ number converts where it keeps its value: integers to anything, reals to floats only.
   template <std::integral Number>
-  requires(!std::same_as<Number, bool> && !is_boolean) value(Number number)
-      : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
+    requires(!std::same_as<Number, bool> && !is_boolean)
+  value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
   template <std::floating_point Number>
-  requires(is_float) value(Number number)
-      : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
+    requires(is_float)
+  value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
   template <std::same_as<bool> Number>
-  requires(is_boolean) value(Number number) : value(literal(number ? 1 : 0)) {}  // NOLINT: implicit by design
+    requires(is_boolean)
+  value(Number number) : value(literal(number ? 1 : 0)) {}  // NOLINT: implicit by design
   template <class Scalar>
-  requires(Components > 1 && detail::gives_scalar<Scalar, scalar>)
-      value(const Scalar& repeated)  // NOLINT: implicit by design; a scalar or a place that holds one
+    requires(Components > 1 && detail::gives_scalar<Scalar, scalar>)
+  value(const Scalar& repeated)  // NOLINT: implicit by design; a scalar or a place that holds one
       : value(detail::splat(static_type, static_cast<scalar>(repeated))) {}
 
   /// One component of a vector, by a C++ number.
@@ -19925,8 +20026,8 @@ class value : public detail::operand {
   [[nodiscard]] friend value fma(const value& a, const value& b, const value& c) requires(is_float) {
     return value(detail::math(glsl::fma, static_type, {a, b, c}));
   }
-  /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians (Payne
-  /// and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
+  /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians
+  /// (Payne and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
   [[nodiscard]] friend value sin(const value& a) requires(Kind == scalar_kind::f32) {
     return value(detail::accurate_sin_cos(a, 0));
   }
@@ -19937,9 +20038,7 @@ class value : public detail::operand {
   [[nodiscard]] friend value tanh(const value& a) requires(Kind == scalar_kind::f32) {
     return value(detail::accurate_tanh(a));
   }
-  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) {
-    return truth(detail::is_nan(a));
-  }
+  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) { return truth(detail::is_nan(a)); }
   [[nodiscard]] friend truth is_inf(const value& a) requires(is_float) {
     return truth(detail::unary(op::is_inf, truth::static_type, a));
   }
@@ -20228,9 +20327,8 @@ class kernel {
 
   // --- subgroup operations; every invocation of the subgroup must arrive ---
   template <kernel_value T>
-  requires(!T::is_boolean) [[nodiscard]] T subgroup_reduce(reduction how, const T& x) {
-    return T(subgroup_arithmetic(how, x));
-  }
+    requires(!T::is_boolean)
+  [[nodiscard]] T subgroup_reduce(reduction how, const T& x) { return T(subgroup_arithmetic(how, x)); }
   template <kernel_value T>
   [[nodiscard]] T subgroup_add(const T& x) {
     return subgroup_reduce(reduction::add, x);
@@ -20509,7 +20607,8 @@ inline constexpr int philox_rounds = 10;
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// One invocation among the `lanes` (a power of two) that share a result, and the elements of workgroup memory they use.
+/// One invocation among the `lanes` (a power of two) that share a result, and the elements of workgroup memory they
+/// use.
 struct lane_place {
   spirv::u32 lane;
   std::uint32_t lanes = 1;
@@ -20555,9 +20654,9 @@ class shared_totals {
   std::vector<spirv::detail::memory_object> arrays_;
 };
 
-/// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them. Slice
-/// s + half calls `give(half)` to leave its values to slice s, which then calls `take()`; afterwards slice 0 holds the sums.
-/// `in_use`: others may still read the memory. Every invocation of the workgroup arrives.
+/// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them.
+/// Slice s + half calls `give(half)` to leave its values to slice s, which then calls `take()`; afterwards slice 0
+/// holds the sums. `in_use`: others may still read the memory. Every invocation of the workgroup arrives.
 template <class Give, class Take>
 void add_by_halves(spirv::kernel& owner, const spirv::u32& slice, std::uint32_t slices, bool in_use, const Give& give,
                    const Take& take) {
@@ -20635,8 +20734,8 @@ struct flat_grid {
   [[nodiscard]] spirv::u32 position(spirv::kernel& owner) const;
 };
 
-/// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell the
-/// items apart.
+/// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell
+/// the items apart.
 [[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -20669,7 +20768,7 @@ struct scatter_plan {
   std::uint32_t unrolled = 1;  // indices compared in a pass
 
   [[nodiscard]] std::uint32_t chunk() const { return size * loads; }
-  [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }   // indices of a chunk one invocation compares
+  [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }  // indices of a chunk one invocation compares
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
   [[nodiscard]] bool shorten(const target& on) {
@@ -20778,8 +20877,8 @@ class scatter_kernel {
 
   void add_slices() {
     if (plan_.slices == 1) return;
-    const auto shared = owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup,
-                                             plan_.size / 2);
+    const auto shared =
+        owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup, plan_.size / 2);
     const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
     const spirv::u32 thread = owner_.local_id(0);
     const auto give = [&](std::uint32_t half) {
@@ -20800,8 +20899,8 @@ class scatter_kernel {
   spirv::detail::place_reference total_;
 };
 
-/// A kernel of shaders/ that handles four elements an invocation. Its constants are the size of the workgroup, the count
-/// and what `specialization` adds; `steps`: the last binding is the step_values buffer.
+/// A kernel of shaders/ that handles four elements an invocation. Its constants are the size of the workgroup, the
+/// count and what `specialization` adds; `steps`: the last binding is the step_values buffer.
 [[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
                                                std::size_t bindings, bool steps, std::int64_t count,
                                                std::initializer_list<std::uint32_t> specialization, const target& on) {
@@ -20860,16 +20959,14 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
 }
 
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
-  return detail::make_flat(
-      "random", embedded::random, 2, true, count,
-      {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
+  return detail::make_flat("random", embedded::random, 2, true, count,
+                           {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on) {
   if (kind.kind != optimizer_kind::sgd) {
     const bool decoupled = kind.kind == optimizer_kind::adamw;
-    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, true, count,
-                             {decoupled ? 1u : 0u}, on);
+    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, true, count, {decoupled ? 1u : 0u}, on);
   }
   if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, true, count, {}, on);
   return detail::make_flat("sgd", embedded::sgd, 3, true, count, {}, on);
@@ -20947,7 +21044,8 @@ struct matmul_schedule {
   /// 16-byte padding of every row keeps transposing stores off a single bank.
   [[nodiscard]] std::uint32_t shared_bytes() const {
     if (tier == matmul_tier::simple) return 0;
-    const std::uint32_t staged = tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
+    const std::uint32_t staged =
+        tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
     return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
   }
   [[nodiscard]] std::string label() const;
@@ -21069,7 +21167,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
                                                  dtype type, const target& on);
 
-/// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result has the shape of x.
+/// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result
+/// has the shape of x.
 [[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
                                                   dtype type, const target& on);
 
@@ -21116,11 +21215,12 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
   kernel_dispatch made = detail::make_kernel(g, id, on);
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
-  fail(error_category::unsupported,
-       "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
-       "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
-       made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
-       on.max_loop_iterations);
+  fail(
+      error_category::unsupported,
+      "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
+      "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
+      made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
+      on.max_loop_iterations);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -21797,7 +21897,8 @@ namespace detail {
 // Between the bits of a float and an integer of the same order (-0 below 0); its own inverse.
 [[nodiscard]] inline operand ordered_bits(const operand& bits) {
   const auto number = [&](word value) { return operand{.owner = nullptr, .type = bits.type, .bits = value}; };
-  const operand flips = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(31)), number(0x7fffffffu));
+  const operand flips =
+      binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(31)), number(0x7fffffffu));
   return binary(binary_op::bit_xor, bits, flips);
 }
 
@@ -21807,7 +21908,8 @@ namespace detail {
 MEGANEURA_INLINE detail::operand kernel::subgroup_float_extremum(reduction how, const detail::operand& x) {
   const data_type single{scalar_kind::f32, x.type.components}, integer{scalar_kind::i32, x.type.components};
   if (x.type != single) return detail::convert(x.type, subgroup_float_extremum(how, detail::convert(single, x)));
-  const detail::operand nan{.owner = nullptr, .type = integer, .bits = how == reduction::maximum ? 0x7fc00000u : 0x803fffffu};
+  const detail::operand nan{
+      .owner = nullptr, .type = integer, .bits = how == reduction::maximum ? 0x7fc00000u : 0x803fffffu};
   const detail::operand key = detail::select(detail::is_nan(x), nan, detail::ordered_bits(detail::bitcast(integer, x)));
   return detail::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
 }
@@ -22069,8 +22171,8 @@ template <class... Operands>
 }
 
 // FMin and FMax leave the result open when an operand is a NaN, and NMin and NMax drop it; here it is the result. The
-// right one is taken if it wins or is a NaN, and the left one if that is. The test for NaN is spelled out: NVIDIA's driver
-// 580 takes `select(!(x <= c), x, c)` for a maximum and drops a NaN.
+// right one is taken if it wins or is a NaN, and the left one if that is. The test for NaN is spelled out: NVIDIA's
+// driver 580 takes `select(!(x <= c), x, c)` for a maximum and drops a NaN.
 [[nodiscard]] inline operand float_extremum(binary_op code, const operand& lhs, const operand& rhs) {
   const bool is_maximum = code == binary_op::maximum;
   if (lhs.is_literal()) return float_extremum(code, rhs, lhs);
@@ -22250,9 +22352,9 @@ MEGANEURA_INLINE operand composite(data_type type, std::initializer_list<operand
   return emit_pure(*owner, op::composite_construct, type, parts);
 }
 
-// a = n pi/2 + r for 0 <= a <= 2^24 with |r| < 0.79; gives r and what n is modulo 4. pi/2 lies in three pieces of 12 bits
-// and a rest (Cody and Waite 1980), n in two numbers of 12 bits, `coarse` * 4096 and `fine`: their products are exact in
-// f32, and so is every difference until r itself is rounded. Off by at most 2^-35 and a rounding of r.
+// a = n pi/2 + r for 0 <= a <= 2^24 with |r| < 0.79; gives r and what n is modulo 4. pi/2 lies in three pieces of 12
+// bits and a rest (Cody and Waite 1980), n in two numbers of 12 bits, `coarse` * 4096 and `fine`: their products are
+// exact in f32, and so is every difference until r itself is rounded. Off by at most 2^-35 and a rounding of r.
 [[nodiscard]] inline std::pair<f32, i32> reduce_quarter_turns(const f32& a) {
   constexpr float pieces[] = {0x1.92p+0f, 0x1.fb4p-12f, 0x1.444p-24f, 0x1.68c234p-39f};
   const f32 coarse = round(a * f32(0x1.45f306p-13f));  // 2 / pi / 4096
@@ -22667,7 +22769,7 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     if (literals) numbers[i] = *literal_value(operands[i]);
   }
   if (literals) {
-    const dtype from = operands[0].type.is_float()                               ? dtype::f32
+    const dtype from = operands[0].type.is_float()                        ? dtype::f32
                        : operands[0].type.kind == spirv::scalar_kind::i32 ? dtype::i32
                                                                           : dtype::u32;
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
@@ -22952,7 +23054,8 @@ MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each
   const std::uint64_t launched = std::uint64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * each;
   if (left > 1 || count > max_count || launched > std::uint64_t{1} << 32) {
     fail(error_category::unsupported,
-         "a kernel over {} items was asked for; kernels count in 32 bits, {} at most, in up to {} x {} x {} workgroups of "
+         "a kernel over {} items was asked for; kernels count in 32 bits, {} at most, in up to {} x {} x {} workgroups "
+         "of "
          "{}: split the computation",
          count, max_count, on.max_groups[0], on.max_groups[1], on.max_groups[2], each);
   }
@@ -23203,8 +23306,8 @@ class convolution_memory {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add up
-/// in shared memory.
+/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add
+/// up in shared memory.
 struct direct_plan {
   std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
 
@@ -23840,7 +23943,8 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
     constexpr std::uint64_t most = 0x7fffffff;
     if (extent > most) {
       fail(error_category::unsupported,
-           "a matrix product over an axis group of {} elements was asked for; its kernels count up to {}: split the axes",
+           "a matrix product over an axis group of {} elements was asked for; its kernels count up to {}: split the "
+           "axes",
            extent, most);
     }
   }
@@ -23886,11 +23990,14 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   if (device.prefers_texel_buffers) {
     const bool texels = matmul_fits_texels(problem, device);
     const bool tall = extent_of(problem.m) > 8;
-    // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a small
-    // product never earns back.
-    const std::uint64_t work = extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
-    if (work < std::uint64_t{1} << 15) found.push_back({});
-    else if (work < std::uint64_t{1} << 20) found.push_back({matmul_tier::registers, 0, 0, 4, 4, 4, 1, 1, texels});
+    // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a
+    // small product never earns back.
+    const std::uint64_t work =
+        extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
+    if (work < std::uint64_t{1} << 15)
+      found.push_back({});
+    else if (work < std::uint64_t{1} << 20)
+      found.push_back({matmul_tier::registers, 0, 0, 4, 4, 4, 1, 1, texels});
     for (const std::uint32_t rows : {tall ? 16u : 8u, tall ? 8u : 4u}) {
       found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, texels});
       if (texels) found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, false});
@@ -23914,7 +24021,8 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   if (found.empty()) {  // within the least that Vulkan guarantees
     const auto occupies = [&](std::uint32_t side) {
       return extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), side) *
-                 detail::divide_up(extent_of(problem.n), side) >= device.compute_units;
+                 detail::divide_up(extent_of(problem.n), side) >=
+             device.compute_units;
     };
     if (occupies(64)) add(64, 64, 8, 8, 8, 1, 1);
     if (occupies(32)) add(32, 32, 8, 4, 4, 1, 1);
@@ -24526,7 +24634,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 [[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 // The power of two from `x` on, 2^31 at most: what it limits is far smaller.
 [[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
-  return static_cast<std::uint32_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
+  return static_cast<std::uint32_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
 }
 
 /// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
@@ -24731,7 +24840,12 @@ class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
               std::span<const bound_tensor> operands, const target& on)
-      : owner_(owner), nest_(nest), map_(map), program_(program), operands_(operands), on_(on),
+      : owner_(owner),
+        nest_(nest),
+        map_(map),
+        program_(program),
+        operands_(operands),
+        on_(on),
         totals_(owner, map.lanes * map.rows) {
     analyse();
   }
@@ -24841,8 +24955,8 @@ class row_emitter {
     }
   }
 
-  // Calls body(items) for this lane's items: all written out if few, else a loop and a written-out rest. A pass adds one
-  // number to each of `sums`.
+  // Calls body(items) for this lane's items: all written out if few, else a loop and a written-out rest. A pass adds
+  // one number to each of `sums`.
   struct row_item {
     spirv::u32 position;
     spirv::boolean exists{true};
@@ -24928,7 +25042,8 @@ class row_emitter {
   [[nodiscard]] scalar_value pairwise(scalar_op how, std::vector<scalar_value> terms) {
     while (terms.size() > 1) {
       std::vector<scalar_value> half;
-      for (std::size_t i = 0; i + 1 < terms.size(); i += 2) half.push_back(combine(owner_, how, terms[i], terms[i + 1]));
+      for (std::size_t i = 0; i + 1 < terms.size(); i += 2)
+        half.push_back(combine(owner_, how, terms[i], terms[i + 1]));
       if (terms.size() % 2 != 0) half.push_back(terms.back());
       terms = std::move(half);
     }
@@ -25160,7 +25275,8 @@ class window_kernel {
   template <class Body>
   void for_each(std::uint32_t count, bool written_out, bool shared, std::span<const running_sum> sums, Body&& body) {
     const std::uint32_t step = shared ? plan_.lanes : 1;
-    if (!written_out || step != 1) return for_summed(owner_, shared ? lane_ : spirv::u32(0), count, step, {}, sums, body);
+    if (!written_out || step != 1)
+      return for_summed(owner_, shared ? lane_ : spirv::u32(0), count, step, {}, sums, body);
     for (std::uint32_t i = 0; i < count; ++i) body(spirv::u32(i));
   }
 
@@ -25212,8 +25328,8 @@ class window_kernel {
     return total;
   }
 
-  /// The taps of one window that can lie inside the tensor, `reach_` along each axis: the first and where tap 0 is. Where
-  /// the window is no longer than the tensor these are all of its taps.
+  /// The taps of one window that can lie inside the tensor, `reach_` along each axis: the first and where tap 0 is.
+  /// Where the window is no longer than the tensor these are all of its taps.
   struct taps {
     index first, origin;
   };
@@ -25236,7 +25352,8 @@ class window_kernel {
     const scalar_op how = window_.kind == reduce_kind::max ? scalar_op::row_max : scalar_op::row_sum;
     const running_sum total = start_total(how);
     index origin;
-    for (std::size_t i = 0; i < max_spatial; ++i) origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
     const taps window = taps_from(origin);
     for_each(tap_count_, tap_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& tap) {
       index from = split(tap, reach_);
@@ -25282,14 +25399,13 @@ class window_kernel {
       const covering found = covering_window(at, number);
       scalar_value value = value_of(*y_, outer, found.window, out_, found.exists, total.start);
       if (is_max) value = spirv::detail::select(first_maximum(outer, found, own, written_out), value, total.start);
-      spirv::detail::store(total.place,
-                           combine(owner_, scalar_op::row_sum, spirv::detail::load(total.place), value));
+      spirv::detail::store(total.place, combine(owner_, scalar_op::row_sum, spirv::detail::load(total.place), value));
     });
     return is_max ? spirv::detail::load(total.place) : shared_total(scalar_op::row_sum, total.place);
   }
 
-  // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not less than
-  // those after it, where a NaN is greater than every number.
+  // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not
+  // less than those after it, where a NaN is greater than every number.
   [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const covering& found, const scalar_value& own,
                                              bool written_out) {
     const auto holds = owner_.variable<spirv::u32>(1u);
@@ -25302,8 +25418,10 @@ class window_kernel {
       const bool is_real = own.type.is_float();
       const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::detail::is_nan(own)) : spirv::boolean(false);
       const spirv::boolean nan = is_real ? spirv::boolean(spirv::detail::is_nan(value)) : spirv::boolean(false);
-      const spirv::boolean beaten = spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
-      const spirv::boolean tied = spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
+      const spirv::boolean beaten =
+          spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
+      const spirv::boolean tied =
+          spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
       const spirv::boolean loses = beaten || (tied && other < found.tap && real);
       holds = select(loses, spirv::u32(0), holds.load());
     });

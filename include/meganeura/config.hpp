@@ -8,8 +8,8 @@
 #define MEGANEURA_HEADER_ONLY 1
 #endif
 
-// Everything lives in `namespace meganeura::inline MEGANEURA_ABI`. The mode is part of that name, so that a program whose
-// translation units disagree links two complete copies instead of breaking the one-definition rule.
+// Everything lives in `namespace meganeura::inline MEGANEURA_ABI`. The mode is part of that name, so that a program
+// whose translation units disagree links two complete copies instead of breaking the one-definition rule.
 #if MEGANEURA_HEADER_ONLY
 #define MEGANEURA_ABI v0_1_header_only
 #define MEGANEURA_INLINE inline

@@ -34,9 +34,9 @@ class faults_cache : public testing::Test {
     good = mn::io::read_file(path);
   }
   [[nodiscard]] mn::vulkan::device_options options() const {
-    return {.cache_directory = folder.path().string(), .threads = 1, .log = [this](mn::log_level, std::string_view text) {
-              said += std::string(text) + "\n";
-            }};
+    return {.cache_directory = folder.path().string(),
+            .threads = 1,
+            .log = [this](mn::log_level, std::string_view text) { said += std::string(text) + "\n"; }};
   }
   /// Opens a device over the cache as it is now, within the time of a person's patience, and compiles with it.
   void expect_ignored(const std::string& what) {

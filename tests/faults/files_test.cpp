@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Saving while the disk fills, the process is killed, others write and read: the old file or the new one, never a mixture,
-// and nothing left lying about.
+// Saving while the disk fills, the process is killed, others write and read: the old file or the new one, never a
+// mixture, and nothing left lying about.
 #include "inject.hpp"
 
 #include <meganeura/core/error.hpp>
@@ -59,7 +59,9 @@ int in_child(const Work& work) {
     try {
       code = work();
     } catch (const mn::error& problem) {
-      code = problem.category() == mn::error_category::io ? 40 : problem.category() == mn::error_category::out_of_memory ? 43 : 41;
+      code = problem.category() == mn::error_category::io              ? 40
+             : problem.category() == mn::error_category::out_of_memory ? 43
+                                                                       : 41;
     } catch (...) {
     }
     ::_exit(code);

@@ -22,9 +22,7 @@ namespace support = meganeura::support;
 namespace {
 
 struct small_net {
-  static constexpr auto forward(mn::value auto x) {
-    return mn::linear<"fc2", 3>(mn::relu(mn::linear<"fc1", 4>(x)));
-  }
+  static constexpr auto forward(mn::value auto x) { return mn::linear<"fc2", 3>(mn::relu(mn::linear<"fc1", 4>(x))); }
 };
 inline constexpr mn::dim batch = mn::sym<"batch">;
 using model = mn::model<small_net, mn::input<"x", mn::dtype::f32, mn::dims<batch, 5>>>;
@@ -148,7 +146,12 @@ TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
     const auto& kept = program.kept().front();
     const std::vector<std::byte> good = program.read(kept), bad(good.size() + 1);
     expect_survival([&] { (void)program.read(kept); }, 40);
-    expect_survival([&] { program.write(kept, good); gpu.wait_idle(); }, 40);
+    expect_survival(
+        [&] {
+          program.write(kept, good);
+          gpu.wait_idle();
+        },
+        40);
     expect_refusal("write", [&] { program.write(kept, bad); });
     expect_refusal("set_input, unknown", [&] { program.set_input("no such input", mn::dtype::f32, good); });
     expect_refusal("set_input, wrong size", [&] { program.set_input("x", mn::dtype::f32, bad); });
@@ -172,11 +175,12 @@ TEST(faults_memory, weights_are_saved_whole_or_not_at_all) {
     run.parameters().init({.seed = 1});
     run.parameters().save(path);
     const auto before = mn::io::read_file(path);
-    expect_survival([&] { run.parameters().save(path); }, 80, [&] {
-      EXPECT_EQ(mn::io::read_file(path), before);
-      run.parameters().save(path);
-      EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
-    });
+    expect_survival([&] { run.parameters().save(path); }, 80,
+                    [&] {
+                      EXPECT_EQ(mn::io::read_file(path), before);
+                      run.parameters().save(path);
+                      EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+                    });
   }
   EXPECT_EQ(faults::living_objects(), "");
 }
@@ -204,15 +208,17 @@ TEST(faults_memory, each_weight_is_loaded_whole_or_not_at_all) {
     fill(1);
     const auto old = everything();
     int untouched = 0, whole = 0;
-    expect_survival([&] { weights.load(path); }, 80, [&] {
-      const auto found = everything();
-      untouched += found == old;
-      whole += found == fresh;
-      for (const auto& [name, values] : found) EXPECT_TRUE(values == old.at(name) || values == fresh.at(name)) << name;
-      weights.load(path);
-      EXPECT_EQ(everything(), fresh);
-      fill(1);
-    });
+    expect_survival([&] { weights.load(path); }, 80,
+                    [&] {
+                      const auto found = everything();
+                      untouched += found == old;
+                      whole += found == fresh;
+                      for (const auto& [name, values] : found)
+                        EXPECT_TRUE(values == old.at(name) || values == fresh.at(name)) << name;
+                      weights.load(path);
+                      EXPECT_EQ(everything(), fresh);
+                      fill(1);
+                    });
     EXPECT_GT(untouched, 0);
     EXPECT_LT(whole, untouched);  // most allocations are made before the first tensor is read
   }

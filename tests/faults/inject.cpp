@@ -47,7 +47,8 @@ bool allocation_fails() {
 void* allocate(std::size_t bytes, std::size_t alignment = 0) noexcept {
   if (allocation_fails()) return nullptr;
   if (bytes == 0) bytes = 1;
-  return alignment == 0 ? std::malloc(bytes) : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  return alignment == 0 ? std::malloc(bytes)
+                        : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
 void* allocate_or_throw(std::size_t bytes, std::size_t alignment = 0) {
@@ -187,11 +188,11 @@ PFN_vkGetDeviceProcAddr real_get_device = nullptr;
 
 PFN_vkVoidFunction wrapped(std::string_view name, PFN_vkVoidFunction found) {
   if (found == nullptr) return nullptr;
-#define FAULTS_WRAP(function)                                                \
-  if (name == "vk" #function) {                                              \
-    using it = gate<id_##function, PFN_vk##function>;                        \
-    it::real = reinterpret_cast<PFN_vk##function>(found);                    \
-    return reinterpret_cast<PFN_vkVoidFunction>(&it::call);                  \
+#define FAULTS_WRAP(function)                               \
+  if (name == "vk" #function) {                             \
+    using it = gate<id_##function, PFN_vk##function>;       \
+    it::real = reinterpret_cast<PFN_vk##function>(found);   \
+    return reinterpret_cast<PFN_vkVoidFunction>(&it::call); \
   }
   FAULTS_VULKAN_FUNCTIONS(FAULTS_WRAP)
   return found;
@@ -281,8 +282,7 @@ int fsync(int file) {
   return faults::file_call([&] { return static_cast<int>(::syscall(SYS_fsync, file)); });
 }
 int renameat(int from, const char* old_name, int to, const char* new_name) noexcept {
-  return faults::file_call(
-      [&] { return static_cast<int>(::syscall(SYS_renameat2, from, old_name, to, new_name, 0)); });
+  return faults::file_call([&] { return static_cast<int>(::syscall(SYS_renameat2, from, old_name, to, new_name, 0)); });
 }
 int unlinkat(int folder, const char* name, int flags) noexcept {
   return faults::file_call([&] { return static_cast<int>(::syscall(SYS_unlinkat, folder, name, flags)); });
@@ -314,8 +314,12 @@ extern "C" void* dlsym(void* library, const char* name) noexcept {
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return faults::allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
 }
-[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return faults::allocate(bytes); }
-[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return faults::allocate(bytes); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return faults::allocate(bytes);
+}
+[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return faults::allocate(bytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -47,8 +47,8 @@ class allocation_fault {
 /// being executed, and when `lasting` ever after.
 class vulkan_fault {
  public:
-  vulkan_fault(std::string name, VkResult result,
-               std::uint64_t fail_at = std::numeric_limits<std::uint64_t>::max(), bool lasting = false);
+  vulkan_fault(std::string name, VkResult result, std::uint64_t fail_at = std::numeric_limits<std::uint64_t>::max(),
+               bool lasting = false);
   ~vulkan_fault();
   vulkan_fault(const vulkan_fault&) = delete;
   vulkan_fault& operator=(const vulkan_fault&) = delete;

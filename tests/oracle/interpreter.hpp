@@ -418,7 +418,8 @@ class interpreter {
       std::int64_t flat = 0;
       for_each_index(part.extents, [&](const index_vector& index) {
         std::int64_t at = start * result.extents.stride(axis);
-        for (int i = 0; i < part.extents.rank(); ++i) at += index[static_cast<std::size_t>(i)] * result.extents.stride(i);
+        for (int i = 0; i < part.extents.rank(); ++i)
+          at += index[static_cast<std::size_t>(i)] * result.extents.stride(i);
         result[at] = part[flat++];
       });
       start += part.extents[axis];

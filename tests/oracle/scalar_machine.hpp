@@ -204,8 +204,7 @@ class scalar_machine {
     }
   }
 
-  void reduce_row(const scalar_node& node, const std::vector<Real>& row, std::vector<Real>& result,
-                  std::size_t count) {
+  void reduce_row(const scalar_node& node, const std::vector<Real>& row, std::vector<Real>& result, std::size_t count) {
     Real total = row[0];
     const scalar_op kind = node.op;
     const scalar_op step = kind == scalar_op::row_sum   ? scalar_op::add

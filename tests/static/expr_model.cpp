@@ -52,7 +52,8 @@ static_assert(mn::detail::texts_equal(deep::leaves.leaves[1].name, "layers.*.lay
 // One turn of a repeat, and one layer on two inputs.
 struct first_again {
   static constexpr auto forward(mn::value auto x, mn::value auto other) {
-    auto again = mn::tied_linear(mn::call<"", stack>(x), mn::shared(mn::parameter<"layers.0.layer.weight", mn::dims<8, 8>>));
+    auto again =
+        mn::tied_linear(mn::call<"", stack>(x), mn::shared(mn::parameter<"layers.0.layer.weight", mn::dims<8, 8>>));
     return mn::linear<"both", 3>(again) + mn::shared(mn::linear<"both", 3>(other));
   }
 };

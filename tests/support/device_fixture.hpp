@@ -4,8 +4,8 @@
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/step_values.hpp>
-#include <meganeura/spirv/kernel.hpp>
 #include <meganeura/runtime/device.hpp>
+#include <meganeura/spirv/kernel.hpp>
 
 #include <gtest/gtest.h>
 #include <oracle/interpreter.hpp>
@@ -27,8 +27,8 @@ namespace meganeura::inline MEGANEURA_ABI::support {
 
 inline kernels::target device_target() { return make_target(shared_device().facts()); }
 
-/// The device's own target, the one of a graphics processor of its subgroup size, and the least that Vulkan guarantees: a
-/// software device runs all three.
+/// The device's own target, the one of a graphics processor of its subgroup size, and the least that Vulkan guarantees:
+/// a software device runs all three.
 inline std::vector<kernels::target> all_targets() {
   std::vector<kernels::target> targets{device_target()};
   kernels::target hardware = targets[0];
@@ -163,7 +163,8 @@ inline void expect_matches_oracle(const graph& g, const oracle::tensors<double>&
     const oracle::tensors<double> actual = device_graph(g, on, step).run(leaves);
     for (const auto& [name, want] : expected) {
       const double worst = oracle::relative_error(actual.at(name), want);
-      EXPECT_LE(worst, tolerance != 0 ? tolerance : oracle::tolerance(want.type, reduction_length)) << name << ", target " << number;
+      EXPECT_LE(worst, tolerance != 0 ? tolerance : oracle::tolerance(want.type, reduction_length))
+          << name << ", target " << number;
     }
     ++number;
   }

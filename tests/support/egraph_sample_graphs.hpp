@@ -99,7 +99,8 @@ inline node_id attention(graph& g, node_id x, const std::string& name, std::int6
   const shape square = g[scores].extents;
   const node_id scaled = g.multiply(scores, g.full(square, 1 / std::sqrt(static_cast<double>(h))));
   scalar_builder s;
-  const scalar_ref row = s.argument(0, dtype::i32), column = s.argument(1, dtype::i32), score = s.argument(2, dtype::f32);
+  const scalar_ref row = s.argument(0, dtype::i32), column = s.argument(1, dtype::i32),
+                   score = s.argument(2, dtype::f32);
   const scalar_program mask =
       s.finish(s.select(s.binary(scalar_op::less_equal, column, row), score, s.constant(-1e30)));
   const node_id operands[] = {g.coordinates(square, 2), g.coordinates(square, 3), scaled};
@@ -108,7 +109,8 @@ inline node_id attention(graph& g, node_id x, const std::string& name, std::int6
   return linear(g, g.reshape(mixed, extents), name + ".o", d);
 }
 
-/// Pre-norm blocks with attention and a gated unit, as in Llama: x + attention(norm(x)), then x + down(silu(gate) * up).
+/// Pre-norm blocks with attention and a gated unit, as in Llama: x + attention(norm(x)), then x + down(silu(gate) *
+/// up).
 inline node_id transformer(graph& g, node_id x, int layers, std::int64_t heads, std::int64_t hidden) {
   const std::int64_t width = g[x].extents[2];
   for (int i = 0; i < layers; ++i) {
@@ -166,8 +168,9 @@ inline int kernel_count(const graph& g) {
   return total;
 }
 
-// Inside one plan f64 rounding differs between forms by the order of sums alone; the bound is that of f64 over the largest
-// sum any of the sample graphs has, and forms may cancel to small values: compared against the tensor's largest element.
+// Inside one plan f64 rounding differs between forms by the order of sums alone; the bound is that of f64 over the
+// largest sum any of the sample graphs has, and forms may cancel to small values: compared against the tensor's largest
+// element.
 inline double bound() { return 1e3 * oracle::tolerance_f64(1 << 20); }
 
 /// Evaluates every e-node of every class; the number compared.
@@ -193,7 +196,8 @@ inline std::size_t expect_all_forms_agree(const graph& source, const oracle::ten
 
 /// The optimised graph gives what the source gives, effects included.
 inline graph expect_plan_agrees(const graph& source, const oracle::tensors<double>& leaves,
-                                const egraph::optimize_options& options = {}, egraph::optimize_report* report = nullptr) {
+                                const egraph::optimize_options& options = {},
+                                egraph::optimize_report* report = nullptr) {
   graph plan = egraph::optimize(source, options, report);
   oracle::interpreter<double> before(source, leaves), after(plan, leaves);
   const auto expected = before.run(), actual = after.run();
@@ -209,7 +213,8 @@ inline graph expect_plan_agrees(const graph& source, const oracle::tensors<doubl
     const op kind = plan[id].kind;
     const bool fine = info(kind).stage == op_stage::implementation || info(kind).stage == op_stage::effect ||
                       kind == op::input || kind == op::parameter || kind == op::state || kind == op::random ||
-                      kind == op::gather || kind == op::scatter_add || kind == op::window_reduce || kind == op::window_scatter;
+                      kind == op::gather || kind == op::scatter_add || kind == op::window_reduce ||
+                      kind == op::window_scatter;
     EXPECT_TRUE(fine) << to_string(kind);
   }
   return plan;

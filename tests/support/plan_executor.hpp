@@ -42,8 +42,7 @@ inline double half_of_bits(std::uint16_t bits) {
 /// Every violation is an error whose sentence names the step.
 class plan_executor {
  public:
-  plan_executor(const plan::execution_plan& p, std::uint64_t seed)
-      : plan_(p), dice_(seed), oracle_(p.implementation) {
+  plan_executor(const plan::execution_plan& p, std::uint64_t seed) : plan_(p), dice_(seed), oracle_(p.implementation) {
     for (std::size_t i = 0; i < memory_.size(); ++i) {
       memory_[i].assign(p.area_bytes[i], std::byte{0});
       written_[i].assign(p.area_bytes[i], true);
@@ -52,9 +51,9 @@ class plan_executor {
   }
 
   void set_leaf(const std::string& name, const oracle::tensor<double>& value) {
-    for (const auto& [slots, where] : {std::pair{&plan_.inputs, plan::area::input},
-                                       std::pair{&plan_.parameters, plan::area::parameter},
-                                       std::pair{&plan_.states, plan::area::state}}) {
+    for (const auto& [slots, where] :
+         {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter},
+          std::pair{&plan_.states, plan::area::state}}) {
       const plan::layout::slot* slot = slots->find(name);
       if (slot) store({where, slot->offset, slot->bytes}, value, memory_);
     }
@@ -62,8 +61,8 @@ class plan_executor {
 
   oracle::tensors<double> leaves() const {
     oracle::tensors<double> result;
-    for (const auto& [slots, where] : {std::pair{&plan_.parameters, plan::area::parameter},
-                                       std::pair{&plan_.states, plan::area::state}}) {
+    for (const auto& [slots, where] :
+         {std::pair{&plan_.parameters, plan::area::parameter}, std::pair{&plan_.states, plan::area::state}}) {
       for (const plan::layout::slot& s : slots->slots)
         result[s.name] = load({where, s.offset, s.bytes}, s.type, s.extents, memory_);
     }
@@ -141,7 +140,8 @@ class plan_executor {
     }
   }
 
-  // A region may write where it reads when every element it reads there is the one it writes, of each row or of the whole.
+  // A region may write where it reads when every element it reads there is the one it writes, of each row or of the
+  // whole.
   [[nodiscard]] bool in_place(const plan::step& s, const plan::binding& result, const plan::binding& operand) const {
     if (s.kind != plan::step::kernel || plan_.implementation[s.node].kind != op::region) return false;
     const auto& region = plan_.implementation.get<region_attribute>(s.node);
@@ -185,7 +185,8 @@ class plan_executor {
     oracle::interpreter<double> step(g, {{"p", at(0)}, {"g", at(1)}}, oracle_.step);
     std::size_t next = 2;
     oracle::tensors<double>* moments[] = {&step.first_moments, &step.second_moments};
-    for (std::size_t i = 0; i < 2 && s.bindings[next].how == plan::usage::read_write; ++i) (*moments[i])["p"] = at(next++);
+    for (std::size_t i = 0; i < 2 && s.bindings[next].how == plan::usage::read_write; ++i)
+      (*moments[i])["p"] = at(next++);
     step.run();
     store(s.bindings[0].where, step.leaves.at("p"), memory_);
     for (std::size_t i = 2; i < next; ++i) store(s.bindings[i].where, moments[i - 2]->at("p"), memory_);
@@ -211,9 +212,10 @@ class plan_executor {
     const auto size = static_cast<std::size_t>(size_of(value.type));
     for (std::size_t i = 0; i < value.values.size(); ++i) {
       const double element = value.values[i];
-      const std::uint32_t word = value.type == dtype::f32   ? std::bit_cast<std::uint32_t>(static_cast<float>(element))
-                                 : value.type == dtype::f16 ? bits_of_half(element)
-                                                            : static_cast<std::uint32_t>(static_cast<std::int64_t>(element));
+      const std::uint32_t word = value.type == dtype::f32 ? std::bit_cast<std::uint32_t>(static_cast<float>(element))
+                                 : value.type == dtype::f16
+                                     ? bits_of_half(element)
+                                     : static_cast<std::uint32_t>(static_cast<std::int64_t>(element));
       std::memcpy(bytes + i * size, &word, size);
     }
   }

@@ -50,8 +50,8 @@ enum class leaf_values { general, quarters, special };
 struct random_graph_options {
   int steps = 12;
   leaf_values values = leaf_values::general;
-  bool halves = true;      // f16 tensors
-  bool integers = true;    // i32 and u32 tensors
+  bool halves = true;    // f16 tensors
+  bool integers = true;  // i32 and u32 tensors
   bool states = true;
   bool stop_gradients = true;
   bool random_streams = true;
@@ -161,8 +161,7 @@ class random_graph {
   }
 
   double leaf_value() {
-    if (options_.values == leaf_values::general)
-      return static_cast<double>(static_cast<float>(3 * dice_.unit() - 1.5));
+    if (options_.values == leaf_values::general) return static_cast<double>(static_cast<float>(3 * dice_.unit() - 1.5));
     if (options_.values == leaf_values::special && dice_.chance(0.25)) {
       static const std::vector<double> list{NAN, INFINITY, -INFINITY, -0.0, 0.0, 3e38, -3e38, 1e-38, 65504};
       return dice_.pick(list);
@@ -243,8 +242,8 @@ class random_graph {
     return static_cast<std::uint32_t>(dice_.between(1, (std::int64_t{1} << rank) - 1));
   }
   reduce_kind random_reduction() {
-    static const std::vector<reduce_kind> kinds{reduce_kind::sum, reduce_kind::sum, reduce_kind::max, reduce_kind::max,
-                                                reduce_kind::min, reduce_kind::product};
+    static const std::vector<reduce_kind> kinds{reduce_kind::sum, reduce_kind::sum, reduce_kind::max,
+                                                reduce_kind::max, reduce_kind::min, reduce_kind::product};
     return dice_.pick(kinds);
   }
   node_id expanded_statistic(node_id a, std::uint32_t axes) {
@@ -281,9 +280,9 @@ class random_graph {
     }
     for (std::int64_t i = 0; i < length; ++i) {
       const scalar_ref x = dice_.pick(numbers);
-      const scalar_ref y = dice_.chance(0.25)
-                               ? b.constant(is_float(type) ? constant() : static_cast<double>(dice_.between(1, 3)), type)
-                               : dice_.pick(numbers);
+      const scalar_ref y =
+          dice_.chance(0.25) ? b.constant(is_float(type) ? constant() : static_cast<double>(dice_.between(1, 3)), type)
+                             : dice_.pick(numbers);
       add_operation(b, numbers, conditions, x, y);
     }
     return b.finish(numbers.back());
@@ -319,8 +318,7 @@ class random_graph {
     }
     if (real && dice_.chance(0.05)) {
       static const std::vector<double> exponents{0.5, 2, 3, 1.5, -1};
-      numbers.push_back(
-          b.binary(scalar_op::power, b.unary(scalar_op::abs, x), b.constant(dice_.pick(exponents))));
+      numbers.push_back(b.binary(scalar_op::power, b.unary(scalar_op::abs, x), b.constant(dice_.pick(exponents))));
       return;
     }
     numbers.push_back(info(kind).arity == 1 ? b.unary(kind, x) : b.binary(kind, x, y));
@@ -328,11 +326,11 @@ class random_graph {
 
   // One operation, as the front end writes maps.
   void operation() {
-    static const std::vector<scalar_op> binary{scalar_op::add,     scalar_op::subtract, scalar_op::multiply,
-                                               scalar_op::divide,  scalar_op::minimum,  scalar_op::maximum,
-                                               scalar_op::divide,  scalar_op::multiply};
+    static const std::vector<scalar_op> binary{scalar_op::add,    scalar_op::subtract, scalar_op::multiply,
+                                               scalar_op::divide, scalar_op::minimum,  scalar_op::maximum,
+                                               scalar_op::divide, scalar_op::multiply};
     static const std::vector<scalar_op> unary{
-        scalar_op::negate, scalar_op::abs, scalar_op::exp,  scalar_op::tanh, scalar_op::sqrt,  scalar_op::log,
+        scalar_op::negate, scalar_op::abs, scalar_op::exp,  scalar_op::tanh,  scalar_op::sqrt,  scalar_op::log,
         scalar_op::rsqrt,  scalar_op::sin, scalar_op::sign, scalar_op::floor, scalar_op::round, scalar_op::reciprocal};
     const node_id a = any_float();
     if (dice_.chance(0.4)) return accept(graph_.map(dice_.pick(unary), {a}));
@@ -344,8 +342,8 @@ class random_graph {
     const node_id a = any_float();
     const int rank = rank_of(graph_[a].extents);
     if (rank == 0) return;
-    static const std::vector<scalar_op> kinds{scalar_op::subtract, scalar_op::divide, scalar_op::multiply, scalar_op::add,
-                                              scalar_op::maximum};
+    static const std::vector<scalar_op> kinds{scalar_op::subtract, scalar_op::divide, scalar_op::multiply,
+                                              scalar_op::add, scalar_op::maximum};
     const node_id row = expanded_statistic(a, random_axes(rank));
     accept(graph_.map(dice_.pick(kinds), {a, row}));
   }
@@ -370,7 +368,8 @@ class random_graph {
     const node_id a = anything();
     const dtype from = graph_[a].type;
     if (!is_float(from)) return accept(graph_.cast(a, dice_.chance(0.7) ? dtype::f32 : dtype::i32));
-    if (options_.halves && dice_.chance(0.7)) return accept(graph_.cast(a, from == dtype::f32 ? dtype::f16 : dtype::f32));
+    if (options_.halves && dice_.chance(0.7))
+      return accept(graph_.cast(a, from == dtype::f32 ? dtype::f16 : dtype::f32));
     if (!options_.integers) return;
     // Outside of the integers conversion is undefined: NaN and large values become 0 first.
     scalar_builder b;
@@ -401,7 +400,8 @@ class random_graph {
         return accept(dice_.chance(0.5) ? samples::softmax(graph_, a) : samples::log_softmax(graph_, a));
       default: {
         const node_id centred = graph_.subtract(a, samples::row_mean(graph_, a));
-        const node_id variance = samples::mean(graph_, graph_.multiply(centred, centred), samples::last_axis(graph_, a));
+        const node_id variance =
+            samples::mean(graph_, graph_.multiply(centred, centred), samples::last_axis(graph_, a));
         const node_id scale = graph_.map(scalar_op::rsqrt, {graph_.add(variance, graph_.full_like(variance, 1e-2))});
         const shape extents = graph_[a].extents;
         accept(graph_.multiply(centred, graph_.expand_axes(scale, extents, samples::last_axis(graph_, a))));
@@ -490,9 +490,10 @@ class random_graph {
       longer.push_back(dice_.between(2, 3));
       const std::int64_t kind = dice_.below(3);
       const dtype type = graph_[a].type;
-      const node_id other = kind == 0   ? partner(padded)
-                            : kind == 1 ? expanded_statistic(of_shape(wide, type), random_axes(rank_of(wide)))
-                                        : graph_.reduce(random_reduction(), of_shape(longer, type), 1u << rank_of(wide));
+      const node_id other = kind == 0 ? partner(padded)
+                            : kind == 1
+                                ? expanded_statistic(of_shape(wide, type), random_axes(rank_of(wide)))
+                                : graph_.reduce(random_reduction(), of_shape(longer, type), 1u << rank_of(wide));
       changed = graph_.map(scalar_op::add, {padded, other});
     }
     const int axis = static_cast<int>(dice_.below(rank_of(graph_[padded].extents)));
@@ -599,8 +600,10 @@ class random_graph {
     using form = convolution_attribute;
     const node_id first = of_shape(c.form == form::input ? y : x, dtype::f32);
     const node_id second = of_shape(c.form == form::filter ? y : w, dtype::f32);
-    const node_id result =
-        graph_.convolution(first, second, c, c.form == form::output ? y : c.form == form::input ? x : w);
+    const node_id result = graph_.convolution(first, second, c,
+                                              c.form == form::output  ? y
+                                              : c.form == form::input ? x
+                                                                      : w);
     accept(result);
     after_product(result);
   }
@@ -652,8 +655,9 @@ class random_graph {
     const shape extents{1, dice_.between(2, 4), 4};
     const node_id x = of_shape(extents, dtype::f32);
     const std::string name = "block" + std::to_string(names_++);
-    const node_id y = options_.stop_gradients && dice_.chance(0.3) ? samples::attention(graph_, samples::rms_norm(graph_, x, name), name, 2)
-                                        : samples::linear(graph_, samples::layer_norm(graph_, x, name), name, 4);
+    const node_id y = options_.stop_gradients && dice_.chance(0.3)
+                          ? samples::attention(graph_, samples::rms_norm(graph_, x, name), name, 2)
+                          : samples::linear(graph_, samples::layer_norm(graph_, x, name), name, 4);
     fill_parameters();
     accept(y);
     accept(graph_.add(x, y));

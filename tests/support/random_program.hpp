@@ -115,7 +115,7 @@ inline std::optional<sample> make_sample(std::uint64_t seed, int steps, int only
   dice d(seed ^ 0x5eed);
   random_graph_options options{.steps = steps, .halves = d.chance(0.4), .integers = d.chance(0.6)};
   const double kind = d.unit();
-  options.values = kind < 0.45              ? leaf_values::general
+  options.values = kind < 0.45               ? leaf_values::general
                    : kind < 0.8 || !specials ? leaf_values::quarters
                                              : leaf_values::special;
   random_graph made(seed, options);
@@ -139,7 +139,8 @@ inline std::optional<sample> make_sample(std::uint64_t seed, int steps, int only
   result.optimize = random_optimize(d, exact);
   std::uint64_t largest = 0;  // tensor; pieces of the optimiser's run may be as small
   for (std::size_t i = 0; i < result.source.size(); ++i)
-    largest = std::max(largest, plan::aligned(static_cast<std::uint64_t>(result.source[nth_node(i)].extents.elements()) * 4));
+    largest =
+        std::max(largest, plan::aligned(static_cast<std::uint64_t>(result.source[nth_node(i)].extents.elements()) * 4));
   result.plan = {.share_memory = d.chance(0.9),
                  .late_scheduling = d.chance(0.8),
                  .max_binding_bytes = d.chance(0.7) ? std::uint64_t{1} << 31 : largest,
@@ -181,7 +182,8 @@ inline verdict attempt(const check& run, std::uint64_t seed, int steps, int only
 }
 
 // The fewest steps that still fail, then one output alone if that fails as well.
-inline std::string shrunk(const check& run, std::uint64_t seed, int steps, const std::function<std::string(int, int)>& print) {
+inline std::string shrunk(const check& run, std::uint64_t seed, int steps,
+                          const std::function<std::string(int, int)>& print) {
   int fewest = 0, output = -1;
   while (fewest < steps && !attempt(run, seed, fewest).failed()) ++fewest;
   for (int i = 0; i < 8 && output < 0; ++i) {
@@ -191,7 +193,8 @@ inline std::string shrunk(const check& run, std::uint64_t seed, int steps, const
          attempt(run, seed, fewest, output).text + "\n" + print(fewest, output);
 }
 
-inline void fuzz(std::uint64_t count, const check& run, const std::function<std::string(int, int, std::uint64_t)>& print) {
+inline void fuzz(std::uint64_t count, const check& run,
+                 const std::function<std::string(int, int, std::uint64_t)>& print) {
   const std::uint64_t alone = environment("MEGANEURA_FUZZ_SEED", 0);
   const std::uint64_t first = alone ? alone : environment("MEGANEURA_FUZZ_FIRST", 1);
   count = alone ? 1 : environment("MEGANEURA_FUZZ_COUNT", count);
@@ -207,7 +210,8 @@ inline void fuzz(std::uint64_t count, const check& run, const std::function<std:
     ADD_FAILURE() << shrunk(run, seed, steps, [&](int n, int output) { return print(n, output, seed); });
   }
   std::printf("%llu graphs from seed %llu: %zu values compared, %zu left out as unstable\n",
-              static_cast<unsigned long long>(count), static_cast<unsigned long long>(first), all.compared, all.unstable);
+              static_cast<unsigned long long>(count), static_cast<unsigned long long>(first), all.compared,
+              all.unstable);
   if (failures == 0) {
     EXPECT_GT(all.compared, count / 2) << "a run that compares nothing shows nothing";
   }

@@ -42,6 +42,8 @@ std::vector<Element> uniform(std::size_t count, unsigned seed, std::uint32_t bel
 }
 
 /// Labels for these nets.
-inline std::vector<std::int32_t> classes(std::size_t count, unsigned seed) { return uniform<std::int32_t>(count, seed); }
+inline std::vector<std::int32_t> classes(std::size_t count, unsigned seed) {
+  return uniform<std::int32_t>(count, seed);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

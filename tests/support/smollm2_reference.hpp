@@ -29,8 +29,9 @@ inline std::uint32_t mixed(std::uint32_t h) {  // the finaliser of MurmurHash3
 }
 }  // namespace detail
 
-/// offset + bound * u with u = (2k + 1 - 2^24) / 2^24 in (-1, 1), k the upper 24 bits of a hash of the name and the flat
-/// index: integers and one rounding. Vectors (norms): 1 +- 1/16; embeddings: 0 +- 1/32; matrices: 0 +- sqrt(3 / fan_in).
+/// offset + bound * u with u = (2k + 1 - 2^24) / 2^24 in (-1, 1), k the upper 24 bits of a hash of the name and the
+/// flat index: integers and one rounding. Vectors (norms): 1 +- 1/16; embeddings: 0 +- 1/32; matrices: 0 +- sqrt(3 /
+/// fan_in).
 inline std::vector<float> smollm2_weights(const std::string& name, const shape& extents) {
   std::uint32_t fnv = 2166136261u;  // FNV-1a
   for (char character : name) fnv = (fnv ^ static_cast<unsigned char>(character)) * 16777619u;

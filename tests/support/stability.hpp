@@ -43,8 +43,8 @@ class disturbance {
 
   void operator()(const scalar_node& n, double a, double b, double& result) const {
     if (!is_float(n.type)) return;
-    const std::uint64_t key = draw(static_cast<std::uint64_t>(n.op), std::bit_cast<std::uint64_t>(a),
-                                   std::bit_cast<std::uint64_t>(b));
+    const std::uint64_t key =
+        draw(static_cast<std::uint64_t>(n.op), std::bit_cast<std::uint64_t>(a), std::bit_cast<std::uint64_t>(b));
     const bool sum = n.op == scalar_op::add || n.op == scalar_op::subtract || n.op == scalar_op::row_sum;
     const bool extremum = n.op == scalar_op::minimum || n.op == scalar_op::maximum || n.op == scalar_op::row_min ||
                           n.op == scalar_op::row_max;
@@ -220,8 +220,8 @@ inline constexpr std::size_t disturbed_runs = 4, most_disturbed_runs = 48;
 /// Errors of a disturbed run in parts of those permitted: rewritten forms have other, and more, operations.
 [[nodiscard]] inline double disturbed_errors(bool exact) { return exact ? 2 : 4; }
 
-/// What sums of doubles in another order may differ by where no value passes 1e4, as in graphs of ordinary leaves: x - x is
-/// zero however x is disturbed, and not quite where one x is added up again. Nothing among huge values.
+/// What sums of doubles in another order may differ by where no value passes 1e4, as in graphs of ordinary leaves: x -
+/// x is zero however x is disturbed, and not quite where one x is added up again. Nothing among huge values.
 inline double order_noise(const oracle::tensors<double>& leaves) {
   for (const auto& [name, leaf] : leaves) {
     for (double value : leaf.values) {
@@ -308,10 +308,12 @@ class stable_run {
   }
   [[nodiscard]] const oracle::tensors<double>& outputs() const { return truth_.outputs; }
   [[nodiscard]] const oracle::tensors<double>& leaves() const { return truth_.leaves; }
-  void expect_output(const std::string& name, const oracle::tensors<double>& found, verdict& v, double rounding = 1e-9) const {
+  void expect_output(const std::string& name, const oracle::tensors<double>& found, verdict& v,
+                     double rounding = 1e-9) const {
     expect(&results::outputs, name, found, v, "output", rounding);
   }
-  void expect_leaf(const std::string& name, const oracle::tensors<double>& found, verdict& v, double rounding = 1e-9) const {
+  void expect_leaf(const std::string& name, const oracle::tensors<double>& found, verdict& v,
+                   double rounding = 1e-9) const {
     expect(&results::leaves, name, found, v, "leaf", rounding);
   }
 
@@ -322,9 +324,10 @@ class stable_run {
 
   void expect(oracle::tensors<double> results::*which, const std::string& name, const oracle::tensors<double>& found,
               verdict& v, const char* what, double rounding) const {
-    compare(found.at(name), (truth_.*which).at(name),
-            [&](std::size_t i) -> auto& { return (disturbed(i).*which).at(name); }, v,
-            [&] { return std::string(what) + " \"" + name + "\""; }, noise_, rounding);
+    compare(
+        found.at(name),
+        (truth_.*which).at(name), [&](std::size_t i) -> auto& { return (disturbed(i).*which).at(name); }, v,
+        [&] { return std::string(what) + " \"" + name + "\""; }, noise_, rounding);
   }
   const results& disturbed(std::size_t i) const {
     while (runs_.size() <= i) {
@@ -390,18 +393,18 @@ inline void compare_directional(const graph& g, node_id loss, const std::vector<
   scale = std::isfinite(scale) ? std::max(scale, std::fabs(slope)) : std::fabs(slope);
   const double noise = 1e-5 * scale + 1e-9 * (1 + std::fabs(center));
   const bool kink = near_bend > 0.4 * bend && bend / h > noise;  // a smooth bend shrinks to a quarter
-  const bool pole = !std::isfinite(analytic) && has_poles(g);  // the root of a zero, though times nothing
-  const double close = (at(1e-7) - at(-1e-7)) / 2e-7;  // a staircase looks straight from afar
+  const bool pole = !std::isfinite(analytic) && has_poles(g);    // the root of a zero, though times nothing
+  const double close = (at(1e-7) - at(-1e-7)) / 2e-7;            // a staircase looks straight from afar
   const bool staircase = std::fabs(close - slope) > 1e-3 * scale + 1e-7 * std::fabs(center);
-  if (!std::isfinite(slope) || pole || staircase || std::fabs(wide - narrow) > 100 * noise || kink) return void(++v.unstable);
+  if (!std::isfinite(slope) || pole || staircase || std::fabs(wide - narrow) > 100 * noise || kink)
+    return void(++v.unstable);
   const double trust = 0.01 * std::max(std::fabs(close), std::fabs(slope)) + 1e-6 * (1 + std::fabs(center));
   const bool erratic = !(std::fabs(close - slope) <= trust);
   const bool beside_a_kink = std::fabs(analytic - close) <= 1e-5 * scale + 1e-7 * (1 + std::fabs(center));
   const bool agrees = std::fabs(analytic - slope) <= std::max(noise, std::fabs(wide - narrow)) || beside_a_kink;
   if (!agrees && erratic) return void(++v.unstable);  // so steep that differences see nothing
   ++v.compared;
-  if (!agrees)
-    v.fail("the gradient says " + std::to_string(analytic) + ", differences " + std::to_string(slope));
+  if (!agrees) v.fail("the gradient says " + std::to_string(analytic) + ", differences " + std::to_string(slope));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -34,7 +34,9 @@ class net : public graph {
   node_id shifted(node_id x, double by) { return add(x, full_like(x, by)); }
   node_id relu(node_id x) { return map(scalar_op::maximum, {x, full_like(x, 0)}); }
   node_id tanh(node_id x) { return apply(scalar_op::tanh, x); }
-  node_id sigmoid(node_id x) { return apply(scalar_op::reciprocal, shifted(samples::exp(*this, apply(scalar_op::negate, x)), 1)); }
+  node_id sigmoid(node_id x) {
+    return apply(scalar_op::reciprocal, shifted(samples::exp(*this, apply(scalar_op::negate, x)), 1));
+  }
   node_id silu(node_id x) { return multiply(x, sigmoid(x)); }
   node_id softplus(node_id x) {  // max(x, 0) + log(1 + exp(-|x|))
     const node_id decay = samples::exp(*this, apply(scalar_op::negate, apply(scalar_op::abs, x)));
@@ -75,7 +77,8 @@ class net : public graph {
     return channel_bias(convolution(x, weight(name + ".weight", w), c, y), name);
   }
   /// A transposed convolution: the adjoint of a convolution with that kernel and stride.
-  node_id conv_transposed(node_id x, const std::string& name, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+  node_id conv_transposed(node_id x, const std::string& name, std::int64_t out, std::int64_t kernel,
+                          std::int64_t stride) {
     const shape in = size(x);
     convolution_attribute c{.form = convolution_attribute::input, .spatial = rank_of(in) - 2};
     shape w{in[1], out}, y{in[0], out};
@@ -131,7 +134,8 @@ class net : public graph {
 };
 
 /// Reads the values of an output as f64, whatever its type.
-inline oracle::tensor<double> read_output(const program& run, const std::string& name, dtype type, const shape& extents) {
+inline oracle::tensor<double> read_output(const program& run, const std::string& name, dtype type,
+                                          const shape& extents) {
   const std::vector<std::byte> bytes = run.output(name);
   oracle::tensor<double> result(extents, type);
   for (std::size_t i = 0; i < result.values.size(); ++i) {
@@ -151,8 +155,16 @@ inline oracle::tensors<double> zoo_leaves(const graph& g) {
     for (node_id id : g.leaves(kind)) {
       const std::string& name = g.get<leaf_attribute>(id).name;
       const bool integer = !is_float(g[id].type), scale = name.ends_with(".weight") && rank_of(g[id].extents) == 1;
-      values[name] = oracle::random_tensor(g[id].extents, ++seed, integer ? 0 : scale ? 0.75 : kind == op::input ? -1 : -0.5,
-                                           integer ? 3 : scale ? 1.25 : kind == op::input ? 1 : 0.5, g[id].type);
+      values[name] = oracle::random_tensor(g[id].extents, ++seed,
+                                           integer             ? 0
+                                           : scale             ? 0.75
+                                           : kind == op::input ? -1
+                                                               : -0.5,
+                                           integer             ? 3
+                                           : scale             ? 1.25
+                                           : kind == op::input ? 1
+                                                               : 0.5,
+                                           g[id].type);
       if (kind == op::state) std::ranges::fill(values[name].values, 0.0);  // as a program starts
     }
   }
@@ -166,15 +178,16 @@ inline void set_inputs(program& run, const graph& g, const oracle::tensors<doubl
     for (double value : leaves.at(name).values) {
       const auto real = static_cast<float>(value);
       const auto integer = static_cast<std::int32_t>(value);
-      const auto* word = reinterpret_cast<const std::byte*>(is_float(g[id].type) ? static_cast<const void*>(&real) : &integer);
+      const auto* word =
+          reinterpret_cast<const std::byte*>(is_float(g[id].type) ? static_cast<const void*>(&real) : &integer);
       bytes.insert(bytes.end(), word, word + 4);
     }
     run.set_input(name, g[id].type, bytes);
   }
 }
 
-/// The program's first step agrees with the oracle in every output and every state and parameter it leaves; returns "loss" of
-/// `steps` steps on one batch.
+/// The program's first step agrees with the oracle in every output and every state and parameter it leaves; returns
+/// "loss" of `steps` steps on one batch.
 inline std::vector<double> run_net(const graph& g, const oracle::tensors<double>& leaves, const stable_run& truth,
                                    const program_options& options, int steps, float rate, const std::string& what) {
   const device& gpu = shared_device();
@@ -188,7 +201,9 @@ inline std::vector<double> run_net(const graph& g, const oracle::tensors<double>
   for (int step = 1; step <= steps; ++step) {
     set_inputs(run, g, leaves);
     run.submit({.step = 1, .seed_low = 5, .seed_high = 6, .learning_rate = rate});  // one draw of the random streams
-    const auto value = [&](const graph_output& o) { return read_output(run, o.name, g[o.node].type, g[o.node].extents); };
+    const auto value = [&](const graph_output& o) {
+      return read_output(run, o.name, g[o.node].type, g[o.node].extents);
+    };
     if (step == 1) {
       verdict v;
       oracle::tensors<double> found;

@@ -50,7 +50,8 @@ TEST(autodiff_primitive, the_first_of_equal_extrema_gets_the_gradient_and_a_nan_
     const node_id x = g.input("x", dtype::f32, {3, 4}), wrt[] = {x};
     const node_id result = gradients(g, g.reduce(reduce_kind::sum, g.reduce(kind, x, 2), 1), wrt)[0];
     interpreter<double> run(g, {{"x", {{3, 4}, rows}}});
-    const std::vector<double> first = kind == reduce_kind::max ? std::vector<double>{0, 1, 0, 0} : std::vector<double>{1, 0, 0, 0};
+    const std::vector<double> first =
+        kind == reduce_kind::max ? std::vector<double>{0, 1, 0, 0} : std::vector<double>{1, 0, 0, 0};
     std::vector<double> expected = first;
     for (double each : {0, 1, 0, 0, 1, 0, 0, 0}) expected.push_back(each);
     EXPECT_EQ(run.value(result).values, expected);

@@ -128,16 +128,16 @@ dual forward(scalar_op kind, dual a, dual b) {
     case scalar_op::divide: return {p / q, (da * q - p * db) / (q * q)};
     case scalar_op::minimum: return std::isnan(p) || p < q ? a : b;
     default: return std::isnan(p) || p > q ? a : b;  // maximum
-    // clang-format on
+      // clang-format on
   }
 }
 
 // Programs over few arguments and constants: every operand occurs in several places, and in some it is the last word.
 scalar_program random_program(std::mt19937& random) {
-  constexpr scalar_op kinds[] = {scalar_op::negate,   scalar_op::abs,      scalar_op::sqrt,       scalar_op::exp,
-                                 scalar_op::log,      scalar_op::sin,      scalar_op::tanh,       scalar_op::reciprocal,
-                                 scalar_op::add,      scalar_op::subtract, scalar_op::multiply,   scalar_op::divide,
-                                 scalar_op::minimum,  scalar_op::maximum};
+  constexpr scalar_op kinds[] = {scalar_op::negate,  scalar_op::abs,      scalar_op::sqrt,     scalar_op::exp,
+                                 scalar_op::log,     scalar_op::sin,      scalar_op::tanh,     scalar_op::reciprocal,
+                                 scalar_op::add,     scalar_op::subtract, scalar_op::multiply, scalar_op::divide,
+                                 scalar_op::minimum, scalar_op::maximum};
   scalar_builder b;
   std::vector<scalar_ref> pool = {b.argument(0, dtype::f32), b.argument(1, dtype::f32), b.constant(1.5)};
   for (std::size_t left = 1 + random() % 4; left > 0; --left) {
@@ -146,7 +146,8 @@ scalar_program random_program(std::mt19937& random) {
     pool.push_back(b.apply(kind, {operands, static_cast<std::size_t>(info(kind).arity)}));
     if (random() % 3 == 0) std::swap(pool.back(), pool[random() % pool.size()]);
   }
-  return b.finish(b.binary(scalar_op::multiply, pool.back(), b.binary(scalar_op::add, pool.back(), pool[random() % 3])));
+  return b.finish(
+      b.binary(scalar_op::multiply, pool.back(), b.binary(scalar_op::add, pool.back(), pool[random() % 3])));
 }
 
 dual forward(const scalar_program& program, std::span<const dual> arguments) {
@@ -155,7 +156,7 @@ dual forward(const scalar_program& program, std::span<const dual> arguments) {
     const bool leaf = node.op == scalar_op::argument || node.op == scalar_op::constant;
     values.push_back(node.op == scalar_op::argument ? arguments[static_cast<std::size_t>(node.value)]
                      : leaf                         ? dual{node.value, 0}
-                                                    : forward(node.op, values[node.operands[0]], values[node.operands[1]]));
+                            : forward(node.op, values[node.operands[0]], values[node.operands[1]]));
   }
   return values.back();
 }
@@ -193,7 +194,8 @@ TEST(autodiff_scalar, an_argument_used_in_several_places_of_one_program_gets_all
   };
   EXPECT_LT(error_of([](scalar_builder& b, scalar_ref x) {
               return b.binary(scalar_op::multiply, b.binary(scalar_op::multiply, x, x), x);
-            }), gradient_tolerance);
+            }),
+            gradient_tolerance);
   EXPECT_LT(error_of(binary(scalar_op::multiply, scalar_op::tanh)), gradient_tolerance);
   EXPECT_LT(error_of(binary(scalar_op::maximum, scalar_op::negate)), gradient_tolerance);
   EXPECT_LT(error_of(binary(scalar_op::divide, scalar_op::exp)), gradient_tolerance);

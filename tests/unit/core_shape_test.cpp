@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Shapes and ids refuse what they cannot mean: too many axes, extents below 1, counts beyond 64 bits, other tables' ids.
+// Shapes and ids refuse what they cannot mean: too many axes, extents below 1, counts beyond 64 bits, other tables'
+// ids.
 #include <meganeura/core/checked.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/id.hpp>
@@ -50,7 +51,9 @@ TEST(core_shape, an_extent_below_one_is_refused) {
 }
 
 TEST(core_shape, a_count_beyond_the_limit_is_refused) {
-  EXPECT_EQ(refusal([] { shape{huge, 784}; }),
+  EXPECT_EQ(refusal([] {
+              shape{huge, 784};
+            }),
             "shape []: 1152921504606846977 along axis 0 makes more than 2^58 elements; choose smaller extents");
   EXPECT_NE(refusal([] { shape{1 << 30, 1 << 30}; }), "accepted");
   shape wide{1 << 28, 1 << 30};
@@ -109,7 +112,9 @@ TEST(core_shape, graphs_refuse_geometry_that_overflows) {
   refused([&] { g.iota((std::int64_t{1} << 31) + 1); });
   refused([&] { g.expand(x, {1 << 20, 1 << 20, 1 << 20, 2, 3}); });
   const node_id image = g.input("image", dtype::f32, {1, 1, 4, 4}), filter = g.input("w", dtype::f32, {1, 1, 3, 3});
-  refused([&] { g.convolution(image, filter, {.pad_low = {largest, largest}, .pad_high = {largest, 1}}, {1, 1, 2, 2}); });
+  refused([&] {
+    g.convolution(image, filter, {.pad_low = {largest, largest}, .pad_high = {largest, 1}}, {1, 1, 2, 2});
+  });
   refused([&] { g.convolution(image, filter, {.dilation = {largest, largest}}, {1, 1, 2, 2}); });
   refused([&] { g.window_reduce(image, {.window = {2, 2}, .stride = {0, 0}}); });
   refused([&] { g.window_reduce(image, {.window = {2, 2}, .pad_low = {-1, 0}}); });

@@ -122,8 +122,10 @@ TEST_F(data_mnist, without_a_home_there_is_no_cache_and_the_current_folder_is_no
   for (const char* name : {"XDG_CACHE_HOME", "HOME"}) ::unsetenv(name);
   const auto set = data::load_mnist(offline());
   fs::current_path(before);
-  EXPECT_TRUE(set.source.starts_with("digits drawn by a program, not MNIST (no files, and neither XDG_CACHE_HOME nor "
-                                     "HOME names a place for a download)")) << set.source;
+  EXPECT_TRUE(
+      set.source.starts_with("digits drawn by a program, not MNIST (no files, and neither XDG_CACHE_HOME nor "
+                             "HOME names a place for a download)"))
+      << set.source;
 }
 
 TEST_F(data_mnist, a_folder_that_is_not_there_or_has_no_files_is_an_error) {
@@ -148,8 +150,8 @@ TEST_F(data_mnist, what_was_asked_for_by_name_is_not_replaced_by_another) {
   fs::create_directories(folder / "data/mnist");
   ::setenv("MEGANEURA_DATA", (folder / "data").c_str(), 1);
   write_pair(folder / "cache/meganeura/mnist", "t10k", 10);
-  EXPECT_EQ(rejection(""), folder / "data/mnist" +
-                               ": expected t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz, found neither");
+  EXPECT_EQ(rejection(""),
+            folder / "data/mnist" + ": expected t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz, found neither");
 }
 
 TEST_F(data_mnist, without_files_or_leave_to_draw_the_error_says_what_to_do) {
@@ -190,13 +192,15 @@ TEST_F(data_mnist, libcurl_brings_bytes_and_reasons) {
   std::string content(300000, 'x');
   content[200000] = 'y';
   support::write(folder / "file", content);
-  const data::published_file good{"file", meganeura::io::sha256({reinterpret_cast<const std::uint8_t*>(content.data()),
-                                                                  content.size()}), content.size()};
+  const data::published_file good{
+      "file", meganeura::io::sha256({reinterpret_cast<const std::uint8_t*>(content.data()), content.size()}),
+      content.size()};
   fs::create_directories(folder / "into");
   data::fetch_file(data::download, "file://" + folder / "", folder / "into", good);
   EXPECT_EQ(meganeura::io::read_file(folder / "into/file").size(), content.size());
   const auto problem = [&](const data::published_file& file) {
-    return support::sentence_of([&] { data::fetch_file(data::download, "file://" + folder / "", folder / "into", file); });
+    return support::sentence_of(
+        [&] { data::fetch_file(data::download, "file://" + folder / "", folder / "into", file); });
   };
   EXPECT_NE(problem({"none", "", 1}).find("cannot be downloaded: "), std::string::npos) << problem({"none", "", 1});
   EXPECT_NE(problem({"file", good.sha256, 5}).find("sends more than the 5 bytes"), std::string::npos);
@@ -205,8 +209,8 @@ TEST_F(data_mnist, libcurl_brings_bytes_and_reasons) {
   EXPECT_FALSE(fs::exists(folder / "into/none"));
 }
 
-/// Four programs start at once on an empty cache. The first download of each file is slow, so that the others look while
-/// the cache is half full.
+/// Four programs start at once on an empty cache. The first download of each file is slow, so that the others look
+/// while the cache is half full.
 TEST_F(data_mnist, programs_that_start_together_all_get_the_real_files) {
   const std::string real = data_before() + "/mnist/";
   if (!fs::exists(real + "train-images-idx3-ubyte.gz") && !fs::exists(real + "t10k-images-idx3-ubyte.gz")) {
@@ -245,7 +249,8 @@ TEST_F(data_mnist, programs_that_start_together_all_get_the_real_files) {
 
 TEST_F(data_mnist, a_download_of_the_real_files_is_cached) {
   const std::string real = data_before() + "/mnist/";
-  if (!fs::exists(real + "t10k-images-idx3-ubyte.gz")) GTEST_SKIP() << "needs MEGANEURA_DATA with the published .gz files";
+  if (!fs::exists(real + "t10k-images-idx3-ubyte.gz"))
+    GTEST_SKIP() << "needs MEGANEURA_DATA with the published .gz files";
   data::mnist_options options;
   options.mirror = "file://" + real;
   options.download = data::download;

@@ -71,7 +71,8 @@ TEST(egraph_budget, every_layer_costs_the_same) {
 
 // ---- depth ----------------------------------------------------------------------------------------------------------
 
-/// Kernels of the optimised graph, which is also planned; its predicted time is that of its kernels, a launch each at least.
+/// Kernels of the optimised graph, which is also planned; its predicted time is that of its kernels, a launch each at
+/// least.
 int kernels_of_plan(const mn::graph& g) {
   mn::egraph::optimize_report report;
   mn::graph best = mn::egraph::optimize(g, {}, &report);

@@ -25,11 +25,14 @@ void expect_same_decisions(const graph& g, const egraph::optimize_options& optio
   oracle::tensors<float> leaves;
   std::uint64_t seed = 0;
   for (node_id leaf : g.leaves(op::input)) {
-    leaves[g.get<leaf_attribute>(leaf).name] = oracle::random_tensor<float>(g[leaf].extents, ++seed, -2, 2, g[leaf].type);
+    leaves[g.get<leaf_attribute>(leaf).name] =
+        oracle::random_tensor<float>(g[leaf].extents, ++seed, -2, 2, g[leaf].type);
   }
   const graph plan = egraph::optimize(g, options);
-  const auto expected = oracle::interpreter<float>(g, leaves).run(), actual = oracle::interpreter<float>(plan, leaves).run();
-  for (const auto& [name, value] : expected) EXPECT_EQ(actual.at(name).values, value.values) << name << '\n' << to_text(plan);
+  const auto expected = oracle::interpreter<float>(g, leaves).run(),
+             actual = oracle::interpreter<float>(plan, leaves).run();
+  for (const auto& [name, value] : expected)
+    EXPECT_EQ(actual.at(name).values, value.values) << name << '\n' << to_text(plan);
 }
 
 std::size_t applied(const egraph::optimize_report& report, const std::string& name) {
@@ -78,7 +81,8 @@ TEST(egraph_continuity, what_decides_nothing_is_rewritten_still) {
   expect_same_decisions([] {
     graph one;
     const node_id z = one.input("z", dtype::f32, {64, 64});
-    one.add_output("y", one.map(scalar_op::floor, {one.multiply(one.divide(z, one.full_like(z, 3)), one.full_like(z, 3))}));
+    one.add_output("y",
+                   one.map(scalar_op::floor, {one.multiply(one.divide(z, one.full_like(z, 3)), one.full_like(z, 3))}));
     return one;
   }());
 }
@@ -139,7 +143,8 @@ TEST(egraph_continuity, a_decision_by_a_sum_is_made_in_one_kernel) {
 TEST(egraph_continuity, a_short_product_two_kernels_decide_by_is_computed_once) {
   const auto products = [](scalar_op kind) {
     graph g;
-    const node_id y = g.contract(g.input("a", dtype::f32, {64, 4}), g.input("b", dtype::f32, {4, 64}), "ik", "kj", "ij");
+    const node_id y =
+        g.contract(g.input("a", dtype::f32, {64, 4}), g.input("b", dtype::f32, {4, 64}), "ik", "kj", "ij");
     g.add_output("first", g.map(kind, {y}));
     g.add_output("second", g.map(kind, {g.add(y, y)}));
     expect_plan_agrees(g, random_leaves(g));

@@ -49,7 +49,8 @@ struct random_terms {
       for (std::size_t i = 0; i < terms.size(); ++i) {
         for (std::size_t j = 0; j < i; ++j) {
           const term &s = terms[i], &t = terms[j];
-          if (s.function == 0 || s.function != t.function || group[s.a] != group[t.a] || group[s.b] != group[t.b]) continue;
+          if (s.function == 0 || s.function != t.function || group[s.a] != group[t.a] || group[s.b] != group[t.b])
+            continue;
           changed = unite(i, j) || changed;
         }
       }
@@ -68,7 +69,8 @@ struct random_terms {
       }
       const dtype types[] = {dtype::f32, dtype::f32};
       const class_id operands[] = {ids[t.a], ids[t.b]};
-      ids.push_back(g.add(op::map, dtype::f32, {4}, map_attribute{single_op_program(functions[t.function], types)}, operands));
+      ids.push_back(
+          g.add(op::map, dtype::f32, {4}, map_attribute{single_op_program(functions[t.function], types)}, operands));
     }
     auto shuffled = equations;
     std::mt19937_64 random(order_seed);
@@ -115,7 +117,8 @@ TEST(egraph_engine, constants_are_known_through_views_maps_and_sums) {
   const class_id wide = g.add(op::view, dtype::f32, {4, 5}, view_attribute{}, scalar);
   const dtype types[] = {dtype::f32, dtype::f32};
   const class_id both[] = {wide, wide};
-  const class_id square = g.add(op::map, dtype::f32, {4, 5}, map_attribute{single_op_program(scalar_op::multiply, types)}, both);
+  const class_id square =
+      g.add(op::map, dtype::f32, {4, 5}, map_attribute{single_op_program(scalar_op::multiply, types)}, both);
   const class_id summed[] = {square};
   const class_id sum = g.add(op::reduce, dtype::f32, {4}, reduce_attribute{reduce_kind::sum, 2}, summed);
   EXPECT_EQ(g[wide].constant, 3.0);
@@ -128,7 +131,8 @@ TEST(egraph_engine, a_constant_learned_by_a_merge_reaches_the_users) {
   const class_id x = g.add(op::input, dtype::f32, {}, leaf_attribute{"x"}, {});
   const dtype types[] = {dtype::f32};
   const class_id operand[] = {x};
-  const class_id negated = g.add(op::map, dtype::f32, {}, map_attribute{single_op_program(scalar_op::negate, types)}, operand);
+  const class_id negated =
+      g.add(op::map, dtype::f32, {}, map_attribute{single_op_program(scalar_op::negate, types)}, operand);
   g.merge(x, g.add(op::constant, dtype::f32, {}, constant_attribute{2}, {}));
   g.rebuild();
   EXPECT_EQ(g[g.find(negated)].constant, -2.0);

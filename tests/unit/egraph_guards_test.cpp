@@ -338,11 +338,10 @@ TEST(egraph_guards, products_of_eight_to_twelve_labels_that_do_not_merge_have_ke
   struct form {
     const char *a, *b, *result;
   };
-  const form forms[] = {{"akblcmdn", "nemflgkh", "haebgfcd"},
-                        {"akblcqdr", "ekflgqhr", "aebfcgdh"},
+  const form forms[] = {{"akblcmdn", "nemflgkh", "haebgfcd"}, {"akblcqdr", "ekflgqhr", "aebfcgdh"},
                         {"abkcldmq", "ebfkglqm", "efgdcba"},  // one label of a batch
                         {"dkewzlf", "akblwzc", "fcwzbdae"},   // two
-                        {"akblc", "ldkef", "daebfc"}, {"akblc", "ldkefg", "gdaebfc"}};
+                        {"akblc", "ldkef", "daebfc"},         {"akblc", "ldkefg", "gdaebfc"}};
   std::set<std::size_t> counts;
   for (const form& labels : forms) {
     const std::string a = labels.a, b = labels.b, all = a + b;

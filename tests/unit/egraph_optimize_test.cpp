@@ -172,7 +172,8 @@ TEST(egraph_forms, gathers_windows_states_and_random_numbers_pass_through) {
 
 TEST(egraph_forms, thin_products_and_outer_products) {
   graph g;
-  const node_id a = g.input("a", dtype::f32, {6}), b = g.input("b", dtype::f32, {5}), m = g.input("m", dtype::f32, {6, 5});
+  const node_id a = g.input("a", dtype::f32, {6}), b = g.input("b", dtype::f32, {5}),
+                m = g.input("m", dtype::f32, {6, 5});
   g.add_output("outer", exp(g, g.contract(a, b, "i", "j", "ij")));
   g.add_output("vector", relu(g, g.contract(a, m, "i", "ij", "j")));
   g.add_output("dot", g.contract(a, a, "i", "i", ""));
@@ -195,8 +196,8 @@ TEST(egraph_forms, constants_that_are_outputs_are_stored) {
 graph random_graph(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   graph g;
-  std::vector<node_id> pool = {g.input("a", dtype::f32, {3, 4}), g.input("b", dtype::f32, {4}), g.input("c", dtype::f32, {2, 3, 4}),
-                               g.input("d", dtype::f32, {4, 6})};
+  std::vector<node_id> pool = {g.input("a", dtype::f32, {3, 4}), g.input("b", dtype::f32, {4}),
+                               g.input("c", dtype::f32, {2, 3, 4}), g.input("d", dtype::f32, {4, 6})};
   const auto pick = [&] { return pool[random() % pool.size()]; };
   for (int step = 0; step < 14; ++step) {
     const node_id x = pick(), other = pick();
@@ -218,14 +219,17 @@ graph random_graph(std::uint64_t seed) {
       case 8: made = g.reshape(x, {extents.elements()}); break;
       // clang-format on
       case 9:
-        made = rank && g[other].extents.rank() && rank + g[other].extents.rank() <= 5 && extents[rank - 1] == g[other].extents[0]
-                   ? g.contract(x, other, std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) + "k",
-                                "k" + std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank() - 1)),
-                                std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) +
-                                    std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank() - 1)))
+        made = rank && g[other].extents.rank() && rank + g[other].extents.rank() <= 5 &&
+                       extents[rank - 1] == g[other].extents[0]
+                   ? g.contract(
+                         x, other, std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) + "k",
+                         "k" + std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank() - 1)),
+                         std::string("abcde").substr(0, static_cast<std::size_t>(rank - 1)) +
+                             std::string("vwxyz").substr(0, static_cast<std::size_t>(g[other].extents.rank() - 1)))
                    : x;
         break;
-      default: made = rank ? softmax(g, x) : x;
+      default:
+        made = rank ? softmax(g, x) : x;
     }
     for (node_id candidate : pool) {
       if (g[candidate].extents == g[made].extents && random() % 2 == 0) {
@@ -327,7 +331,8 @@ TEST(egraph_plans, layer_norm_is_one_region) {
 
 TEST(egraph_plans, a_large_product_with_two_consumers_is_computed_once) {
   graph g;
-  const node_id y = g.contract(g.input("a", dtype::f32, {512, 512}), g.input("b", dtype::f32, {512, 512}), "ik", "kj", "ij");
+  const node_id y =
+      g.contract(g.input("a", dtype::f32, {512, 512}), g.input("b", dtype::f32, {512, 512}), "ik", "kj", "ij");
   g.add_output("relu", relu(g, y));
   g.add_output("exp", exp(g, y));
   EXPECT_EQ(count(optimized(g), op::matmul), 1);

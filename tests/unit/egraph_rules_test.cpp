@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Each pattern rule, checked by evaluating both of its sides: the terms that match and build are the terms that are tested.
+// Each pattern rule, checked by evaluating both of its sides: the terms that match and build are the terms that are
+// tested.
 #include <meganeura/egraph/rules.hpp>
 #include <meganeura/egraph/saturate.hpp>
 
@@ -67,8 +68,8 @@ struct instance {
   /// Over all that is special about floats.
   [[nodiscard]] std::pair<oracle::tensor<float>, oracle::tensor<float>> special_values(std::uint64_t seed) const {
     constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-    constexpr float numbers[] = {0.0f,  -0.0f,  1.0f,   -1.0f,  infinity, -infinity, nan,   1e-40f,
-                                 1e30f, -1e30f, 1e-30f, -1e-30f, 3e38f,   7.5f,      20.0f, -90.0f};
+    constexpr float numbers[] = {0.0f,  -0.0f,  1.0f,   -1.0f,   infinity, -infinity, nan,   1e-40f,
+                                 1e30f, -1e30f, 1e-30f, -1e-30f, 3e38f,    7.5f,      20.0f, -90.0f};
     std::mt19937_64 random(seed);
     return evaluated<float>([&](const shape& extents) {
       oracle::tensor<float> filled(extents);
@@ -145,8 +146,9 @@ TEST(egraph_rules, rules_tagged_exact_give_the_same_bits) {
   });
 }
 
-constexpr double constant_pairs[][2] = {{0.5, 4},     {-2, 0.25},    {3, 0.7},      {1, -1},       {-0.0, 5},    {1e30, 1e30},
-                                        {1e30, 1e-30}, {1e-30, 1e30}, {1e-30, 1e-30}, {1e-40, 2}, {3e38, 3}};
+constexpr double constant_pairs[][2] = {{0.5, 4},       {-2, 0.25},   {3, 0.7},      {1, -1},
+                                        {-0.0, 5},      {1e30, 1e30}, {1e30, 1e-30}, {1e-30, 1e30},
+                                        {1e-30, 1e-30}, {1e-40, 2},   {3e38, 3}};
 
 TEST(egraph_rules, exact_rules_hold_bit_for_bit_for_zeros_infinities_and_nan) {
   int checked = 0;
@@ -160,7 +162,8 @@ TEST(egraph_rules, exact_rules_hold_bit_for_bit_for_zeros_infinities_and_nan) {
         const auto [a, b] = terms.special_values(seed);
         for (std::size_t i = 0; i < a.values.size(); ++i) {
           const float x = a.values[i], y = b.values[i];
-          const bool same = std::isnan(x) ? std::isnan(y) : std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+          const bool same =
+              std::isnan(x) ? std::isnan(y) : std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
           ASSERT_TRUE(same) << rule.name << ": " << x << " became " << y;
         }
       }
@@ -202,7 +205,8 @@ TEST(egraph_rules, every_rule_finds_and_merges_its_own_left_side) {
   for_each_rule([](const auto& rule) {
     instance terms(rule, 0.5, 3);
     std::vector<bindings> found;
-    for (enode_id node : terms.g[terms.left].nodes) rule.match(terms.g, node, [&](const bindings& b) { found.push_back(b); });
+    for (enode_id node : terms.g[terms.left].nodes)
+      rule.match(terms.g, node, [&](const bindings& b) { found.push_back(b); });
     EXPECT_FALSE(found.empty()) << rule.name;
     for (const bindings& b : found) rule.apply(terms.g, b, 1);
     terms.g.rebuild();
@@ -216,7 +220,9 @@ TEST(egraph_rules, names_are_unique) {
 }
 
 template <class Left, class Right>
-concept can_rewrite = requires(Left l, Right r) { pattern::rewrite("rule", l, r); };
+concept can_rewrite = requires(Left l, Right r) {
+  pattern::rewrite("rule", l, r);
+};
 using pattern::_c;
 using pattern::_x;
 using pattern::_y;

@@ -27,7 +27,8 @@ struct classifier {
 };
 using mlp = mn::model<classifier, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>;
 
-using tiny = mn::model<mn::models::smollm2<mn::support::tiny_smollm2>, mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;
+using tiny = mn::model<mn::models::smollm2<mn::support::tiny_smollm2>,
+                       mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;
 using full =
     mn::model<mn::models::smollm2<mn::models::smollm2_135m>, mn::input<"tokens", mn::dtype::i32, mn::dims<seq>>>;
 
@@ -162,31 +163,42 @@ std::string sentence_of(const auto& call) {
 }
 
 TEST(expr_lower, unknown_and_doubled_symbols_are_refused_with_the_nearest_name) {
-  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"bacth", 3}})); }),
+  EXPECT_EQ(sentence_of([] {
+              static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"bacth", 3}}));
+            }),
             "\"bacth\" is bound to 3, but no symbol of the model: it has \"batch\"; did you mean \"batch\"?");
-  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"batch", 3}})); }),
+  EXPECT_EQ(sentence_of([] {
+              static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"batch", 3}}));
+            }),
             "the symbol \"batch\" is bound twice, to 32 and to 3; bind it once");
-  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{nullptr, 32}})); }),
+  EXPECT_EQ(sentence_of([] {
+              static_cast<void>(mn::lower<mlp>({{nullptr, 32}}));
+            }),
             "32 is bound to a symbol without a name");
 }
 
 TEST(expr_lower, an_extent_too_large_is_refused_by_symbol_value_and_limit) {
   for (const char* number : {"1152921504606846977", "9223372036854775807", "367719580002095"}) {
-    EXPECT_EQ(sentence_of([&] { static_cast<void>(mn::lower<mlp>({{"batch", std::stoll(number)}})); }),
+    EXPECT_EQ(sentence_of([&] {
+                static_cast<void>(mn::lower<mlp>({{"batch", std::stoll(number)}}));
+              }),
               "a tensor [(batch = " + std::string(number) +
                   "), 784] was asked for, and one has at most 2^58 = 288230376151711744 elements; bind its symbols to "
                   "less");
   }
   EXPECT_EQ(mn::bound(mn::dims<mn::sym<"batch">, 784>, std::array{mn::binding{"batch", 367640784632285}})[1], 784);
-  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>({{"batch", 0}})); }),
+  EXPECT_EQ(sentence_of([] {
+              static_cast<void>(mn::lower<mlp>({{"batch", 0}}));
+            }),
             "the symbol \"batch\" is bound to 0; an extent is at least 1");
   EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>()); }),
             "the model has a symbol \"batch\" without an extent; bind {\"batch\", n}");
 }
 
 TEST(expr_lower, a_layer_named_like_a_turn_of_a_repeat_is_refused_unless_shared) {
-  EXPECT_NE(sentence_of([] { static_cast<void>(mn::lower<of_matrix<clashing_turns<false>>>()); })
-                .find("two layers are called \"layers.1.fc.weight\""),
+  EXPECT_NE(sentence_of([] {
+              static_cast<void>(mn::lower<of_matrix<clashing_turns<false>>>());
+            }).find("two layers are called \"layers.1.fc.weight\""),
             std::string::npos);
   const mn::graph g = mn::lower<of_matrix<clashing_turns<true>>>();
   EXPECT_EQ(g.leaves(mn::op::parameter).size(), 6u);
@@ -201,7 +213,9 @@ TEST(expr_lower, reductions_without_axes_take_all_elements) {
 TEST(expr_lower, an_input_is_declared_once_and_a_loss_may_take_the_models_own) {
   mn::graph g;
   const mn::node_id x = g.input("x", mn::dtype::f32, {2, 4});
-  EXPECT_NE(sentence_of([&] { g.input("x", mn::dtype::f32, {2, 4}); }).find("there is an input of that name"),
+  EXPECT_NE(sentence_of([&] {
+              g.input("x", mn::dtype::f32, {2, 4});
+            }).find("there is an input of that name"),
             std::string::npos);
   mn::mean_squared_error{"x"}(g, g.multiply(x, x));  // an autoencoder's target is its input
   EXPECT_EQ(g.leaves(mn::op::input).size(), 1u);

@@ -113,10 +113,7 @@ const mistake mistakes[] = {
      [](graph& g, node_id, node_id) {
        g.parameter("a", dtype::f32, {2, 3});
      }},
-    {"input \"\" f32 [2]: the name is empty",
-     [](graph& g, node_id, node_id) {
-       g.input("", dtype::f32, {2});
-     }},
+    {"input \"\" f32 [2]: the name is empty", [](graph& g, node_id, node_id) { g.input("", dtype::f32, {2}); }},
     {"output \"\" of %0: the name is empty", [](graph& g, node_id a, node_id) { g.add_output("", a); }},
     {"argument 1 is i32 and operand %0 is f32; cast the operand",
      [](graph& g, node_id a, node_id) {
@@ -138,12 +135,15 @@ const mistake mistakes[] = {
     {"operand %4294967295 does not exist", [](graph& g, node_id a, node_id) { g.add(a, no_id); }},
     {"reduce: operand %77 does not exist",
      [](graph& g, node_id, node_id) { g.reduce(reduce_kind::sum, node_id{77}, 1); }},
-    {"output \"y\": operand %4294967295 does not exist",
-     [](graph& g, node_id, node_id) { g.add_output("y", no_id); }},
+    {"output \"y\": operand %4294967295 does not exist", [](graph& g, node_id, node_id) { g.add_output("y", no_id); }},
     {"output \"y\": operand %3 is an assign, which has no value",
-     [](graph& g, node_id a, node_id) { g.add_output("y", g.assign(g.state("s", dtype::f32, {2, 3}), a)); }},
+     [](graph& g, node_id a, node_id) {
+       g.add_output("y", g.assign(g.state("s", dtype::f32, {2, 3}), a));
+     }},
     {"full_like: operand %3 is an assign, which has no value",
-     [](graph& g, node_id a, node_id) { g.full_like(g.assign(g.state("s", dtype::f32, {2, 3}), a), 1); }},
+     [](graph& g, node_id a, node_id) {
+       g.full_like(g.assign(g.state("s", dtype::f32, {2, 3}), a), 1);
+     }},
     {"operand %3 is an optimizer_step, which has no value",
      [](graph& g, node_id, node_id) {
        const node_id w = g.parameter("w", dtype::f32, {4});
@@ -151,15 +151,18 @@ const mistake mistakes[] = {
        g.map(scalar_op::exp, {step});
      }},
     {"map add: takes 2 operands; found 12",
-     [](graph& g, node_id a, node_id) { g.map(scalar_op::add, {a, a, a, a, a, a, a, a, a, a, a, a}); }},
+     [](graph& g, node_id a, node_id) {
+       g.map(scalar_op::add, {a, a, a, a, a, a, a, a, a, a, a, a});
+     }},
     {"map add: takes 2 operands; found 0", [](graph& g, node_id, node_id) { g.map(scalar_op::add, {}); }},
     {"map add: takes 2 operands; found 1", [](graph& g, node_id a, node_id) { g.map(scalar_op::add, {a}); }},
-    {"map add: takes 2 operands; found 3", [](graph& g, node_id a, node_id) { g.map(scalar_op::add, {a, a, a}); }},
+    {"map add: takes 2 operands; found 3",
+     [](graph& g, node_id a, node_id) {
+       g.map(scalar_op::add, {a, a, a});
+     }},
     {"each axis needs a label", [](graph& g, node_id, node_id v) { g.contract(v, v, "", "i", "i"); }},
     {"labels must be below 16",
-     [](graph& g, node_id, node_id v) {
-       g.contract(v, v, {.a = {16}, .b = {0}, .result_rank = 0});
-     }},
+     [](graph& g, node_id, node_id v) { g.contract(v, v, {.a = {16}, .b = {0}, .result_rank = 0}); }},
     {"must be pairs of a parameter and its gradient; found 3",
      [](graph& g, node_id, node_id) {
        const node_id w = g.parameter("w", dtype::f32, {4});
@@ -190,45 +193,29 @@ node_id pool(const window_attribute& w) {
 
 const mistake uncountable[] = {
     {"the stride along spatial axis 0 is 4294967297",
-     [](graph&, node_id, node_id) {
-       correlate(1, {.spatial = 1, .stride = {turn + 1}, .pad_low = {turn + 1}}, 2);
-     }},
+     [](graph&, node_id, node_id) { correlate(1, {.spatial = 1, .stride = {turn + 1}, .pad_low = {turn + 1}}, 2); }},
     {"the dilation along spatial axis 0 is 4294967296",
-     [](graph&, node_id, node_id) {
-       correlate(2, {.spatial = 1, .pad_low = {turn}, .dilation = {turn}}, 8);
-     }},
+     [](graph&, node_id, node_id) { correlate(2, {.spatial = 1, .pad_low = {turn}, .dilation = {turn}}, 8); }},
     {"the low padding along spatial axis 0 is 4294967296",
-     [](graph&, node_id, node_id) {
-       correlate(2, {.spatial = 1, .pad_low = {turn}}, turn + 7);
-     }},
+     [](graph&, node_id, node_id) { correlate(2, {.spatial = 1, .pad_low = {turn}}, turn + 7); }},
     {"the dilation along spatial axis 0 is 4294967296",
-     [](graph&, node_id, node_id) {
-       correlate(1, {.spatial = 1, .dilation = {turn}}, 8);
-     }},
+     [](graph&, node_id, node_id) { correlate(1, {.spatial = 1, .dilation = {turn}}, 8); }},
     {"the high padding along spatial axis 0 is 4294967296",
-     [](graph&, node_id, node_id) {
-       correlate(2, {.spatial = 1, .pad_high = {turn}}, turn + 7);
-     }},
+     [](graph&, node_id, node_id) { correlate(2, {.spatial = 1, .pad_high = {turn}}, turn + 7); }},
     {"the padded extent along spatial axis 0 is 3221225480",
      [](graph&, node_id, node_id) {
        correlate(2, {.spatial = 1, .pad_low = {3 * turn / 8}, .pad_high = {3 * turn / 8}}, 3 * turn / 4 + 7);
      }},
     {"the dilated window along spatial axis 0 is 4294967297",
-     [](graph&, node_id, node_id) {
-       correlate(5, {.spatial = 1, .pad_low = {turn / 4}, .dilation = {turn / 4}}, 8);
-     }},
+     [](graph&, node_id, node_id) { correlate(5, {.spatial = 1, .pad_low = {turn / 4}, .dilation = {turn / 4}}, 8); }},
     {"the window along spatial axis 0 is 4294967298",
      [](graph&, node_id, node_id) {
        pool({.kind = reduce_kind::sum, .spatial = 1, .window = {turn + 2}, .pad_low = {turn}});
      }},
     {"the stride along spatial axis 0 is 4294967297",
-     [](graph&, node_id, node_id) {
-       pool({.kind = reduce_kind::sum, .spatial = 1, .stride = {turn + 1}});
-     }},
+     [](graph&, node_id, node_id) { pool({.kind = reduce_kind::sum, .spatial = 1, .stride = {turn + 1}}); }},
     {"the padded extent along spatial axis 0 is 2147483648",
-     [](graph&, node_id, node_id) {
-       pool({.kind = reduce_kind::sum, .spatial = 1, .pad_high = {turn / 2 - 8}});
-     }},
+     [](graph&, node_id, node_id) { pool({.kind = reduce_kind::sum, .spatial = 1, .pad_high = {turn / 2 - 8}}); }},
 };
 
 void expect_refused(const mistake& tried) {

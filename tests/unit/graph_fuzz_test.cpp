@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random graphs: every form the e-graph holds, the extracted graph, the plan on bytes, and gradients, against the oracle.
+// Random graphs: every form the e-graph holds, the extracted graph, the plan on bytes, and gradients, against the
+// oracle.
 //
 // MEGANEURA_FUZZ_COUNT=n   graphs of each test instead of the few of an ordinary run
 // MEGANEURA_FUZZ_FIRST=s   the first seed, 1 otherwise; seeds count up
@@ -109,8 +110,7 @@ void check_plan(const sample& s, const graph& chosen, std::uint64_t seed, verdic
     }
     for (const auto& [name, value] : bytes.leaves()) {
       ++v.compared;
-      if (!same_bits(truth.leaves.at(name), value))
-        v.fail("plan: \"" + name + "\" after step " + std::to_string(step));
+      if (!same_bits(truth.leaves.at(name), value)) v.fail("plan: \"" + name + "\" after step " + std::to_string(step));
     }
   }
 }
@@ -119,7 +119,11 @@ void check_plan(const sample& s, const graph& chosen, std::uint64_t seed, verdic
 
 // Differences see through stop_gradient and the rounding to f16, which derivatives do not.
 random_graph_options smooth_options(int steps) {
-  return {.steps = steps, .halves = false, .integers = false, .states = false, .stop_gradients = false,
+  return {.steps = steps,
+          .halves = false,
+          .integers = false,
+          .states = false,
+          .stop_gradients = false,
           .random_streams = false};
 }
 
@@ -209,7 +213,8 @@ TEST(graph_fuzz, gradients_agree_with_differences) {
 
 TEST(graph_fuzz, a_run_that_compares_nothing_fails) {
   const auto idle = [] {
-    support::fuzz(3, [](std::uint64_t, int, int, verdict&) {}, [](int, int, std::uint64_t) { return std::string(); });
+    support::fuzz(
+        3, [](std::uint64_t, int, int, verdict&) {}, [](int, int, std::uint64_t) { return std::string(); });
   };
   EXPECT_NONFATAL_FAILURE(idle(), "a run that compares nothing shows nothing");
 }

@@ -296,8 +296,7 @@ TEST(io_file, a_path_that_a_zero_byte_would_cut_is_refused) {
   replace(folder / "a", "kept");
   const std::string cut = (folder / "a") + std::string("\0.txt", 5);
   const std::string sentence = "the path \"" + (folder / "a") + "\\u{0}.txt\" has a zero byte at " +
-                               std::to_string((folder / "a").size()) +
-                               ", where the system would end it; leave it out";
+                               std::to_string((folder / "a").size()) + ", where the system would end it; leave it out";
   EXPECT_EQ(support::sentence_of([&] { (void)io::read_file(cut); }), sentence);
   EXPECT_EQ(support::sentence_of([&] { replace(cut, "new"); }), sentence);
   EXPECT_EQ(support::sentence_of([&] { io::check_writable(cut); }), sentence);

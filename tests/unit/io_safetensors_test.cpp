@@ -226,8 +226,9 @@ TEST(io_safetensors, a_tensor_that_changed_on_the_disk_is_refused) {
   const std::array<std::uint8_t, 3> flags{1, 0, 255};
   const std::array entries{io::safetensors_entry{"w", "F32", {2}, std::as_bytes(std::span(weights))},
                            io::safetensors_entry{"flags", "U8", {3}, std::as_bytes(std::span(flags))}};
-  EXPECT_NE(support::sentence_of([&] { io::write_safetensors(path, entries, {{"crc32.w", "0"}}); })
-                .find("cannot hold metadata \"crc32.w\": the name is used twice"),
+  EXPECT_NE(support::sentence_of([&] {
+              io::write_safetensors(path, entries, {{"crc32.w", "0"}});
+            }).find("cannot hold metadata \"crc32.w\": the name is used twice"),
             std::string::npos);
   io::write_safetensors(path, entries, {{"format", "mn"}});
   std::vector<std::uint8_t> bytes = io::read_file(path);

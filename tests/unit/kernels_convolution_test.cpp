@@ -74,7 +74,10 @@ const geometry_case cases[] = {
      {3, 2, 2, 3, 2},
      {.spatial = 3, .stride = {1, 2, 1}, .pad_low = {1, 0, 1}, .pad_high = {0, 1, 1}}},
     {"one", {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
-    {"beside the image", {2, 1, 3}, {1, 1, 3}, {.spatial = 1, .stride = {2}, .pad_low = {1}, .pad_high = {2}, .dilation = {2}}},
+    {"beside the image",
+     {2, 1, 3},
+     {1, 1, 3},
+     {.spatial = 1, .stride = {2}, .pad_low = {1}, .pad_high = {2}, .dilation = {2}}},
     {"patches", {2, 3, 16, 16}, {20, 3, 8, 8}, {.stride = {8, 8}}},
 };
 
@@ -107,7 +110,9 @@ TEST(kernels_convolution, epilogues_add_bias_residual_and_activation) {
     bias.source = 2, bias.strides[1] = 1;
     residual.source = 3;
     for (int i = 0; i < y.rank(); ++i) residual.strides[i] = y.stride(i);
-    convolve_attribute attribute{each.geometry, y, dense_output(y),
+    convolve_attribute attribute{each.geometry,
+                                 y,
+                                 dense_output(y),
                                  {b.finish(b.binary(scalar_op::maximum, sum, b.constant(0))), {bias, residual}}};
     graph g;
     const node_id operands[] = {g.input("x", dtype::f32, each.x), g.parameter("w", dtype::f32, each.w),
@@ -122,7 +127,8 @@ TEST(kernels_convolution, epilogues_add_bias_residual_and_activation) {
   }
 }
 
-// The result of [2, 6, 8, 8] as 64 tokens of 6 channels an image, and flattened: `output` decides, not the result's shape.
+// The result of [2, 6, 8, 8] as 64 tokens of 6 channels an image, and flattened: `output` decides, not the result's
+// shape.
 TEST(kernels_convolution, a_result_of_another_shape_is_stored_through_its_index_map) {
   for (int index : {0, 1}) {  // one width that is stored four at a time, in both layouts
     const geometry_case& each = cases[index];
@@ -138,9 +144,9 @@ TEST(kernels_convolution, a_result_of_another_shape_is_stored_through_its_index_
       const node_id operands[] = {g.input("x", dtype::f32, each.x), g.input("w", dtype::f32, each.w)};
       const shape result = tokens ? shape{y[0], positions, y[1]} : shape{y[0], y[1] * positions};
       g.add_output("result", g.add_node(op::convolve, dtype::f32, result, attribute, operands));
-      support::expect_matches_oracle(
-          g, {{"x", oracle::random_tensor(each.x, 1)}, {"w", oracle::random_tensor(each.w, 2)}},
-          each.w.elements() / each.w[0]);
+      support::expect_matches_oracle(g,
+                                     {{"x", oracle::random_tensor(each.x, 1)}, {"w", oracle::random_tensor(each.w, 2)}},
+                                     each.w.elements() / each.w[0]);
     }
   }
 }
@@ -151,9 +157,9 @@ TEST(kernels_convolution, every_tile_size_is_right) {
   const shape y = output_shape(each);
   graph g;
   const node_id operands[] = {g.input("x", dtype::f32, each.x), g.input("w", dtype::f32, each.w)};
-  g.add_output("result", g.add_node(op::convolve, dtype::f32, y,
-                                    convolve_attribute{each.geometry, y, dense_output(y), {identity_program(), {}}},
-                                    operands));
+  g.add_output("result",
+               g.add_node(op::convolve, dtype::f32, y,
+                          convolve_attribute{each.geometry, y, dense_output(y), {identity_program(), {}}}, operands));
   const oracle::tensors<double> leaves{{"x", oracle::random_tensor(each.x, 1)},
                                        {"w", oracle::random_tensor(each.w, 2)}};
   const auto expected = oracle::interpreter<double>(g, leaves).run().at("result");

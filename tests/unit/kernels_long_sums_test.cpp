@@ -240,8 +240,7 @@ TEST(kernels_long_sums, the_first_maximum_of_a_wide_window) {
   g.add_output("y", g.window_scatter(operands, line_window(reduce_kind::max, 400, 1, 100), {1, 400}));
   oracle::tensors<double> leaves{{"x", oracle::random_tensor({1, 400}, 1)}, {"dy", near_a_tenth({1, 201})}};
   for (double& value : leaves.at("x").values) value = std::floor(8 * value);  // ties
-  expect_sums(g, leaves, oracle::interpreter<double>(g, leaves).run().at("y").values, 200,
-              {support::device_target()});
+  expect_sums(g, leaves, oracle::interpreter<double>(g, leaves).run().at("y").values, 200, {support::device_target()});
 }
 
 // A device of few invocations cannot share out what its driver stops: that is said before anything runs.

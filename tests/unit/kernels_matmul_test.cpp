@@ -147,7 +147,8 @@ std::vector<matmul_schedule> schedules() {
 
 void expect_right(const matmul_problem& p) {
   auto all = schedules();
-  if (matmul_fits_texels(p, {.max_texel_elements = 65536})) all.push_back({matmul_tier::registers, 0, 0, 4, 8, 4, 1, 1, true});
+  if (matmul_fits_texels(p, {.max_texel_elements = 65536}))
+    all.push_back({matmul_tier::registers, 0, 0, 4, 8, 4, 1, 1, true});
   for (const auto& s : all) {
     const outcome found = check(p, s);
     EXPECT_LE(found.worst, 1.0) << s.label();

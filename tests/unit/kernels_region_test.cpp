@@ -381,9 +381,9 @@ TEST(kernels_region, nan_infinity_and_minus_zero_pass_through_every_pointwise_op
     expect_matches_oracle(g, {{"a", {space, a}}, {"b", {space, b}}});
   };
   const dtype types[] = {dtype::f32, dtype::f32};
-  for (scalar_op kind : {scalar_op::minimum, scalar_op::maximum, scalar_op::add, scalar_op::multiply,
-                         scalar_op::negate, scalar_op::abs, scalar_op::sign, scalar_op::exp, scalar_op::tanh,
-                         scalar_op::sqrt, scalar_op::floor}) {
+  for (scalar_op kind :
+       {scalar_op::minimum, scalar_op::maximum, scalar_op::add, scalar_op::multiply, scalar_op::negate, scalar_op::abs,
+        scalar_op::sign, scalar_op::exp, scalar_op::tanh, scalar_op::sqrt, scalar_op::floor}) {
     expect(single_op_program(kind, std::span(types).first(static_cast<std::size_t>(info(kind).arity))));
   }
   for (double bound : {0.0, 0.25, -infinity, infinity, nan_value}) {
@@ -523,7 +523,8 @@ TEST(kernels_region, every_operation_rounds_for_itself) {
   const scalar_ref x = b.argument(0, dtype::f32), product = b.binary(scalar_op::multiply, x, x);
   region_attribute region;
   region.space = {256};
-  region.program = b.finish(b.binary(scalar_op::subtract, b.binary(scalar_op::add, product, x), b.argument(1, dtype::f32)));
+  region.program =
+      b.finish(b.binary(scalar_op::subtract, b.binary(scalar_op::add, product, x), b.argument(1, dtype::f32)));
   region.accesses = {dense(region.space, 0), dense(region.space, 1)};
   region.output = dense(region.space, 0);
   graph g;

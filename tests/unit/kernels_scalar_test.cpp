@@ -40,8 +40,7 @@ std::vector<std::vector<double>> results_of(const std::vector<scalar_program>& p
   const kernels::scalar_value x = spirv::detail::load(spirv::detail::locate(in, i));
   for (std::size_t p = 0; p < programs.size(); ++p) {
     const scalar_program& program = programs[p];
-    kernels::scalar_value y =
-        kernels::widened(kernels::emit(k, program, [&](int) { return x; }), components);
+    kernels::scalar_value y = kernels::widened(kernels::emit(k, program, [&](int) { return x; }), components);
     if (program.type() == dtype::boolean) y = kernels::converted(y, spirv::u32::static_type);
     y = spirv::detail::bitcast(type(spirv::scalar_kind::u32), y);
     spirv::detail::store(spirv::detail::locate(out, i + static_cast<std::uint32_t>(p) * count), y);
@@ -85,11 +84,11 @@ double evaluated(const scalar_program& program, double x) {
   for (const scalar_node& n : program.nodes) {
     const auto operand = [&](int i) { return values.empty() ? 0 : values[n.operands[i]]; };
     const double a = operand(0), b = operand(1);
-    values.push_back(n.op == scalar_op::argument     ? x
-                     : n.op == scalar_op::constant   ? n.value
+    values.push_back(n.op == scalar_op::argument    ? x
+                     : n.op == scalar_op::constant  ? n.value
                      : open_power(program, n, a, b) ? nan_value
-                     : no_angle(n, a)                ? nan_value
-                                                     : rounded(n, a, b, operand(2), program.nodes[n.operands[0]].type));
+                     : no_angle(n, a)               ? nan_value
+                                                    : rounded(n, a, b, operand(2), program.nodes[n.operands[0]].type));
   }
   return values.back();
 }
@@ -120,7 +119,7 @@ void expect_agreement(const std::vector<scalar_program>& programs, const std::ve
   }
 }
 
-const std::vector<double> edges = {nan_value, -infinity, infinity, -0.0, 0,        1,         -1,        0.5,
+const std::vector<double> edges = {nan_value, -infinity, infinity, -0.0, 0,       1,        -1,       0.5,
                                    -0.5,      2.5,       -3,       7,    0x1p100, -0x1p100, 0x1p-100, 100};
 
 TEST(kernels_scalar, literal_operands_meet_nan_infinities_and_both_zeros) {
@@ -142,8 +141,8 @@ TEST(kernels_scalar, literal_operands_meet_nan_infinities_and_both_zeros) {
 TEST(kernels_scalar, unary_operations_meet_nan_infinities_and_both_zeros) {
   std::vector<scalar_program> programs;
   for (int first = int(scalar_op::negate); first <= int(scalar_op::round); ++first) {
-    programs.push_back(written(
-        [&](scalar_builder& b) { return b.unary(static_cast<scalar_op>(first), b.argument(0, dtype::f32)); }));
+    programs.push_back(
+        written([&](scalar_builder& b) { return b.unary(static_cast<scalar_op>(first), b.argument(0, dtype::f32)); }));
   }
   expect_agreement(programs, edges);
 }
@@ -173,8 +172,7 @@ TEST(kernels_scalar, choices_between_literals_and_results_keep_nan) {
                                          b.binary(scalar_op::multiply, x, x),
                                          b.binary(scalar_op::add, x, b.constant(1)),
                                          b.unary(scalar_op::negate, x)};
-            const scalar_ref condition =
-                b.binary(static_cast<scalar_op>(test), swaps & 1 ? c : x, swaps & 1 ? x : c);
+            const scalar_ref condition = b.binary(static_cast<scalar_op>(test), swaps & 1 ? c : x, swaps & 1 ? x : c);
             return b.select(condition, swaps & 2 ? values[other] : c, swaps & 2 ? c : values[other]);
           }));
         }
@@ -188,8 +186,8 @@ TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
   std::vector<scalar_program> programs;
   for (double literal : {0.0, -0.0}) {
     const auto add = [&](const std::function<scalar_ref(scalar_builder&, scalar_ref, scalar_ref)>& write) {
-      programs.push_back(written(
-          [&](scalar_builder& b) { return write(b, b.argument(0, dtype::f32), b.constant(literal)); }));
+      programs.push_back(
+          written([&](scalar_builder& b) { return write(b, b.argument(0, dtype::f32), b.constant(literal)); }));
     };
     add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
       return b.binary(scalar_op::add, b.binary(scalar_op::multiply, x, zero), b.constant(2.5));
@@ -231,9 +229,9 @@ TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
 }
 
 // Of f32; 2^32 - 256 is the last below 2^32.
-const std::vector<double> far_numbers = {nan_value, -infinity, infinity,  -0.0,        -0.5,         -1,          0.99,
-                                         -1.5,      2.5,       0x1p31,    2147483520., -0x1p31, -2147483904., 0x1p32,
-                                         4294967040., 0x1p33,  -0x1p33,   1e30f,       -1e30f,       3};
+const std::vector<double> far_numbers = {
+    nan_value,   -infinity, infinity,     -0.0,   -0.5,        -1,     0.99,    -1.5,  2.5,    0x1p31,
+    2147483520., -0x1p31,   -2147483904., 0x1p32, 4294967040., 0x1p33, -0x1p33, 1e30f, -1e30f, 3};
 
 double truncated(double x, dtype type) {  // what scalar.hpp says of convert
   const double low = type == dtype::u32 ? 0 : -0x1p31, high = type == dtype::u32 ? 0x1p32 - 1 : 0x1p31 - 1;
@@ -288,7 +286,7 @@ TEST(kernels_scalar, integers_wrap_into_each_other_and_round_into_floats) {
 }
 
 TEST(kernels_scalar, halves_are_rounded_to_even_and_overflow_to_infinity) {
-  const std::vector<double> xs = {2049,   2051,  0.1f, -65519, 65520,     -1e6,     infinity, nan_value,
+  const std::vector<double> xs = {2049,   2051,  0.1f, -65519, 65520,     -1e6,    infinity, nan_value,
                                   -65504, 65519, -0.0, 1.5,    0x1.8p-24, 0x1p-20, 1e30f,    -3};
   const shape space{static_cast<std::int64_t>(xs.size())};
   graph g;
@@ -347,7 +345,7 @@ TEST(kernels_scalar, random_programs_with_literals_keep_nan_and_infinities) {
     std::vector<scalar_program> programs;
     for (int k = 0; k < 80; ++k) programs.push_back(random_program(generator));
     std::erase_if(programs, [](const scalar_program& p) { return p.nodes.size() < 2; });
-    const std::vector<double> xs = {nan_value, -infinity, infinity, -0.0, 0,  1,   -1,     0.25,
+    const std::vector<double> xs = {nan_value, -infinity, infinity, -0.0, 0,   1,      -1,      0.25,
                                     -0.25,     4,         -4,       16,   -16, 0x1p60, -0x1p60, 9};
     expect_agreement(programs, xs, true);
   }

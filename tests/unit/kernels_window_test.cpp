@@ -64,8 +64,7 @@ TEST(kernels_window, maximum_goes_back_to_the_first_of_equals) {
 TEST(kernels_window, only_taps_that_can_lie_inside_are_looked_at) {
   constexpr std::int64_t taps = 2147483645;
   for (reduce_kind kind : {reduce_kind::sum, reduce_kind::max}) {
-    const window_attribute window{
-        .kind = kind, .spatial = 1, .window = {taps}, .stride = {1}, .pad_low = {taps - 5}};
+    const window_attribute window{.kind = kind, .spatial = 1, .window = {taps}, .stride = {1}, .pad_low = {taps - 5}};
     graph g;
     const node_id x = g.input("x", dtype::f32, {1, 7});
     g.add_output("y", g.window_reduce(x, window));  // of 5, 6 and 7 elements

@@ -162,34 +162,40 @@ TEST(plan_plan, every_read_of_a_state_is_its_value_before_the_step) {
               g.assign(s[0], x);
               g.assign(s[1], s[0]);
               g.assign(s[2], s[1]);
-            }), 3);
+            }),
+            3);
   EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
               g.assign(s[0], sum(g, {x}));
               g.assign(s[1], s[0]);
-            }), 2);
+            }),
+            2);
   // a swap, a circle of three with a reader, and a state left as it is
   EXPECT_EQ(planned([](graph& g, const states& s, node_id) {
               g.assign(s[0], s[1]);
               g.assign(s[1], s[0]);
               g.assign(s[2], s[2]);
-            }), 3);
+            }),
+            3);
   EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
               g.assign(s[3], s[1]);
               for (std::size_t i = 0; i < 3; ++i) g.assign(s[i], s[(i + 1) % 3]);
               g.add_output("y", sum(g, {x, s[0]}));
-            }), 5);
+            }),
+            5);
   // an output is a state
   EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
               g.add_output("old", s[0]);
               g.assign(s[0], sum(g, {x, s[0]}));
-            }), 2);
+            }),
+            2);
   // one value for two states, and a value that another kernel needs after it was assigned
   EXPECT_EQ(planned([](graph& g, const states& s, node_id x) {
               const node_id value = sum(g, {x});
               g.assign(s[0], value);
               g.assign(s[1], value);
               g.add_output("y", sum(g, {value, s[1]}));
-            }), 1);
+            }),
+            1);
 }
 
 // A pointwise region: what `from` has at the same place, or from the other end.
@@ -257,12 +263,14 @@ TEST(plan_plan, an_update_waits_for_whoever_reads_the_old_value) {
   EXPECT_EQ(planned([](graph& g, node_id s, node_id, node_id x) {
               const node_id big = g.input("big", dtype::f32, {8, 8});
               g.assign(s, first_rows(g, sum(g, {big}), x));
-            }), 1);
+            }),
+            1);
   // it would wait for its old value, and another state for it
   EXPECT_EQ(planned([](graph& g, node_id s, node_id t, node_id x) {
               g.assign(s, sum(g, {s, t}));
               g.assign(t, sum(g, {t, x}));
-            }), 1);
+            }),
+            1);
 }
 
 // The running statistics of a batch norm, in training.
@@ -313,7 +321,8 @@ TEST(plan_plan, random_assignments_verify_in_every_order) {
   for (int round = 0; round < 300; ++round) {
     graph g;
     std::vector<node_id> leaves = {g.input("x", dtype::f32, {8})}, states;
-    for (std::size_t i = 0; i < 6; ++i) states.push_back(g.state(std::string(1, static_cast<char>('a' + i)), dtype::f32, {8}));
+    for (std::size_t i = 0; i < 6; ++i)
+      states.push_back(g.state(std::string(1, static_cast<char>('a' + i)), dtype::f32, {8}));
     leaves.insert(leaves.end(), states.begin(), states.end());
     std::vector<node_id> pool = leaves;
     for (int i = 0; i < 6; ++i) {

@@ -43,7 +43,8 @@ node_id region_of(graph& g, std::vector<node_id> operands) {
   dense.strides[0] = 1;
   scalar_builder b;
   scalar_ref sum = b.constant(0.5);
-  region_attribute region{.space = size, .row_axes = 0, .per_row = false, .program = {}, .accesses = {}, .output = dense};
+  region_attribute region{
+      .space = size, .row_axes = 0, .per_row = false, .program = {}, .accesses = {}, .output = dense};
   for (std::size_t i = 0; i < operands.size(); ++i) {
     dense.source = static_cast<int>(i);
     region.accesses.push_back(dense);

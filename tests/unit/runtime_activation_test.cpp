@@ -17,7 +17,7 @@ namespace {
 
 using namespace meganeura;
 
-const std::vector<double> xs = {0,   -0.0, 1,     -1,   3,    -3,     20,   -20,  50,    -50,       -79,      -81,
+const std::vector<double> xs = {0,   -0.0, 1,     -1,   3,    -3,     20,    -20,    50,    -50,    -79,     -81,
                                 -86, -88,  -89.5, -200, 1000, -10000, 1e15f, -1e15f, 1e30f, -1e30f, 3.4e38f, -3.4e38f};
 
 struct sigmoids {

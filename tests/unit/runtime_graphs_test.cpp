@@ -121,7 +121,8 @@ oracle::tensors<double> device_results(const graph& g, const oracle::tensors<dou
 TEST(runtime_graphs, one_nan_pixel_reaches_the_loss_and_every_weight_it_meets) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {3, 8});
-  const node_id hidden = samples::linear(g, x, "fc1", 6), bounded = g.map(scalar_op::maximum, {hidden, g.full({3, 6}, 0)});
+  const node_id hidden = samples::linear(g, x, "fc1", 6),
+                bounded = g.map(scalar_op::maximum, {hidden, g.full({3, 6}, 0)});
   const node_id logits = samples::linear(g, samples::relu(g, samples::linear(g, bounded, "fc2", 6)), "fc3", 5);
   g.add_output("logits", logits);
   const node_id loss = samples::cross_entropy(g, logits, g.input("label", dtype::i32, {3}));
@@ -151,15 +152,15 @@ TEST(runtime_graphs, softmax_and_cross_entropy_of_logits_that_are_not_finite) {
   g.add_output("loss", loss);
   samples::add_gradients(g, loss);
   const double inf = INFINITY, nan = NAN, e = std::exp(-1.0), p = 1 / (1 + e);
-  const oracle::tensors<double> leaves{
-      {"z", {size, {0, nan, 1, inf, 0, 1, -inf, -inf, -inf, -inf, 0, 1, 1, -inf, 0}}},
-      {"label", {{5}, {0, 0, 0, 2, 2}, dtype::i32}}};
+  const oracle::tensors<double> leaves{{"z", {size, {0, nan, 1, inf, 0, 1, -inf, -inf, -inf, -inf, 0, 1, 1, -inf, 0}}},
+                                       {"label", {{5}, {0, 0, 0, 2, 2}, dtype::i32}}};
   const std::vector<double> rows = {nan, nan, nan, nan, nan, nan, nan, nan, nan, 0, 1 - p, p, p, 0, 1 - p};
   oracle::tensors<double> expected{{"p", {size, rows}}, {"exp log p", {size, rows}}, {"log p", {size, rows}}};
   for (double& value : expected.at("log p").values) value = std::log(value);
   expected["loss"] = {shape{}, {(-std::log(p) - std::log(1 - p)) / 2}};
   const double zero = 0, half = 0.5;
-  expected["d z"] = {size, {0, 0, 0, 0, 0, 0, 0, 0, 0, zero, half * (1 - p), half * (p - 1), half * p, zero, -half * p}};
+  expected["d z"] = {size,
+                     {0, 0, 0, 0, 0, 0, 0, 0, 0, zero, half * (1 - p), half * (p - 1), half * p, zero, -half * p}};
   const auto interpreted = oracle::interpreter<double>(g, leaves).run();
   const auto found = device_results(g, leaves);
   for (const auto& [name, want] : expected) {
@@ -277,8 +278,8 @@ TEST(runtime_graphs, states_carry_over_and_random_streams_move_on) {
   expect_device_agrees(g, 1000, 3);
 }
 
-// The extremum is reduced from x / 3, which the optimiser may also spell x * (1 / 3), of a value that other kernels compute
-// again: routed by comparing the two, a row would get its gradient never, or 0 / 0 of it.
+// The extremum is reduced from x / 3, which the optimiser may also spell x * (1 / 3), of a value that other kernels
+// compute again: routed by comparing the two, a row would get its gradient never, or 0 / 0 of it.
 TEST(runtime_graphs, gradients_of_row_extrema_reach_one_element_of_every_row) {
   for (reduce_kind kind : {reduce_kind::max, reduce_kind::min}) {
     for (const shape& size : {shape{40, 7}, shape{9, 130}, shape{3, 5000}}) {
@@ -289,8 +290,9 @@ TEST(runtime_graphs, gradients_of_row_extrema_reach_one_element_of_every_row) {
                               : g.divide(g.add(g.multiply(w, x), g.map(scalar_op::tanh, {x})), three);
       const node_id top = g.reduce(kind, y, 2);
       g.add_output(twice ? "top" : "y", twice ? top : y);
-      g.add_output("place", g.cast(g.reduce(kind == reduce_kind::max ? reduce_kind::arg_max : reduce_kind::arg_min, y, 2),
-                                   dtype::f32));
+      g.add_output(
+          "place",
+          g.cast(g.reduce(kind == reduce_kind::max ? reduce_kind::arg_max : reduce_kind::arg_min, y, 2), dtype::f32));
       const node_id loss = g.reduce(reduce_kind::sum, top, 1);
       const node_id d = gradients(g, loss, std::span(&w, 1))[0];
       const node_id hits = g.map(scalar_op::abs, {g.map(scalar_op::sign, {d})});

@@ -77,8 +77,8 @@ void expect_within_the_least_limits(const program& made, const device& on) {
 
 // Parameters after two steps; `check` sees what was built.
 template <class Model, class Element, class Check>
-std::vector<std::vector<float>> trained(const device& on, std::int64_t count, std::size_t features, std::uint32_t classes,
-                                        Check check) {
+std::vector<std::vector<float>> trained(const device& on, std::int64_t count, std::size_t features,
+                                        std::uint32_t classes, Check check) {
   trainer<Model> run(on, cross_entropy{"label"}, adam{.learning_rate = 1e-2f, .epsilon = 1e-3f}, {{"batch", count}});
   check(run.runnable());
   if constexpr (std::is_same_v<Model, language>) {
@@ -98,8 +98,8 @@ std::vector<std::vector<float>> trained(const device& on, std::int64_t count, st
 }
 
 template <class Model, class Element>
-void trains_like_an_ordinary_device(std::int64_t count, std::size_t features, std::uint32_t classes, bool texels = false,
-                                    int layers = 1) {
+void trains_like_an_ordinary_device(std::int64_t count, std::size_t features, std::uint32_t classes,
+                                    bool texels = false, int layers = 1) {
   const support::checked_device ordinary{[] {
     vulkan::device_options options;
     options.disk_cache = false;
@@ -107,12 +107,13 @@ void trains_like_an_ordinary_device(std::int64_t count, std::size_t features, st
   }()};
   const least_device least(texels);
   const auto expected = trained<Model, Element>(ordinary, count, features, classes, [](const program&) {});
-  const auto found = trained<Model, Element>(
-      least, count, features, classes, [&](const program& made) { expect_within_the_least_limits(made, least); });
+  const auto found = trained<Model, Element>(least, count, features, classes,
+                                             [&](const program& made) { expect_within_the_least_limits(made, least); });
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::vector<double> truth(expected[i].begin(), expected[i].end());
-    // Adam divides by the root of tiny second moments: rounding of a gradient, of each layer it came through, shows in full.
+    // Adam divides by the root of tiny second moments: rounding of a gradient, of each layer it came through, shows in
+    // full.
     EXPECT_LT(oracle::relative_error(found[i], truth), 2 * layers * oracle::tolerance(dtype::f32, 10000)) << i;
   }
 }
@@ -152,7 +153,8 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
   EXPECT_NE(text.find("split it"), std::string::npos) << "the input alone has 8,192 bytes; said: " << text;
 }
 
-// What building a program says on a device with nothing beyond `most`, where nothing may have been allocated or compiled.
+// What building a program says on a device with nothing beyond `most`, where nothing may have been allocated or
+// compiled.
 std::string refused_untouched(const graph& g, const vulkan::device_facts& most) {
   const device gpu({.at_most = most});
   const parameters weights(gpu, plan::make_layout(g, op::parameter));
@@ -190,7 +192,8 @@ TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_befor
   }
   --most.max_allocations;
   const std::string counted = refused_untouched(g, most);
-  EXPECT_NE(counted.find(std::to_string(needed) + " allocations are needed beside 2 that live"), std::string::npos) << counted;
+  EXPECT_NE(counted.find(std::to_string(needed) + " allocations are needed beside 2 that live"), std::string::npos)
+      << counted;
   EXPECT_NE(counted.find("allows " + std::to_string(most.max_allocations)), std::string::npos) << counted;
 
   most = support::shared_device().facts();
@@ -286,7 +289,8 @@ TEST(runtime_limits, kernels_do_without_whatever_a_device_lacks) {
     f.has_subgroup_size_control = false;
   });
   expect_kernels_for("sizes one may choose", [](facts& f) { f.min_subgroup_size = 8; });
-  expect_kernels_for("subgroups of 64", [](facts& f) { f.min_subgroup_size = f.subgroup_size = f.max_subgroup_size = 64; });
+  expect_kernels_for("subgroups of 64",
+                     [](facts& f) { f.min_subgroup_size = f.subgroup_size = f.max_subgroup_size = 64; });
   expect_kernels_for("few workgroups", [](facts& f) { f.max_workgroup_count = {32, 32, 32}; });
   expect_kernels_for("the least", [](facts& f) { f = vulkan::weaker(f, vulkan::minimum_facts()); });
 }
@@ -318,8 +322,9 @@ TEST(runtime_limits, wide_maps_and_concats_are_split) {
   scalar_builder b;
   std::vector<scalar_ref> a;
   for (int i = 0; i < 10; ++i) a.push_back(b.argument(i, dtype::f32));
-  const scalar_ref chosen = b.select(b.binary(scalar_op::less, b.binary(scalar_op::multiply, a[0], a[1]), a[2]),
-                                     b.binary(scalar_op::subtract, a[3], a[4]), b.binary(scalar_op::maximum, a[5], a[6]));
+  const scalar_ref chosen =
+      b.select(b.binary(scalar_op::less, b.binary(scalar_op::multiply, a[0], a[1]), a[2]),
+               b.binary(scalar_op::subtract, a[3], a[4]), b.binary(scalar_op::maximum, a[5], a[6]));
   const scalar_ref rest = b.binary(scalar_op::multiply, b.binary(scalar_op::add, a[7], a[8]), a[9]);
   const scalar_program sum = b.finish(b.binary(scalar_op::add, chosen, rest));
   g.add_output("map", g.map(sum, x, dtype::f32));

@@ -57,11 +57,21 @@ TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
     EXPECT_EQ(value, static_cast<float>(oracle::round_to_half(static_cast<double>(value))));
   }
   std::vector<float> values(64, 1.5f);
-  const std::array<float, 11> sharp{1 + 0x1p-11f, 1 + 3 * 0x1p-11f, 65519, 65520,     -65520,          0x1p-25f,
-                                    0x1.8p-25f,   -0x1p-24f,        -0.0f, 0x1p-14f, std::nextafter(0x1p-14f, 0.0f)};
+  const std::array<float, 11> sharp{1 + 0x1p-11f,
+                                    1 + 3 * 0x1p-11f,
+                                    65519,
+                                    65520,
+                                    -65520,
+                                    0x1p-25f,
+                                    0x1.8p-25f,
+                                    -0x1p-24f,
+                                    -0.0f,
+                                    0x1p-14f,
+                                    std::nextafter(0x1p-14f, 0.0f)};
   std::copy(sharp.begin(), sharp.end(), values.begin());
   std::mt19937 random(1);
-  for (std::size_t i = 12; i < values.size(); ++i) values[i] = std::ldexp(static_cast<float>(random()), -50 + int(i) / 2);
+  for (std::size_t i = 12; i < values.size(); ++i)
+    values[i] = std::ldexp(static_cast<float>(random()), -50 + int(i) / 2);
   weights.set("q", values);
   const auto read = weights.get("q");
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -75,8 +85,9 @@ TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
   EXPECT_EQ(others.get_bytes("q"), weights.get_bytes("q"));
   EXPECT_EQ(others.get("r"), weights.get("r"));
   // From F32 in the file into halves, and from F16 and BF16 into floats.
-  io::write_safetensors(path, std::vector<io::safetensors_entry>{{"q", "F32", {4, 16}, std::as_bytes(std::span(values))},
-                                                                 {"r", "F16", {4, 16}, weights.get_bytes("q")}});
+  io::write_safetensors(path,
+                        std::vector<io::safetensors_entry>{{"q", "F32", {4, 16}, std::as_bytes(std::span(values))},
+                                                           {"r", "F16", {4, 16}, weights.get_bytes("q")}});
   others.load(path);
   EXPECT_EQ(others.get("q"), read);
   EXPECT_EQ(others.get("r"), read);
@@ -116,9 +127,12 @@ TEST(runtime_parameters, a_scalar_is_of_a_step_that_ran_and_of_its_own_type) {
   run.set_input("n", dtype::i32, std::as_bytes(std::span(counts)));
   const std::uint64_t step = run.submit();
   EXPECT_EQ(run.scalar_output("sum", step), 10.0f);
-  EXPECT_NE(support::sentence_of([&] { (void)run.scalar_output("sum", 0); }).find("the latest is 1"), std::string::npos);
-  EXPECT_NE(support::sentence_of([&] { (void)run.scalar_output("sum", 2); }).find("the latest is 1"), std::string::npos);
-  EXPECT_NE(support::sentence_of([&] { (void)run.scalar_output("count", step); }).find("rank-0 f32"), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { (void)run.scalar_output("sum", 0); }).find("the latest is 1"),
+            std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { (void)run.scalar_output("sum", 2); }).find("the latest is 1"),
+            std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { (void)run.scalar_output("count", step); }).find("rank-0 f32"),
+            std::string::npos);
 }
 
 TEST(runtime_parameters, a_program_pages_as_its_device_does) {

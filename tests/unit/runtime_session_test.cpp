@@ -58,9 +58,9 @@ TEST(runtime_session, results_of_two_runs_do_not_share_memory) {
 
 TEST(runtime_session, an_empty_handle_of_parameters_says_so) {
   const parameters none;
-  for (const auto& call : std::vector<std::function<void()>>{
-           [&] { none.init(); }, [&] { none.save("never"); }, [&] { (void)none.count(); },
-           [&] { (void)none.get("w"); }, [&] { none.set("w", {}); }}) {
+  for (const auto& call : std::vector<std::function<void()>>{[&] { none.init(); }, [&] { none.save("never"); },
+                                                             [&] { (void)none.count(); }, [&] { (void)none.get("w"); },
+                                                             [&] { none.set("w", {}); }}) {
     EXPECT_NE(support::sentence_of(call).find("an empty handle"), std::string::npos);
   }
 }
@@ -166,7 +166,6 @@ TEST(runtime_session, checks_name_what_is_not_finite) {
   EXPECT_NE(sentence.find("the loss of step "), std::string::npos) << sentence;
 }
 
-
 TEST(runtime_session, what_was_moved_from_says_so_in_every_call) {
   support::checked_device first{{.disk_cache = false}};
   session<network> run(first, {{"batch", 1}});
@@ -200,7 +199,9 @@ TEST(runtime_session, what_was_moved_from_says_so_in_every_call) {
   for (const std::function<void()>& call : std::initializer_list<std::function<void()>>{
            [&] { weights.init(); }, [&] { (void)weights.get("one.bias"); }, [&] { weights.set("one.bias", x); },
            [&] { (void)weights.count(); }, [&] { weights.save("/nowhere/w"); }, [&] { (void)weights.on(); },
-           [&] { session<network>(first, weights, {{"batch", 1}}).run(bind<"x">(x)); },
+           [&] {
+             session<network>(first, weights, {{"batch", 1}}).run(bind<"x">(x));
+           },
            [&] { (void)run.parameters().get("one.bias"); }}) {
     const std::string said = support::sentence_of(call);
     EXPECT_TRUE(said.starts_with("these parameters are an empty handle, or were moved from;") ||
@@ -231,7 +232,9 @@ TEST(runtime_session, a_device_that_was_moved_from_says_so_in_every_call) {
       [&] { (void)taken_from.counters(); },
       [&] { (void)taken_from.validation_messages(); },
       [&] { (void)taken_from.submit(vulkan::recorder(taken).finish()); },
-      [&] { session<network> made(taken_from, {{"batch", 1}}); },
+      [&] {
+        session<network> made(taken_from, {{"batch", 1}});
+      },
   };
   for (const auto& call : calls) {
     EXPECT_TRUE(support::sentence_of(call).starts_with("this device was moved from;")) << support::sentence_of(call);
@@ -244,7 +247,9 @@ TEST(runtime_session, parameters_of_another_device_are_refused_by_both_names) {
   const support::checked_device other{{.disk_cache = false}};
   const session<network> run(gpu, {{"batch", 1}});
   const std::string name = gpu.facts().name;
-  EXPECT_EQ(support::sentence_of([&] { session<network> made(other, run.parameters(), {{"batch", 1}}); }),
+  EXPECT_EQ(support::sentence_of([&] {
+              session<network> made(other, run.parameters(), {{"batch", 1}});
+            }),
             "the parameters are on \"" + name + "\" and the program is to run on \"" + name +
                 "\", opened a second time; build both on one device object or a copy of it, or save the parameters and "
                 "load them on the other");

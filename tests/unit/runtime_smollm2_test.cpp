@@ -60,11 +60,13 @@ TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradien
 
   const support::checked_device gpu;
   const parameters values(gpu, plan::make_layout(g, op::parameter));
-  for (const auto& slot : values.slots().slots) values.set(slot.name, support::smollm2_weights(slot.name, slot.extents));
+  for (const auto& slot : values.slots().slots)
+    values.set(slot.name, support::smollm2_weights(slot.name, slot.extents));
   program run(gpu, g, values);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq)), labels(tokens.size());
   std::iota(tokens.begin(), tokens.end(), 0);
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>((i + 1) % support::tiny_smollm2.vocab);
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    labels[i] = static_cast<std::int32_t>((i + 1) % support::tiny_smollm2.vocab);
   run.set_input("tokens", dtype::i32, std::as_bytes(std::span(tokens)));
   run.set_input("label", dtype::i32, std::as_bytes(std::span(labels)));
   run.wait(run.submit());

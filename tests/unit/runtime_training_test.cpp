@@ -92,7 +92,8 @@ struct trained {
 };
 
 // One step of gradient descent with weight decay off, the labels as given.
-trained step_with(const device& gpu, const std::vector<std::int32_t>& labels, const cross_entropy& loss, const std::vector<float>& x) {
+trained step_with(const device& gpu, const std::vector<std::int32_t>& labels, const cross_entropy& loss,
+                  const std::vector<float>& x) {
   const auto count = static_cast<std::int64_t>(labels.size());
   trainer<mlp> run(gpu, loss, sgd{.learning_rate = 1}, {{"batch", count}}, {.program = {.checks = checks::none}});
   run.parameters().init({.seed = 3});
@@ -109,7 +110,8 @@ TEST(runtime_training, labels_that_are_ignored_or_no_class_are_left_out) {
   const double precision = oracle::tolerance(dtype::f32, 64);
   const auto expect_the_same = [&](const trained& found) {
     EXPECT_NEAR(found.loss, expected.loss, precision * expected.loss);
-    EXPECT_LT(oracle::relative_error(found.weight, std::vector<double>(expected.weight.begin(), expected.weight.end())), precision);
+    EXPECT_LT(oracle::relative_error(found.weight, std::vector<double>(expected.weight.begin(), expected.weight.end())),
+              precision);
   };
   expect_the_same(step_with(gpu, {-100, 2, 5, -1, 4, 1 << 30}, {"label"}, x));
   expect_the_same(step_with(gpu, {0, 2, 0, 0, 4, 0}, {"label", 0}, x));
@@ -235,8 +237,9 @@ TEST(runtime_training, wrong_bindings_are_sentences) {
   // A refused step leaves nothing behind: neither what it bound nor a step that Adam has counted.
   EXPECT_NE(support::sentence_of([&] { run.step(bind<"label">(labels)); }).find("input \"x\" was not bound"),
             std::string::npos);
-  EXPECT_NE(support::sentence_of([&] { run.step(bind<"x">(x), bind<"label">(labels), bind<"x">(x)); })
-                .find("input \"x\" is bound twice"),
+  EXPECT_NE(support::sentence_of([&] {
+              run.step(bind<"x">(x), bind<"label">(labels), bind<"x">(x));
+            }).find("input \"x\" is bound twice"),
             std::string::npos);
   EXPECT_EQ(run.steps(), 0u);
   EXPECT_NE(support::sentence_of([&] { (void)run.parameters().get("fc1.wait"); }).find("did you mean \"fc1.weight\""),
@@ -246,14 +249,16 @@ TEST(runtime_training, wrong_bindings_are_sentences) {
 
 TEST(runtime_training, a_refused_step_changes_no_later_number) {
   const support::checked_device gpu;
-  trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}}), other(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}});
+  trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}}),
+      other(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}});
   for (const auto* each : {&run, &other}) each->parameters().init({.seed = 7});
   const auto x = uniform(4 * 23, 1), small = uniform(23, 2);
   const auto labels = classes(4, 1);
   EXPECT_THROW(run.step(bind<"x">(x)), error);
   EXPECT_THROW(run.step(bind<"label">(labels), bind<"x">(small)), error);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(run.step(bind<"x">(x), bind<"label">(labels)).loss(), other.step(bind<"x">(x), bind<"label">(labels)).loss());
+    EXPECT_EQ(run.step(bind<"x">(x), bind<"label">(labels)).loss(),
+              other.step(bind<"x">(x), bind<"label">(labels)).loss());
   }
   EXPECT_EQ(run.parameters().get("fc1.weight"), other.parameters().get("fc1.weight"));
 }
@@ -271,8 +276,9 @@ TEST(runtime_training, weights_that_no_gradient_reaches_do_not_decay) {
 TEST(runtime_training, a_loss_that_reaches_no_parameter_is_refused) {
   const support::checked_device gpu;
   const auto nothing = [](graph& g, node_id output) { return mean_squared_error{"x"}(g, g.stop_gradient(output)); };
-  EXPECT_NE(support::sentence_of([&] { trainer<square> run(gpu, nothing, adam{}, {{"batch", 4}}); })
-                .find("the loss reaches no parameter"),
+  EXPECT_NE(support::sentence_of([&] {
+              trainer<square> run(gpu, nothing, adam{}, {{"batch", 4}});
+            }).find("the loss reaches no parameter"),
             std::string::npos);
 }
 

@@ -74,13 +74,15 @@ result vae(net& g) {
   const node_id noise = g.random("epsilon", random_attribute::normal, {4, 3});
   const node_id z = g.add(mean, g.multiply(noise, samples::exp(g, g.scaled(log_variance, 0.5))));
   const node_id y = g.linear(g.tanh(g.linear(z, "decode", 8)), "out", 6);
-  const node_id divergence = g.subtract(g.add(g.square(mean), samples::exp(g, log_variance)), g.shifted(log_variance, 1));
+  const node_id divergence =
+      g.subtract(g.add(g.square(mean), samples::exp(g, log_variance)), g.shifted(log_variance, 1));
   return {y, g.add(g.mean_all(g.square(g.subtract(y, x))), g.scaled(g.mean_all(divergence), 0.5))};
 }
 
 node_id weight_norm(net& g, node_id x, std::int64_t out) {  // v / |v| g
   const std::int64_t in = g.size(x)[1];
-  const node_id v = g.weight("v", {out, in}), length = g.apply(scalar_op::sqrt, g.reduce(reduce_kind::sum, g.square(v), 2));
+  const node_id v = g.weight("v", {out, in}),
+                length = g.apply(scalar_op::sqrt, g.reduce(reduce_kind::sum, g.square(v), 2));
   const node_id w = g.multiply(v, g.back(g.divide(g.weight("g.weight", {out}), length), v, 2));
   return g.contract(x, w, "bi", "oi", "bo");
 }
@@ -89,7 +91,8 @@ node_id weight_norm(net& g, node_id x, std::int64_t out) {  // v / |v| g
 node_id interpolation(net& g, std::int64_t rows, std::int64_t from) {
   const shape e{rows, from};
   const double step = static_cast<double>(from - 1) / static_cast<double>(rows - 1);
-  const node_id i = g.scaled(g.cast(g.coordinates(e, 0), dtype::f32), step), j = g.cast(g.coordinates(e, 1), dtype::f32);
+  const node_id i = g.scaled(g.cast(g.coordinates(e, 0), dtype::f32), step),
+                j = g.cast(g.coordinates(e, 1), dtype::f32);
   return g.relu(g.shifted(g.apply(scalar_op::negate, g.apply(scalar_op::abs, g.subtract(i, j))), 1));
 }
 
@@ -139,7 +142,9 @@ result mixture_density(net& g) {
 }
 
 result siamese(net& g) {
-  const auto branch = [&](const char* name) { return g.linear(g.tanh(g.linear(g.data({4, 5}, name), "a", 6)), "b", 3); };
+  const auto branch = [&](const char* name) {
+    return g.linear(g.tanh(g.linear(g.data({4, 5}, name), "a", 6)), "b", 3);
+  };
   const node_id one = branch("one");
   const node_id near = g.reduce(reduce_kind::sum, g.square(g.subtract(one, branch("two"))), 2);
   const node_id far = g.reduce(reduce_kind::sum, g.square(g.subtract(one, branch("three"))), 2);
@@ -158,9 +163,9 @@ node_id dropout(net& g, node_id x, const char* stream) {
   scalar_builder b;
   const scalar_ref kept = b.binary(scalar_op::less, b.argument(0, dtype::f32), b.constant(0.75));
   const node_id operands[] = {u, x};
-  return g.map(b.finish(b.select(kept, b.binary(scalar_op::divide, b.argument(1, dtype::f32), b.constant(0.75)),
-                                 b.constant(0))),
-               operands, dtype::f32);
+  return g.map(
+      b.finish(b.select(kept, b.binary(scalar_op::divide, b.argument(1, dtype::f32), b.constant(0.75)), b.constant(0))),
+      operands, dtype::f32);
 }
 
 // round(x 16) / 16 forward, identity backward.

@@ -241,7 +241,8 @@ TEST(vulkan_full_window, mapped_memory_falls_back_to_plain_host_memory) {
   const auto expect_mapped = [](bool has_budget, VkResult result, const std::vector<std::uint32_t>& tried) {
     const auto state = full_window::open(has_budget, result);
     if (state == nullptr) GTEST_SKIP() << "made of the software device, which is not here";
-    vulkan::detail::raw_buffer made = state->create_buffer(4096, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, memory_use::mapped);
+    vulkan::detail::raw_buffer made =
+        state->create_buffer(4096, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, memory_use::mapped);
     EXPECT_NE(made.mapped, nullptr);
     EXPECT_EQ(full_window::tried, tried);
     state->destroy_buffer(made);
@@ -252,7 +253,7 @@ TEST(vulkan_full_window, mapped_memory_falls_back_to_plain_host_memory) {
     EXPECT_EQ(thrown_by(beyond, &text), error_category::out_of_memory) << "only the window is device-local";
     EXPECT_NE(text.find("heap 0"), std::string::npos) << text;
   };
-  expect_mapped(true, VK_SUCCESS, {1});                            // the budget says it is full
+  expect_mapped(true, VK_SUCCESS, {1});                         // the budget says it is full
   expect_mapped(false, VK_ERROR_OUT_OF_DEVICE_MEMORY, {0, 1});  // the driver says so
 }
 

@@ -12,12 +12,12 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// one graph afterwards. Only what lies on a path from a wrt to the loss is built; a wrt the loss does not depend on
 /// gets zeros (a rank-0 constant, expanded).
 ///
-/// Where a derivative is not unique: maximum and minimum share the gradient evenly among ties (as PyTorch's), reduce max and
-/// min give it to the first extremum along the row (PyTorch's max with a dim; by index, never by comparing values), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the
-/// first maximum. A NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get
-/// all of it, a bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the
-/// steps (sign, floor, ceil, round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient
-/// pass nothing on.
+/// Where a derivative is not unique: maximum and minimum share the gradient evenly among ties (as PyTorch's), reduce
+/// max and min give it to the first extremum along the row (PyTorch's max with a dim; by index, never by comparing
+/// values), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the first maximum. A
+/// NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get all of it, a
+/// bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the steps (sign, floor, ceil,
+/// round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient pass nothing on.
 ///
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
 /// sentence; reduce product is exact to second order away from zeros.

@@ -240,8 +240,8 @@ class gradient_sweep {
                   g, x, attribute.axes);
   }
 
-  // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another kernel,
-  // or by another spelling, may differ from the extremum in its last bit.
+  // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another
+  // kernel, or by another spelling, may differ from the extremum in its last bit.
   [[nodiscard]] node_id routed(node_id index, node_id g, node_id x, std::uint32_t axes) {
     const shape full = extents(x);
     shape row;
@@ -252,8 +252,8 @@ class gradient_sweep {
     const node_id places = graph_.expand_axes(graph_.reshape(graph_.iota(row.elements()), row), full, kept);
     map_writer writer(graph_);
     scalar_builder& b = writer.builder();
-    const scalar_ref here = b.binary(scalar_op::equal, writer.variable(places),
-                                     writer.variable(graph_.expand_axes(index, full, axes)));
+    const scalar_ref here =
+        b.binary(scalar_op::equal, writer.variable(places), writer.variable(graph_.expand_axes(index, full, axes)));
     const scalar_ref moved = writer.operand(graph_.expand_axes(g, full, axes));
     return writer.finish(b.select(here, moved, b.constant(0)), full, graph_[x].type);
   }

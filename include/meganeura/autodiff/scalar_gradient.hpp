@@ -8,7 +8,6 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-
 /// For each node of the program: does its value change smoothly with an argument whose flag is set?
 [[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
 

@@ -42,17 +42,29 @@ class checked_int {
 
   // Exact matches, or checked + plain would be plain + plain after one conversion.
   template <std::integral Plain>
-  friend constexpr checked_int operator+(checked_int a, Plain b) { return a + checked_int(b); }
+  friend constexpr checked_int operator+(checked_int a, Plain b) {
+    return a + checked_int(b);
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator-(checked_int a, Plain b) { return a - checked_int(b); }
+  friend constexpr checked_int operator-(checked_int a, Plain b) {
+    return a - checked_int(b);
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator*(checked_int a, Plain b) { return a * checked_int(b); }
+  friend constexpr checked_int operator*(checked_int a, Plain b) {
+    return a * checked_int(b);
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator+(Plain a, checked_int b) { return checked_int(a) + b; }
+  friend constexpr checked_int operator+(Plain a, checked_int b) {
+    return checked_int(a) + b;
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator-(Plain a, checked_int b) { return checked_int(a) - b; }
+  friend constexpr checked_int operator-(Plain a, checked_int b) {
+    return checked_int(a) - b;
+  }
   template <std::integral Plain>
-  friend constexpr checked_int operator*(Plain a, checked_int b) { return checked_int(a) * b; }
+  friend constexpr checked_int operator*(Plain a, checked_int b) {
+    return checked_int(a) * b;
+  }
 
  private:
   [[noreturn]] static void refuse(std::uint64_t value);

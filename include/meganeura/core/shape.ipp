@@ -20,8 +20,9 @@ MEGANEURA_INLINE void shape::refuse_extent(int axis, std::int64_t extent) const 
     fail(error_category::invalid_argument, "shape {}: axis {} cannot be {}; an extent is at least 1", to_string(*this),
          axis, extent);
   }
-  fail(error_category::invalid_argument, "shape {}: {} along axis {} makes more than 2^58 elements; choose smaller extents",
-       to_string(*this), extent, axis);
+  fail(error_category::invalid_argument,
+       "shape {}: {} along axis {} makes more than 2^58 elements; choose smaller extents", to_string(*this), extent,
+       axis);
 }
 
 MEGANEURA_INLINE void shape::refuse_axis(int axis) const {

@@ -14,7 +14,8 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 /// Takes the next bytes of a file; what it throws ends the download.
 using byte_sink = std::function<void(std::span<const std::byte>)>;
 
-/// Hands all bytes behind a URL to the sink, in order, or throws. `data::download` (data/download.hpp) is one, on libcurl.
+/// Hands all bytes behind a URL to the sink, in order, or throws. `data::download` (data/download.hpp) is one, on
+/// libcurl.
 using downloader = std::function<void(const std::string& url, const byte_sink& sink)>;
 
 /// A file as it was published.

@@ -22,14 +22,14 @@ struct mnist_file {
   const char *name, *sha256;
   std::uint64_t bytes;
 };
-inline constexpr mnist_file train_images{
-    "train-images-idx3-ubyte", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9912422};
-inline constexpr mnist_file train_labels{
-    "train-labels-idx1-ubyte", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28881};
-inline constexpr mnist_file test_images{
-    "t10k-images-idx3-ubyte", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1648877};
-inline constexpr mnist_file test_labels{
-    "t10k-labels-idx1-ubyte", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542};
+inline constexpr mnist_file train_images{"train-images-idx3-ubyte",
+                                         "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9912422};
+inline constexpr mnist_file train_labels{"train-labels-idx1-ubyte",
+                                         "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28881};
+inline constexpr mnist_file test_images{"t10k-images-idx3-ubyte",
+                                        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1648877};
+inline constexpr mnist_file test_labels{"t10k-labels-idx1-ubyte",
+                                        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542};
 
 /// Bytes of pixels of the largest of them; a file that says it unpacks to more is not MNIST.
 inline constexpr std::uint64_t largest_mnist = 60'000 * 784;
@@ -113,7 +113,8 @@ inline std::string fill_cache(const mnist_options& options, const std::filesyste
   try {
     for (const mnist_file& file : {test_labels, test_images, train_labels, train_images}) {
       if (!find_file(cache, file).empty()) continue;  // another program was faster
-      fetch_file(options.download, options.mirror, cache.string(), {std::string(file.name) + ".gz", file.sha256, file.bytes});
+      fetch_file(options.download, options.mirror, cache.string(),
+                 {std::string(file.name) + ".gz", file.sha256, file.bytes});
     }
   } catch (const error& failure) {
     return failure.what();
@@ -144,13 +145,16 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
     return std::move(*found);
   }
   if (!options.draw) {
-    fail(error_category::io, "no MNIST: {} has no files of it, and {}; get {}.gz and its like from {}, and name their "
-         "folder, or let digits be drawn", cache.empty() ? std::string("the cache") : cache.string(), why,
-         detail::test_images.name, options.mirror);
+    fail(error_category::io,
+         "no MNIST: {} has no files of it, and {}; get {}.gz and its like from {}, and name their "
+         "folder, or let digits be drawn",
+         cache.empty() ? std::string("the cache") : cache.string(), why, detail::test_images.name, options.mirror);
   }
-  return {make_digits(8000, options.seed), make_digits(2000, options.seed + 0x5eed),
-          fmt::format("digits drawn by a program, not MNIST (no files, and {}): 8000 to train on, 2000 to test; --data DIR "
-                      "or MEGANEURA_DATA names a folder with real ones", why)};
+  return {
+      make_digits(8000, options.seed), make_digits(2000, options.seed + 0x5eed),
+      fmt::format("digits drawn by a program, not MNIST (no files, and {}): 8000 to train on, 2000 to test; --data DIR "
+                  "or MEGANEURA_DATA names a folder with real ones",
+                  why)};
 } catch (...) {
   rethrow_as_error("loading MNIST");
 }

@@ -9,8 +9,9 @@
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
-/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not mix.
-/// Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to anything.
+/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not
+/// mix. Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to
+/// anything.
 struct nest {
   shape space{};
   std::uint8_t group[max_rank]{};
@@ -31,7 +32,8 @@ struct axis_map {
 /// Adds a last axis that no access depends on.
 [[nodiscard]] bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group);
 
-/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access allows.
+/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access
+/// allows.
 void normalise(nest& loops);
 
 /// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
@@ -40,8 +42,8 @@ void normalise(nest& loops);
 [[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
                                bool may_split, axis_map& result);
 
-/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds are
-/// not a box of the reader's axes.
+/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds
+/// are not a box of the reader's axes.
 [[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
                                   const shape& reader, index_map& result);
 

@@ -140,8 +140,8 @@ struct target_axes {
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
-                                  bool may_split, axis_map& result) {
+MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes,
+                                  const index_map& layout, bool may_split, axis_map& result) {
   const detail::target_axes digits(target, axes, layout);
   for (int attempts = 0; attempts <= max_rank; ++attempts) {
     const index_map& from = reader.accesses[which];
@@ -193,8 +193,8 @@ MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& 
 namespace detail {
 
 // Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
-inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step, std::int64_t low,
-                   std::int64_t high) {
+inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step,
+                   std::int64_t low, std::int64_t high) {
   std::int64_t first = 0, last = 0;  // first <= i < last
   if (step > 0) {
     first = -floor_divide(start - low, step);
@@ -216,8 +216,8 @@ inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t s
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
-                                     const shape& reader, index_map& result) {
+MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map,
+                                     const index_map& outer, const shape& reader, index_map& result) {
   result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
   std::copy(outer.low, outer.low + max_rank, result.low);
   std::copy(outer.high, outer.high + max_rank, result.high);

@@ -7,21 +7,21 @@
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten by a
-// rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be true
-// nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules alone, and a
-// sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next step decides by it.
-// (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other arithmetic is the same wherever it is repeated: kernels round
-// after every operation.
+// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten
+// by a rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be
+// true nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules
+// alone, and a sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next
+// step decides by it. (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other
+// arithmetic is the same wherever it is repeated: kernels round after every operation.
 
-/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the two
-/// values it compares is a minimum or a maximum and continuous.
+/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
+/// two values it compares is a minimum or a maximum and continuous.
 [[nodiscard]] std::vector<bool> deciding_nodes(const scalar_program& program);
 /// The same, by argument.
 [[nodiscard]] std::vector<bool> deciding_arguments(const scalar_program& program);
 
-/// Follows values that come out differently where they are computed again: sums and products along rows, and the arguments
-/// marked in `unstable`.
+/// Follows values that come out differently where they are computed again: sums and products along rows, and the
+/// arguments marked in `unstable`.
 struct stability {
   bool result = false;    // the program's result is such a value
   bool decision = false;  // a discontinuous function inside depends on one

@@ -19,9 +19,12 @@ inline bool jumps(const scalar_program& program, const scalar_node& node) {
     case scalar_op::round:
     case scalar_op::less:
     case scalar_op::less_equal:
-    case scalar_op::equal: return true;
-    case scalar_op::convert: return !is_float(node.type);
-    default: return false;
+    case scalar_op::equal:
+      return true;
+    case scalar_op::convert:
+      return !is_float(node.type);
+    default:
+      return false;
   }
 }
 
@@ -46,7 +49,8 @@ MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program)
     const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
     for (int k = 0; k < info(nodes[i].op).arity; ++k) {
       const scalar_ref operand = nodes[i].operands[k];
-      const bool picked = k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
+      const bool picked =
+          k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
       if (!picked) harmless[operand] = false;
       if (jump || deciding[i]) deciding[operand] = true;
     }
@@ -74,7 +78,8 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
       moves[i] = index < unstable.size() && unstable[index];
     }
     for (int k = 0; k < info(node.op).arity; ++k) moves[i] = moves[i] || moves[node.operands[k]];
-    if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32) moves[i] = true;
+    if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32)
+      moves[i] = true;
     any = any || moves[i];
   }
   stability found;

@@ -11,9 +11,9 @@ namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
 
 struct contract_loops {
   static constexpr int max_labels = 2 * max_rank;
-  nest loops;         // accesses: result, a, b; groups are batch, m, n, k
-  bool fits = true;   // else there are more loops than axes of a nest, after those that merge are merged
-  int group[max_labels]{};             // of each label; -1: in no operand
+  nest loops;               // accesses: result, a, b; groups are batch, m, n, k
+  bool fits = true;         // else there are more loops than axes of a nest, after those that merge are merged
+  int group[max_labels]{};  // of each label; -1: in no operand
   std::int64_t extents[max_labels]{};  // of each label
 
   contract_loops(const contract_attribute& labels, const shape& result, const shape& a, const shape& b) {

@@ -23,7 +23,8 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const cost_m
 
 namespace detail {
 
-// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a little.
+// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
+// little.
 inline double overlapped(double transfer, double arithmetic) {
   return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
 }
@@ -52,9 +53,7 @@ inline bool is_coalesced(const index_map& read, const shape& space) {
   return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
 }
 
-inline double bytes_of(const engine& g, class_id id) {
-  return static_cast<double>(g.extents(id).bytes(g[id].type));
-}
+inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
 
 inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
                             const cost_model& model, double& bytes) {
@@ -126,8 +125,8 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   }
   const double occupancy = std::min(1.0, parallel / model.full_occupancy);
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = detail::overlapped(bytes / model.bandwidth,
-                                         elements * program_cost(region.program, model) / model.scalar_flops);
+  const double busy =
+      detail::overlapped(bytes / model.bandwidth, elements * program_cost(region.program, model) / model.scalar_flops);
   return busy / std::max(occupancy, 1.0 / 64) + model.launch;
 }
 
@@ -139,16 +138,20 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
   switch (node.kind) {
     case op::input:
     case op::parameter:
-    case op::state: return 0;
+    case op::state:
+      return 0;
     case op::region: {
       std::vector<std::int64_t> sources;
       for (std::size_t i = 0; i < node.operand_count; ++i) {
         sources.push_back(static_cast<std::int64_t>(detail::bytes_of(g, g.operand(id, i))));
       }
-      return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(detail::bytes_of(g, self)), model);
+      return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(detail::bytes_of(g, self)),
+                         model);
     }
-    case op::matmul: return detail::matmul_cost(g, id, g.get<matmul_attribute>(id), model);
-    case op::convolve: return detail::convolve_cost(g, id, g.get<convolve_attribute>(id), model);
+    case op::matmul:
+      return detail::matmul_cost(g, id, g.get<matmul_attribute>(id), model);
+    case op::convolve:
+      return detail::convolve_cost(g, id, g.get<convolve_attribute>(id), model);
     case op::gather: {
       const double table = detail::bytes_of(g, g.operand(id, 0)), own = detail::bytes_of(g, self);
       return (bytes - table + std::min(table, own)) / model.bandwidth + model.launch;
@@ -158,8 +161,10 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
     case op::window_reduce:
     case op::window_scatter:
     case op::assign:
-    case op::optimizer_step: return bytes / model.bandwidth + model.launch;
-    default: return std::numeric_limits<double>::infinity();
+    case op::optimizer_step:
+      return bytes / model.bandwidth + model.launch;
+    default:
+      return std::numeric_limits<double>::infinity();
   }
 }
 

@@ -24,7 +24,7 @@ struct enode {
   op kind{};
   dtype type = dtype::f32;
   std::uint8_t symbol = 0;
-  bool dead = false;  // found equal to another node while repairing congruence
+  bool dead = false;          // found equal to another node while repairing congruence
   std::uint32_t extents = 0;  // a shape, interned: part of a node's identity, as a view's attribute lacks it
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
@@ -36,11 +36,11 @@ struct enode {
 struct eclass {
   std::vector<enode_id> nodes{};
   std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
-  std::uint64_t symbols = 0;      // of its nodes
+  std::uint64_t symbols = 0;        // of its nodes
   std::uint32_t extents = 0;
   dtype type = dtype::f32;
-  bool parameter_only = false;    // depends on parameters and constants alone
-  bool decides = false;           // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
+  bool parameter_only = false;       // depends on parameters and constants alone
+  bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
   std::optional<double> constant{};  // every element has this value
 };
 
@@ -55,7 +55,7 @@ class engine {
                rule_mask reasons = 0);
   /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
   enode_id add_to(class_id target, op kind, const attribute& value, std::span<const class_id> operands,
-              rule_mask reasons = 0);
+                  rule_mask reasons = 0);
   /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
   bool merge(class_id a, class_id b);
   /// Forgets a node that another member of its class is better than in every respect.

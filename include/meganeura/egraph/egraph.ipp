@@ -105,8 +105,12 @@ MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, std::uint32_t exten
     const scalar_op last = map->program.nodes.back().op;
     if (map->program.is_single(last)) symbol = symbol_of(last);
   }
-  return {.kind = kind, .type = type, .symbol = static_cast<std::uint8_t>(symbol), .extents = extents,
-          .attribute = attributes_.intern(value), .reasons = reasons};
+  return {.kind = kind,
+          .type = type,
+          .symbol = static_cast<std::uint8_t>(symbol),
+          .extents = extents,
+          .attribute = attributes_.intern(value),
+          .reasons = reasons};
 }
 
 MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> operands, std::uint64_t hash,
@@ -145,7 +149,7 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
 }
 
 MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, const attribute& value,
-                                             std::span<const class_id> operands, rule_mask reasons) {
+                                         std::span<const class_id> operands, rule_mask reasons) {
   target = find(target);
   const enode key = make_key(kind, classes_[target].type, classes_[target].extents, value, reasons);
   const std::vector<class_id> children = canonical(operands);
@@ -312,9 +316,8 @@ MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
       state = state || nodes_[node].kind == op::state;
     }
     for (std::size_t i = 0; state && i < next.parents.size(); ++i) {
-      const std::vector<class_id> carried = nodes_[next.parents[i]].kind == op::assign
-                                                ? deciding_operands(next.parents[i])
-                                                : std::vector<class_id>{};
+      const std::vector<class_id> carried =
+          nodes_[next.parents[i]].kind == op::assign ? deciding_operands(next.parents[i]) : std::vector<class_id>{};
       todo.insert(todo.end(), carried.begin(), carried.end());
     }
   }

@@ -9,14 +9,15 @@
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct extraction {
-  std::vector<enode_id> chosen;   // by canonical class; no_id where no kernel computes the class
-  std::vector<class_id> order;    // live classes, operands before users
-  double cost = 0;                // seconds predicted for the whole
-  int passes = 0;                 // of the repair
+  std::vector<enode_id> chosen;  // by canonical class; no_id where no kernel computes the class
+  std::vector<class_id> order;   // live classes, operands before users
+  double cost = 0;               // seconds predicted for the whole
+  int passes = 0;                // of the repair
 };
 
-/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing gets cheaper (at most `max_passes`).
-/// `order` names the classes, operands before users as far as possible. Errors: internal when a root has no kernel.
+/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
+/// gets cheaper (at most `max_passes`). `order` names the classes, operands before users as far as possible. Errors:
+/// internal when a root has no kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
                                  const cost_model& model, int max_passes = 8);
 

@@ -55,7 +55,8 @@ class extractor {
       made.cost += cost_[live_[id].node];
       live.push_back(id);
     }
-    std::stable_sort(live.begin(), live.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::stable_sort(live.begin(), live.end(),
+                     [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
     made.order = std::move(live);
     return made;
   }
@@ -63,9 +64,9 @@ class extractor {
  private:
   static constexpr std::uint32_t unranked = ~std::uint32_t{0};
   struct class_choice {
-    std::uint32_t rank = unranked;          // operands of usable nodes rank lower: no plan can be cyclic
+    std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
     std::vector<enode_id> candidates;
-    std::vector<class_id> readers;      // classes with a candidate reading this one
+    std::vector<class_id> readers;  // classes with a candidate reading this one
   };
   struct live_class {
     enode_id node = no_id;
@@ -124,7 +125,8 @@ class extractor {
     for (class_id id : order_) {
       if (classes_[id].rank != unranked) by_rank.push_back(id);
     }
-    std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::sort(by_rank.begin(), by_rank.end(),
+              [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
     std::vector<double> share(g_.class_slots());
     for (class_id id : by_rank) {
       double least = std::numeric_limits<double>::infinity();
@@ -195,8 +197,8 @@ class extractor {
     total_ += change_to_best(id, [](enode_id) { return true; });
   }
 
-  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to stop):
-  // all readers of a shared value are moved together, and kept only if the sum falls.
+  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to
+  // stop): all readers of a shared value are moved together, and kept only if the sum falls.
   void improve_shared(class_id id) {
     const class_choice& shared = classes_[id];
     if (shared.readers.size() < 2 || shared.rank == unranked) return;

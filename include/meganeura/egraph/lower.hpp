@@ -102,14 +102,14 @@ class lowering {
   engine& g_;
   lowering_options options_;
   std::vector<class_id> order_;
-  std::vector<std::uint8_t> state_;    // of the traversal: 0 new, 1 open, 2 done
-  std::vector<std::uint32_t> uses_;    // by distinct consumers, seen through views
+  std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
+  std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
   std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
-  std::vector<bool> hard_;             // some consumer is not a region: the value is stored anyway
-  std::vector<bool> unstable_;         // a sum is part of the value: another kernel may add it up in another order
-  std::vector<bool> kernel_;           // a product or the like computes the value, with what is fused into it
+  std::vector<bool> hard_;                    // some consumer is not a region: the value is stored anyway
+  std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
+  std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
-  rule_mask reasons_ = 0;              // of the primitive being lowered
+  rule_mask reasons_ = 0;  // of the primitive being lowered
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
 };

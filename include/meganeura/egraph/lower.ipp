@@ -10,10 +10,10 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE const char* to_string(structural rule) {
   constexpr const char* names[structural_count] = {
-      "map_to_region",      "view_to_region",     "reduce_to_region",        "pad_to_region",  "concat_to_region",
-      "constant_to_region", "iota_to_region",     "contract_to_region",      "contract_to_matmul",
-      "convolution_to_convolve", "fuse_view",     "fuse_pointwise",          "fuse_rows",      "recompute",
-      "matmul_view",        "matmul_epilogue",    "convolve_epilogue",       "relu_mask"};
+      "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
+      "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
+      "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
+      "matmul_epilogue",    "convolve_epilogue", "relu_mask"};
   return names[static_cast<int>(rule)];
 }
 

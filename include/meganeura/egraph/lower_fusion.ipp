@@ -86,8 +86,7 @@ MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
          });
 }
 
-MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base,
-                                                       bool deciding) const {
+MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {
   producer result{.id = id};
   if (id == no_id) return result;
   const class_forms& f = forms(id);

@@ -14,7 +14,8 @@ inline bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
   return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
 }
 
-// What an argument is compared with 0 for. A NaN is neither: x <= 0 asks for what a relu stops, 0 < x for what it passes.
+// What an argument is compared with 0 for. A NaN is neither: x <= 0 asks for what a relu stops, 0 < x for what it
+// passes.
 enum class mask_use : std::uint8_t { none, positive, stopped };
 
 // How argument `index` appears, if only in comparisons of the form 0 < x, or in these and x <= 0.
@@ -46,7 +47,8 @@ inline bool is_relu(const engine& g, enode_id id, mask_use use) {
   if (last.op != scalar_op::select) return false;
   const scalar_node& condition = nodes[last.operands[0]];
   if (condition.op == scalar_op::less_equal) {
-    return is_x(condition.operands[0]) && zero(condition.operands[1]) && zero(last.operands[1]) && is_x(last.operands[2]);
+    return is_x(condition.operands[0]) && zero(condition.operands[1]) && zero(last.operands[1]) &&
+           is_x(last.operands[2]);
   }
   return use == mask_use::positive && condition.op == scalar_op::less && zero(condition.operands[0]) &&
          is_x(condition.operands[1]) && is_x(last.operands[1]) && zero(last.operands[2]);

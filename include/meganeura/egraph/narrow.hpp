@@ -16,8 +16,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 [[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
                                std::span<const class_id> operands, std::size_t most);
 
-/// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands that
-/// are stored first with batch, m, n and k in one axis each.
+/// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands
+/// that are stored first with batch, m, n and k in one axis each.
 [[nodiscard]] class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
                                     class_id a, class_id b);
 

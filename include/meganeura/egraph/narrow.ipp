@@ -125,7 +125,7 @@ class map_splitter {
   const shape& extents_;
   const scalar_program& program_;
   std::span<const class_id> operands_;
-  std::vector<std::vector<class_id>> reads_;      // by node of the program: what is read below it
+  std::vector<std::vector<class_id>> reads_;     // by node of the program: what is read below it
   std::vector<std::optional<class_id>> stored_;  // nodes that became maps of their own
 };
 
@@ -158,7 +158,8 @@ inline class_id store_by_group(engine& e, dtype type, class_id operand, const st
     grouped.push_back(length);
   }
   const class_id ordered[] = {operand};
-  const class_id stored[] = {permuted == from && map == dense ? operand : e.add(op::view, type, permuted, map, ordered)};
+  const class_id stored[] = {permuted == from && map == dense ? operand
+                                                              : e.add(op::view, type, permuted, map, ordered)};
   return e.add(op::view, type, grouped, dense_view(grouped), stored);
 }
 

@@ -14,11 +14,12 @@ struct optimize_options {
   bool fusion = true;                 // fuse_*, recompute
   bool epilogues = true;              // *_epilogue
   exactness tolerance = exactness::reassociates;
-  // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is kept.
-  std::size_t max_nodes = 0;          // e-nodes; 0: eight for each node of the source
-  std::size_t max_matches = 0;        // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
+  // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
+  // kept.
+  std::size_t max_nodes = 0;    // e-nodes; 0: eight for each node of the source
+  std::size_t max_matches = 0;  // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
   int max_iterations = 8;
-  std::size_t max_steps = 0;          // nodes looked at and matches found; 0: 64 for each node of the source
+  std::size_t max_steps = 0;  // nodes looked at and matches found; 0: 64 for each node of the source
   region_limits region;
   std::size_t region_forms = 16;
   cost_model model;
@@ -36,7 +37,7 @@ struct optimize_report {
   double predicted_seconds = 0;
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
-  std::string explain;              // a line for each kernel with the rules that made it, then the fusions that were refused
+  std::string explain;  // a line for each kernel with the rules that made it, then the fusions that were refused
 };
 
 /// What a graph became before extraction: every way that was found to compute it.
@@ -49,9 +50,9 @@ struct saturated_graph {
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 
-/// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul, convolve,
-/// gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step.
-/// Errors: invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
+/// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
+/// convolve, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. Errors:
+/// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

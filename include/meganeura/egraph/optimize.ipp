@@ -60,7 +60,8 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     const enode_id chosen = plan.chosen[id];
     std::vector<node_id> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
-    made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
+    made[id] =
+        result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
@@ -140,7 +141,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
-  lowering pass(result.graph, {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
+  lowering pass(result.graph,
+                {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =

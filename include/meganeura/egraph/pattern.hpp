@@ -15,7 +15,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 inline constexpr std::size_t max_variables = 4, max_constants = 3, max_tags = 2;
 
-/// What a match found: classes of variables, values of constants, and for each tag the node whose attribute it stands for.
+/// What a match found: classes of variables, values of constants, and for each tag the node whose attribute it stands
+/// for.
 struct bindings {
   class_id root = no_id;
   std::array<class_id, max_variables> variables{no_id, no_id, no_id, no_id};
@@ -159,8 +160,8 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 [[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
 // Found by argument-dependent lookup on the terms, as they call each other in no order.
-// match_class(g, term, class, bindings, next): calls next() for every way the class has the term's form. Continuations are
-// lambdas, so that the compiler turns each rule into one nest of loops.
+// match_class(g, term, class, bindings, next): calls next() for every way the class has the term's form. Continuations
+// are lambdas, so that the compiler turns each rule into one nest of loops.
 template <std::size_t I, class Next>
 void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Next&& next) {
   if (b.variables[I] != no_id) {
@@ -205,13 +206,15 @@ void match_operands(const engine& g, const std::tuple<A>& terms, enode_id node, 
   match_class(g, std::get<0>(terms), g.operand(node, 0), b, next);
 }
 template <class A, class B, class Next>
-void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id node, bool swapped, bindings& b, Next&& next) {
+void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id node, bool swapped, bindings& b,
+                    Next&& next) {
   match_class(g, std::get<0>(terms), g.operand(node, swapped ? 1 : 0), b,
               [&] { match_class(g, std::get<1>(terms), g.operand(node, swapped ? 0 : 1), b, next); });
 }
 
 [[nodiscard]] constexpr bool is_commutative(scalar_op kind) {
-  return kind == scalar_op::add || kind == scalar_op::multiply || kind == scalar_op::minimum || kind == scalar_op::maximum;
+  return kind == scalar_op::add || kind == scalar_op::multiply || kind == scalar_op::minimum ||
+         kind == scalar_op::maximum;
 }
 
 // Commutative operations match in both orders: cheaper than a rule that would double their nodes.
@@ -265,9 +268,13 @@ struct built {
 }
 
 template <std::size_t I>
-built build_term(engine& g, const variable<I>&, const bindings& b, rule_mask) { return {.id = g.find(b.variables[I])}; }
+built build_term(engine& g, const variable<I>&, const bindings& b, rule_mask) {
+  return {.id = g.find(b.variables[I])};
+}
 template <std::size_t I>
-built build_term(engine&, const constant_variable<I>&, const bindings& b, rule_mask) { return {.value = b.constants[I]}; }
+built build_term(engine&, const constant_variable<I>&, const bindings& b, rule_mask) {
+  return {.value = b.constants[I]};
+}
 inline built build_term(engine&, const literal& term, const bindings&, rule_mask) { return {.value = term.value}; }
 
 inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t count, rule_mask reasons) {
@@ -289,7 +296,8 @@ inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t 
     if (g.extents(operand) != extents || g[operand].type != type) return {.failed = true};
     operands.push_back(operand);
   }
-  return {.id = g.find(g.add(op::map, type, extents, map_attribute{single_op_program(kind, types)}, operands, reasons))};
+  return {.id =
+              g.find(g.add(op::map, type, extents, map_attribute{single_op_program(kind, types)}, operands, reasons))};
 }
 
 template <scalar_op Kind, class... Arguments>
@@ -418,7 +426,8 @@ struct rule_set {
   void for_each(rule_mask wanted, Visit&& visit) const {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((wanted >> I & 1 ? static_cast<void>(visit(I, std::get<I>(rules))) : void()), ...);
-    }(std::make_index_sequence<count>());
+    }
+    (std::make_index_sequence<count>());
   }
 };
 

@@ -95,8 +95,8 @@ MEGANEURA_INLINE void convolution_to_convolve::apply(lowering& pass, enode_id id
   const class_id owner = g.find(g.node(id).owner);
   const std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
   const shape& space = g.extents(owner);
-  const convolve_attribute value{g.get<convolution_attribute>(id), space, dense_access(space),
-                                 {identity_program(g[owner].type), {}}};
+  const convolve_attribute value{
+      g.get<convolution_attribute>(id), space, dense_access(space), {identity_program(g[owner].type), {}}};
   g.add_to(owner, op::convolve, value, operands, bit(rule));
   pass.note_applied(rule);
 }

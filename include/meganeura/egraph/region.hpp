@@ -33,12 +33,13 @@ struct region_limits {
 /// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
 [[nodiscard]] nest to_nest(const matmul_attribute& product);
 
-/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes it.
+/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes
+/// it.
 class region_draft {
  public:
   static constexpr std::uint8_t outer = 0, row = 1;
 
-  nest loops;             // accesses[0]: output
+  nest loops;  // accesses[0]: output
   bool per_row = false;
 
   explicit region_draft(const region_limits& limits) : limits_(&limits) {}
@@ -54,12 +55,12 @@ class region_draft {
     return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : no_id;
   }
 
-  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means the
-  /// same (axes may have been split).
+  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means
+  /// the same (axes may have been split).
   [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
 
-  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason: the
-  /// root alone has to have a kernel.
+  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason:
+  /// the root alone has to have a kernel.
   [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
 
  private:
@@ -78,11 +79,12 @@ class region_draft {
   [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(const int* axes, int count);
-  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, const std::vector<int>& argument) const;
+  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from,
+                                      const std::vector<int>& argument) const;
   struct distinct_reads {
-    nest loops;                        // accesses[0]: output; then each read once
-    std::vector<class_id> sources{};   // of accesses[i + 1]
-    std::vector<int> argument{};       // by position in the draft's accesses
+    nest loops;                       // accesses[0]: output; then each read once
+    std::vector<class_id> sources{};  // of accesses[i + 1]
+    std::vector<int> argument{};      // by position in the draft's accesses
   };
   [[nodiscard]] distinct_reads collect_reads() const;
   [[nodiscard]] std::size_t buffers() const;

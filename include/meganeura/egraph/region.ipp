@@ -142,7 +142,8 @@ MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, s
   const char* problem = nullptr;
   int axes[max_rank]{};
   const char* not_affine = "the read is not affine in the producer's loops";
-  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true, map)) {
+  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true,
+                   map)) {
     problem = not_affine;
   } else if (!inner.per_row) {
     problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
@@ -316,8 +317,7 @@ inline std::vector<std::size_t> number_arguments(scalar_program& program, std::s
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result,
-                                                  bool limited) const {
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
   if (limited && buffers() > limits_->buffers) return "too many buffers";
   distinct_reads all = collect_reads();
   scalar_builder builder;

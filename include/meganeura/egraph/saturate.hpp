@@ -17,7 +17,7 @@ struct saturation_limits {
   std::size_t nodes = 0;    // of the e-graph; 0: eight for each it starts with
   std::size_t matches = 0;  // of one rule in one iteration, then it rests 1, 2, 4, ... iterations; 0: four a node
   int iterations = 8;
-  std::size_t steps = 0;    // nodes looked at and matches found; 0: 64 for each node it starts with
+  std::size_t steps = 0;  // nodes looked at and matches found; 0: 64 for each node it starts with
 };
 
 struct saturation_report {
@@ -41,8 +41,8 @@ class saturation {
     if (limits_.steps == 0) limits_.steps = 64 * start;
   }
 
-  // Exact rules first, until nothing changes: classes that decide something are then complete, and the second round, with
-  // all rules, leaves them as they are.
+  // Exact rules first, until nothing changes: classes that decide something are then complete, and the second round,
+  // with all rules, leaves them as they are.
   saturation_report run() {
     const rule_mask all = enabled_, exact = all & exact_rules();
     if (g_.any_decides() && exact != all) {
@@ -90,8 +90,8 @@ class saturation {
   }
 
   void limit(const char* what, std::size_t value) {
-    report_.limits.push_back(fmt::format("saturation stopped at the limit of {} {}; what was found until then is used",
-                                         value, what));
+    report_.limits.push_back(
+        fmt::format("saturation stopped at the limit of {} {}; what was found until then is used", value, what));
   }
 
   // Collects first and applies afterwards: matching walks vectors that applying grows.
@@ -113,8 +113,8 @@ class saturation {
       steps_ += found[i].size();
       if (found[i].size() < limits_.matches || rests_until_[i] > iteration) continue;
       rests_until_[i] = iteration + 1 + (1 << bans_[i]++);
-      report_.limits.push_back(fmt::format("a rule reached {} matches in one iteration and rests for {}", limits_.matches,
-                                           rests_until_[i] - iteration - 1));
+      report_.limits.push_back(fmt::format("a rule reached {} matches in one iteration and rests for {}",
+                                           limits_.matches, rests_until_[i] - iteration - 1));
     }
     bool within = true;
     set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
@@ -150,8 +150,8 @@ class saturation {
 
 }  // namespace detail
 
-/// Rules whose bit in `enabled` (bit i: rule i) is set run until nothing changes or a limit is hit. Nodes rule i makes carry
-/// bit i of `first_bit` << i as their reason.
+/// Rules whose bit in `enabled` (bit i: rule i) is set run until nothing changes or a limit is hit. Nodes rule i makes
+/// carry bit i of `first_bit` << i as their reason.
 template <class Set>
 saturation_report run_rules(engine& g, const Set& set, rule_mask enabled = ~rule_mask{0}, rule_mask first_bit = 1,
                             const saturation_limits& limits = {}) {

@@ -10,13 +10,24 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// Structural rules by their bit in a rule_mask; pattern rules take the bits after them.
 enum class structural : std::uint8_t {
-  map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region, constant_to_region, iota_to_region,
-  contract_to_region, contract_to_matmul, convolution_to_convolve,
+  map_to_region,
+  view_to_region,
+  reduce_to_region,
+  pad_to_region,
+  concat_to_region,
+  constant_to_region,
+  iota_to_region,
+  contract_to_region,
+  contract_to_matmul,
+  convolution_to_convolve,
   fuse_view,       // read through a view
   fuse_pointwise,  // a producer with one consumer
   fuse_rows,       // a producer with row reductions, kept inside the row
   recompute,       // a producer with more consumers, computed again in this one
-  matmul_view, matmul_epilogue, convolve_epilogue, relu_mask,
+  matmul_view,
+  matmul_epilogue,
+  convolve_epilogue,
+  relu_mask,
 };
 inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
 [[nodiscard]] const char* to_string(structural rule);

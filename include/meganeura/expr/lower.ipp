@@ -96,8 +96,8 @@ class used_names {
   void check() const {
     for (const std::string& name : shared_) {
       if (declared_.contains(name)) continue;
-      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}",
-           name, did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
+      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}", name,
+           did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
     }
   }
 
@@ -276,8 +276,7 @@ class body_lowering {
     const std::string name = joined(prefix_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
       const std::string prefix = n.kind == primitive::repeat ? joined(name, std::to_string(turn)) : name;
-      operands[0] =
-          body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
+      operands[0] = body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
     }
     return operands[0];
   }

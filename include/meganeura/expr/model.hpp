@@ -351,7 +351,9 @@ struct bound_input {
 
 namespace detail {
 template <class T>
-concept has_elements = requires(const T& range) { *range.data(), range.size(); };
+concept has_elements = requires(const T& range) {
+  *range.data(), range.size();
+};
 }  // namespace detail
 
 /// bind<"image">(pixels): any contiguous range of float, int or unsigned.

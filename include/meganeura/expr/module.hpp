@@ -30,7 +30,9 @@ template <class Module, bool Fits>
 inline constexpr bool body_fits = Fits;
 
 template <class Module, class... Operands>
-concept takes = requires(Operands... operands) { Module::forward(operands...); };
+concept takes = requires(Operands... operands) {
+  Module::forward(operands...);
+};
 
 template <class Module, int Operands, bool Takes>
 inline constexpr bool forward_takes = Takes;

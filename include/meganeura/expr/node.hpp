@@ -37,8 +37,8 @@ enum class primitive : std::uint8_t {
   window_reduce,
   stop_gradient,
   class_index,  // its operand, which should hold 0 .. count-1 or `value`
-  call,    // a module's body
-  repeat,  // a module's body, several times with parameters of its own each time
+  call,         // a module's body
+  repeat,       // a module's body, several times with parameters of its own each time
 };
 
 /// The scalar functions of `map`, in the order of graph/scalar.hpp's scalar_op: that header needs <vector>, which
@@ -107,8 +107,8 @@ struct natural {
 struct integer_list {
   natural values[2 * max_rank + 2]{};
 };
-// By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on what
-// it has instantiated before. tests/static/expr_shape.cpp holds that case too.
+// By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
+// what it has instantiated before. tests/static/expr_shape.cpp holds that case too.
 template <int... Values>
 inline constexpr integer_list list_of{{Values...}};
 template <integer_list List, std::size_t... I>
@@ -132,8 +132,8 @@ struct typed_node {
   std::uint8_t function = 0;  // scalar_function, reduction or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce: axis
-  /// bits
+  /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce:
+  /// axis bits
   std::int32_t count = 0;
   double value = 0;              // constant, pad, class_index
   const symbol* name = nullptr;  // parameter, state, random, call, repeat

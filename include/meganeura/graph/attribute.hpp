@@ -11,8 +11,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A NaN
-/// is larger and smaller than every number: the first one is the extremum.
+/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
+/// NaN is larger and smaller than every number: the first one is the extremum.
 enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
 [[nodiscard]] constexpr bool is_arg(reduce_kind kind) { return kind >= reduce_kind::arg_max; }
 
@@ -50,8 +50,8 @@ struct reduce_attribute {
   friend bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over, numbered
-/// in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
+/// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
+/// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
 struct contract_attribute {
   std::uint8_t a[max_rank]{};
   std::uint8_t b[max_rank]{};
@@ -82,10 +82,11 @@ struct axis_attribute {
 
 inline constexpr int max_spatial = 3;
 
-/// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as in
-/// PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
-/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms. A
-/// tap outside of the image adds nothing or zero times the second operand: beside an infinity or NaN there, that is open.
+/// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
+/// in PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
+/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms.
+/// A tap outside of the image adds nothing or zero times the second operand: beside an infinity or NaN there, that is
+/// open.
 struct convolution_attribute {
   enum form_kind : std::uint8_t { output, input, filter };
   form_kind form = output;
@@ -99,8 +100,9 @@ struct convolution_attribute {
 };
 
 /// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding
-/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each value over its window, max(x, y) adds it to the window's first
-/// maximum in row-major order, a NaN being larger than any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
+/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each
+/// value over its window, max(x, y) adds it to the window's first maximum in row-major order, a NaN being larger than
+/// any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
 struct window_attribute {
   reduce_kind kind = reduce_kind::max;
   int spatial = 2;
@@ -113,8 +115,8 @@ struct window_attribute {
 
 enum class optimizer_kind : std::uint8_t { sgd, adam, adamw };
 
-/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... Rates and the step number are per-step
-/// values, not attributes, so that schedules need no new plan.
+/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... Rates and the step number are
+/// per-step values, not attributes, so that schedules need no new plan.
 struct optimizer_attribute {
   optimizer_kind kind = optimizer_kind::sgd;
   bool momentum = false;  // sgd only
@@ -123,9 +125,9 @@ struct optimizer_attribute {
 
 // ---- implementations ------------------------------------------------------------------------------------------------
 
-/// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of which
-/// the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands, or
-/// index_source for the flat position itself as i32 (a fused iota, no memory at all).
+/// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of
+/// which the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands,
+/// or index_source for the flat position itself as i32 (a fused iota, no memory at all).
 struct index_map {
   static constexpr int index_source = -1;
   int source = 0;
@@ -138,10 +140,10 @@ struct index_map {
   friend bool operator==(const index_map&, const index_map&) = default;
 };
 
-/// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last `row_axes` axes
-/// form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the program's result is the
-/// same all along the row and one value is stored for each row.
-/// The result is stored at `output`: strides of the iteration axes in the dense result (0 for row axes when per_row).
+/// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last
+/// `row_axes` axes form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the
+/// program's result is the same all along the row and one value is stored for each row. The result is stored at
+/// `output`: strides of the iteration axes in the dense result (0 for row axes when per_row).
 struct region_attribute {
   shape space;
   int row_axes = 0;
@@ -152,17 +154,17 @@ struct region_attribute {
   friend bool operator==(const region_attribute&, const region_attribute&) = default;
 };
 
-/// What is applied to a product before it is stored: argument 0 is the accumulator, argument k + 1 what accesses[k] reads
-/// (an iteration index over the product's result axes, in the order of the implementation's space).
+/// What is applied to a product before it is stored: argument 0 is the accumulator, argument k + 1 what accesses[k]
+/// reads (an iteration index over the product's result axes, in the order of the implementation's space).
 struct epilogue {
   scalar_program program;
   std::vector<index_map> accesses;
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
-/// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the order
-/// batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never bounded); epilogue
-/// accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
+/// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the
+/// order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
+/// bounded); epilogue accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;

@@ -129,12 +129,12 @@ struct attribute_printer {
     return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
   }
   std::string operator()(const region_attribute& a) const {
-    return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes,
-                       a.per_row ? " per_row" : "", to_string(a.program));
+    return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes, a.per_row ? " per_row" : "",
+                       to_string(a.program));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes,
-                       a.n_axes, a.k_axes, to_string(a.finish.program));
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
+                       a.k_axes, to_string(a.finish.program));
   }
   std::string operator()(const convolve_attribute& a) const {
     return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), fmt::join(a.space, ","),
@@ -155,6 +155,8 @@ MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
   return hasher.result();
 }
 
-MEGANEURA_INLINE std::string to_string(const attribute& value) { return std::visit(detail::attribute_printer{}, value); }
+MEGANEURA_INLINE std::string to_string(const attribute& value) {
+  return std::visit(detail::attribute_printer{}, value);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -42,8 +42,8 @@ class attribute_pool {
   std::unordered_multimap<std::uint64_t, attribute_id> ids_;
 };
 
-/// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined everywhere);
-/// a program that checks tells its user. `rule` says who reads them, e.g. "cross_entropy has 10 classes".
+/// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined
+/// everywhere); a program that checks tells its user. `rule` says who reads them, e.g. "cross_entropy has 10 classes".
 struct index_range {
   node_id indices = no_id;
   std::int64_t count = 0;
@@ -56,9 +56,9 @@ struct graph_output {
   node_id node = no_id;
 };
 
-/// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands and
-/// throws error(invalid_argument) with the shapes in the sentence; scalars (rank 0) never broadcast by themselves: use
-/// `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise.
+/// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands
+/// and throws error(invalid_argument) with the shapes in the sentence; scalars (rank 0) never broadcast by themselves:
+/// use `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise.
 class graph {
  public:
   // ---- leaves
@@ -103,9 +103,9 @@ class graph {
   node_id stop_gradient(node_id a);
 
   // ---- effects (also appended to effects())
-  // A step reads everything before it changes anything: whoever reads a state or a parameter (a node, another assign, an
-  // output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a leaf;
-  // a second one, other than the same again, is an invalid_argument.
+  // A step reads everything before it changes anything: whoever reads a state or a parameter (a node, another assign,
+  // an output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a
+  // leaf; a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
   node_id optimizer_step(const optimizer_attribute& kind, std::span<const node_id> parameters_and_gradients);
 
@@ -122,7 +122,8 @@ class graph {
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
   /// effect on what another one writes is refused.
-  node_id add_node(op kind, dtype type, const shape& extents, const attribute& value, std::span<const node_id> operands);
+  node_id add_node(op kind, dtype type, const shape& extents, const attribute& value,
+                   std::span<const node_id> operands);
 
   void add_output(std::string_view name, node_id node);
 
@@ -185,8 +186,8 @@ class graph {
 /// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
 [[nodiscard]] view_attribute dense_view(const shape& extents);
 
-/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the shape
-/// between them. Returns false when the composition is not affine.
+/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the
+/// shape between them. Returns false when the composition is not affine.
 [[nodiscard]] bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
                            const shape& middle, view_attribute& result);
 

@@ -67,7 +67,8 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
 MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<const node_id> operands) const {
   for (node_id operand : operands) {
     if (operand >= size()) {
-      fail(error_category::invalid_argument, "{}: operand %{} does not exist; the graph has {} nodes", asked, operand, size());
+      fail(error_category::invalid_argument, "{}: operand %{} does not exist; the graph has {} nodes", asked, operand,
+           size());
     }
     if (const op kind = nodes_[operand].kind; info(kind).stage == op_stage::effect) {
       fail(error_category::invalid_argument,
@@ -121,7 +122,8 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
          to_string(type), to_string(extents));
   }
   if (type == dtype::boolean) {
-    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind), name);
+    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind),
+         name);
   }
   const node_id known = find_leaf(name);
   if (known != no_id &&
@@ -136,8 +138,9 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
   if (const node_id known = find_leaf(name); known != no_id && nodes_[known].kind == op::input) {
     fail(error_category::invalid_argument,
-         "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")", name,
-         to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents), name);
+         "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")",
+         name, to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents),
+         name);
   }
   return leaf(op::input, name, type, extents);
 }
@@ -167,8 +170,9 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
   expect_values("map", operands);
   for (node_id operand : operands) {
     if (nodes_[operand].extents != nodes_[operands[0]].extents) {
-      fail(error_category::invalid_argument, "map {}: operands must have one shape; found {} and {}; expand one of them",
-           to_string(program), to_string(nodes_[operands[0]].extents), to_string(nodes_[operand].extents));
+      fail(error_category::invalid_argument,
+           "map {}: operands must have one shape; found {} and {}; expand one of them", to_string(program),
+           to_string(nodes_[operands[0]].extents), to_string(nodes_[operand].extents));
     }
   }
   if (operands.empty() || program.arguments() > static_cast<int>(operands.size()) || program.has_rows()) {
@@ -193,7 +197,8 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
 MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_id> operands) {
   const int arity = info(kind).arity;
   if (arity == 0 || static_cast<int>(operands.size()) != arity) {
-    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", info(kind).name, arity, operands.size());
+    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", info(kind).name, arity,
+         operands.size());
   }
   expect_values(info(kind).name, operands);
   dtype types[3]{};
@@ -241,10 +246,10 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view 
   contract_attribute labels{.result_rank = static_cast<int>(labels_result.size())};
   const auto refuse = [&] {
     fail(error_category::invalid_argument,
-         "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms", labels_a,
-         labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
+         "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
+         labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
   };
-  const auto number = [&](std::string_view text, std::uint8_t (&out)[max_rank], node_id operand) {
+  const auto number = [&](std::string_view text, std::uint8_t(&out)[max_rank], node_id operand) {
     if (text.size() != static_cast<std::size_t>(nodes_[operand].extents.rank())) refuse();
     for (std::size_t i = 0; i < text.size(); ++i) {
       const std::size_t at = order.find(text[i]);
@@ -283,7 +288,8 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
     const std::int64_t in_a = extents[0][label], in_b = extents[1][label];
     if (in_a && in_b && in_a != in_b) refuse("extents of one label must agree");
     if (label < labels.result_rank && !in_a && !in_b) refuse("a label of the result is in no operand");
-    if (label >= labels.result_rank && !in_a != !in_b) refuse("a label is summed over one operand alone; reduce it first");
+    if (label >= labels.result_rank && !in_a != !in_b)
+      refuse("a label is summed over one operand alone; reduce it first");
     if (label < labels.result_rank) result.push_back(in_a ? in_a : in_b);
   }
   if (nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
@@ -357,8 +363,7 @@ MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view
   if (low < 0 || high >= nodes_[a].extents.elements()) {
     fail(error_category::invalid_argument, "view {} of {} as {}: reads elements {} to {} of {}; choose a smaller view",
          to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), std::int64_t{low},
-         std::int64_t{high},
-         nodes_[a].extents.elements());
+         std::int64_t{high}, nodes_[a].extents.elements());
   }
   if (extents == nodes_[a].extents && canonical == dense_view(extents)) return a;
   if (nodes_[a].kind == op::view) {  // view of a view: one view where the map stays affine
@@ -374,8 +379,8 @@ MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view
 MEGANEURA_INLINE node_id graph::reshape(node_id a, const shape& extents) {
   expect_values("reshape", {a});
   if (extents.elements() != nodes_[a].extents.elements()) {
-    fail(error_category::invalid_argument, "reshape {} to {}: {} elements cannot become {}", to_string(nodes_[a].extents),
-         to_string(extents), nodes_[a].extents.elements(), extents.elements());
+    fail(error_category::invalid_argument, "reshape {} to {}: {} elements cannot become {}",
+         to_string(nodes_[a].extents), to_string(extents), nodes_[a].extents.elements(), extents.elements());
   }
   return view(a, extents, dense_view(extents));
 }
@@ -459,8 +464,9 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
     ++used;
   }
   if (!fits || used != from.rank()) {
-    fail(error_category::invalid_argument, "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's",
-         to_string(from), to_string(extents), new_axes);
+    fail(error_category::invalid_argument,
+         "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's", to_string(from),
+         to_string(extents), new_axes);
   }
   return view(a, extents, map);
 }
@@ -470,7 +476,8 @@ MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low
   expect_values("pad", {a});
   shape extents = nodes_[a].extents;
   pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
-  bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(), any = false;
+  bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(),
+       any = false;
   for (int i = 0; fits && i < extents.rank(); ++i) {
     border.low[i] = low[static_cast<std::size_t>(i)];
     border.high[i] = high[static_cast<std::size_t>(i)];
@@ -497,8 +504,9 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
     shape rest = extents;
     if (added) rest.set(axis, 1);
     if (!added || other != rest || nodes_[operands[i]].type != nodes_[operands[0]].type) {
-      fail(error_category::invalid_argument, "concat along axis {}: {} and {} must agree in dtype and all other extents",
-           axis, to_string(extents), to_string(nodes_[operands[i]].extents));
+      fail(error_category::invalid_argument,
+           "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(extents),
+           to_string(nodes_[operands[i]].extents));
     }
     extents.set(axis, extents[axis] + added);
   }
@@ -524,22 +532,27 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
   expect_values("gather", {data, indices});
   const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
   if (axis < 0 || axis >= from.rank() || nodes_[indices].type != dtype::i32 || from.rank() + at.rank() - 1 > max_rank) {
-    fail(error_category::invalid_argument, "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices",
-         to_string(from), axis, to_string(nodes_[indices].type), to_string(at));
+    fail(error_category::invalid_argument,
+         "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
+         to_string(nodes_[indices].type), to_string(at));
   }
   const node_id operands[] = {data, indices};
   const auto* named = std::get_if<leaf_attribute>(&attribute_of(data));
-  expect_indices({indices, from[axis], {},
+  expect_indices({indices,
+                  from[axis],
+                  {},
                   fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
                               to_string(from), from[axis])});
-  return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis}, operands);
+  return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis},
+                  operands);
 }
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
   expect_values("scatter_add", {indices, updates});
   const shape& at = nodes_[indices].extents;
   if (axis < 0 || axis >= extents.rank() || nodes_[indices].type != dtype::i32 ||
-      extents.rank() + at.rank() - 1 > max_rank || detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
+      extents.rank() + at.rank() - 1 > max_rank ||
+      detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
     fail(error_category::invalid_argument,
          "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
          to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
@@ -559,8 +572,8 @@ inline void expect_countable(const char* what, int axis, std::int64_t value) {
   constexpr std::int64_t most = 0x7fffffff;
   if (value <= most) return;
   fail(error_category::invalid_argument,
-       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what, axis,
-       value, most);
+       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
+       axis, value, most);
 }
 
 struct window_axis {
@@ -609,16 +622,18 @@ inline std::optional<shape> window_shape(const window_attribute& w, const shape&
 
 }  // namespace detail
 
-MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c, const shape& extents) {
+MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c,
+                                            const shape& extents) {
   expect_values("convolution", {a, b});
   const shape &first = nodes_[a].extents, &second = nodes_[b].extents;
   const bool fits = c.form == convolution_attribute::output  ? detail::convolution_fits(c, first, second, extents)
                     : c.form == convolution_attribute::input ? detail::convolution_fits(c, extents, second, first)
                                                              : detail::convolution_fits(c, first, extents, second);
   if (!fits || nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
-    fail(error_category::invalid_argument,
-         "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, out..]",
-         to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
+    fail(
+        error_category::invalid_argument,
+        "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, out..]",
+        to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
   }
   const node_id operands[] = {a, b};
   return add_node(op::convolution, nodes_[a].type, extents, c, operands);
@@ -669,7 +684,8 @@ MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands)
   for (std::size_t i = 0; i < operands.size(); i += 2) {
     const auto found = writers_.find(operands[i]);
     if (found == writers_.end()) continue;
-    fail(error_category::invalid_argument, "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
+    fail(error_category::invalid_argument,
+         "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
          to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, found->second);
   }
 }
@@ -678,7 +694,8 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
   expect_values("assign", {state, value});
   if (nodes_[state].kind != op::state || nodes_[state].extents != nodes_[value].extents ||
       nodes_[state].type != nodes_[value].type) {
-    fail(error_category::invalid_argument, "assign {} {} {}: the target must be a state of the value's dtype and shape {} {}",
+    fail(error_category::invalid_argument,
+         "assign {} {} {}: the target must be a state of the value's dtype and shape {} {}",
          to_string(nodes_[state].kind), to_string(nodes_[state].type), to_string(nodes_[state].extents),
          to_string(nodes_[value].type), to_string(nodes_[value].extents));
   }
@@ -691,7 +708,8 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
   expect_values("optimizer_step", parameters_and_gradients);
   if (parameters_and_gradients.size() % 2 != 0) {
     fail(error_category::invalid_argument,
-         "optimizer_step: operands must be pairs of a parameter and its gradient; found {}", parameters_and_gradients.size());
+         "optimizer_step: operands must be pairs of a parameter and its gradient; found {}",
+         parameters_and_gradients.size());
   }
   for (std::size_t i = 0; i < parameters_and_gradients.size(); i += 2) {
     const node &parameter = nodes_[parameters_and_gradients[i]], &gradient = nodes_[parameters_and_gradients[i + 1]];
@@ -706,8 +724,9 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
   for (std::size_t i = 0; i < parameters_and_gradients.size(); i += 2) {
     const auto [first, fresh] = places.emplace(parameters_and_gradients[i], i);
     if (fresh) continue;
-    fail(error_category::invalid_argument, "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients",
-         first->second, i, get<leaf_attribute>(first->first).name);
+    fail(error_category::invalid_argument,
+         "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients", first->second, i,
+         get<leaf_attribute>(first->first).name);
   }
   return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
 }
@@ -744,8 +763,9 @@ MEGANEURA_INLINE double graph::flops() const {
       const auto& c = get<convolution_attribute>(id);
       const shape& first = nodes_[operand(id, 0)].extents;
       const shape& second = nodes_[operand(id, 1)].extents;
-      const shape& y = c.form == convolution_attribute::output ? n.extents
-                       : c.form == convolution_attribute::input ? first : second;
+      const shape& y = c.form == convolution_attribute::output  ? n.extents
+                       : c.form == convolution_attribute::input ? first
+                                                                : second;
       const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
       total += 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
     } else if (n.kind == op::map) {

@@ -9,32 +9,32 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 enum class op : std::uint8_t {
   // leaves
-  input,       // bound by name every step
-  parameter,   // owned by the parameters object; trained
-  state,       // owned by the session; changed by `assign` at the end of a step
-  constant,    // one scalar value, rank 0
-  iota,        // [n]: 0, 1, 2, ... as i32; other ranks are views of it
-  random,      // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
+  input,      // bound by name every step
+  parameter,  // owned by the parameters object; trained
+  state,      // owned by the session; changed by `assign` at the end of a step
+  constant,   // one scalar value, rank 0
+  iota,       // [n]: 0, 1, 2, ... as i32; other ranks are views of it
+  random,     // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
   // primitives
-  map,            // out[i] = program(a[i], b[i], ...): all operands have the result's shape
-  reduce,         // sum, max, min, product over some axes, which disappear
-  contract,       // generalised matrix product of two operands (einsum)
-  view,           // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
-  pad,            // a constant border around the operand
-  concat,         // along one axis
-  gather,         // rows of a table chosen by integer indices
-  scatter_add,    // its adjoint: updates added into zeros
-  convolution,    // N-d; the output, the input or the filter of one and the same correlation
-  window_reduce,  // pooling
-  window_scatter, // its adjoint
-  stop_gradient,  // identity forward, zero backward
+  map,             // out[i] = program(a[i], b[i], ...): all operands have the result's shape
+  reduce,          // sum, max, min, product over some axes, which disappear
+  contract,        // generalised matrix product of two operands (einsum)
+  view,            // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
+  pad,             // a constant border around the operand
+  concat,          // along one axis
+  gather,          // rows of a table chosen by integer indices
+  scatter_add,     // its adjoint: updates added into zeros
+  convolution,     // N-d; the output, the input or the filter of one and the same correlation
+  window_reduce,   // pooling
+  window_scatter,  // its adjoint
+  stop_gradient,   // identity forward, zero backward
   // effects: no value, roots of the graph
   assign,          // state := value, after every read of the old value
   optimizer_step,  // all parameters updated in place from their gradients
   // implementations: what extraction leaves and the plan runs (together with gather, scatter_add, random, window_*)
-  region,       // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
-  matmul,       // contract with strided operands and an epilogue program
-  convolve,     // convolution with an epilogue program
+  region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
+  matmul,    // contract with strided operands and an epilogue program
+  convolve,  // convolution with an epilogue program
 };
 
 inline constexpr int op_count = static_cast<int>(op::convolve) + 1;

@@ -13,8 +13,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C and
-/// GLSL differ the comment decides.
+/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
+/// and GLSL differ the comment decides.
 // clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
@@ -54,12 +54,12 @@ struct scalar_op_info {
 
 namespace detail {
 inline constexpr scalar_op_info scalar_op_table[scalar_op_count] = {
-    {"argument", 0}, {"constant", 0},   {"negate", 1},     {"abs", 1},         {"sign", 1},       {"reciprocal", 1},
-    {"sqrt", 1},     {"rsqrt", 1},      {"exp", 1},        {"log", 1},         {"sin", 1},        {"cos", 1},
-    {"tanh", 1},     {"floor", 1},      {"ceil", 1},       {"round", 1},       {"logical_not", 1}, {"convert", 1},
-    {"add", 2},      {"subtract", 2},   {"multiply", 2},   {"divide", 2},      {"power", 2},      {"minimum", 2},
-    {"maximum", 2},  {"less", 2},       {"less_equal", 2}, {"equal", 2},       {"logical_and", 2}, {"logical_or", 2},
-    {"select", 3},   {"row_sum", 1},    {"row_max", 1},    {"row_min", 1},     {"row_product", 1},
+    {"argument", 0}, {"constant", 0}, {"negate", 1},     {"abs", 1},     {"sign", 1},        {"reciprocal", 1},
+    {"sqrt", 1},     {"rsqrt", 1},    {"exp", 1},        {"log", 1},     {"sin", 1},         {"cos", 1},
+    {"tanh", 1},     {"floor", 1},    {"ceil", 1},       {"round", 1},   {"logical_not", 1}, {"convert", 1},
+    {"add", 2},      {"subtract", 2}, {"multiply", 2},   {"divide", 2},  {"power", 2},       {"minimum", 2},
+    {"maximum", 2},  {"less", 2},     {"less_equal", 2}, {"equal", 2},   {"logical_and", 2}, {"logical_or", 2},
+    {"select", 3},   {"row_sum", 1},  {"row_max", 1},    {"row_min", 1}, {"row_product", 1},
 };
 }  // namespace detail
 
@@ -76,9 +76,9 @@ using scalar_ref = strong_id<struct scalar_kind, std::uint16_t>;
 
 struct scalar_node {
   scalar_op op{};
-  dtype type = dtype::f32;      // a compute type: f32, i32, u32 or boolean
-  scalar_ref operands[3]{};     // the first info(op).arity count; the rest are 0
-  double value = 0;             // argument index or constant; 0 otherwise
+  dtype type = dtype::f32;   // a compute type: f32, i32, u32 or boolean
+  scalar_ref operands[3]{};  // the first info(op).arity count; the rest are 0
+  double value = 0;          // argument index or constant; 0 otherwise
 
   friend bool operator==(const scalar_node&, const scalar_node&) = default;
 };
@@ -99,9 +99,9 @@ struct scalar_program {
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
 };
 
-/// Writes a program: hash-conses nodes and folds what needs no device and changes no bit: constants (rounded to their type
-/// after each operation), x + -0, x - 0, x * 1, double negation.
-/// Errors: invalid_argument when operand types do not fit the operation.
+/// Writes a program: hash-conses nodes and folds what needs no device and changes no bit: constants (rounded to their
+/// type after each operation), x + -0, x - 0, x * 1, double negation. Errors: invalid_argument when operand types do
+/// not fit the operation.
 class scalar_builder {
  public:
   [[nodiscard]] scalar_ref argument(int index, dtype type);
@@ -134,8 +134,9 @@ class scalar_builder {
 [[nodiscard]] scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments,
                                                dtype convert_to = dtype::f32);
 
-/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity); integers
-/// drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1 for all but 0.
+/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity);
+/// integers drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
+/// for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
 
 /// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. `type` is the result's; `from`, the

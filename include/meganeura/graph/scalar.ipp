@@ -137,7 +137,8 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
     return operands[1].type;
   }
   if (operands.size() == 2 && first != operands[1].type) refuse("both operands must have one type; cast one of them");
-  const bool logical = kind == scalar_op::logical_not || kind == scalar_op::logical_and || kind == scalar_op::logical_or;
+  const bool logical =
+      kind == scalar_op::logical_not || kind == scalar_op::logical_and || kind == scalar_op::logical_or;
   if (logical != (first == dtype::boolean)) refuse(logical ? "operands must be boolean" : "operands must be numbers");
   const bool floats_only = kind == scalar_op::power || (kind >= scalar_op::reciprocal && kind <= scalar_op::round);
   if (floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
@@ -187,7 +188,8 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
     case scalar_op::select:
       if (operands[1] == operands[2]) return operands[1];
       break;
-    default: break;
+    default:
+      break;
   }
   return add(node);
 }
@@ -275,13 +277,19 @@ inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
   const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
   switch (kind) {
     case scalar_op::multiply:  // modulo 2^64 first, which 2^32 divides
-      return wrapped(static_cast<double>(static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) *
-                                                                    static_cast<std::uint64_t>(y))), type);
-    case scalar_op::divide: return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
-    case scalar_op::negate: return wrapped(-a, type);
-    case scalar_op::abs: return wrapped(std::fabs(a), type);
-    case scalar_op::add: return wrapped(a + b, type);
-    default: return wrapped(a - b, type);
+      return wrapped(static_cast<double>(
+                         static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y))),
+                     type);
+    case scalar_op::divide:
+      return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
+    case scalar_op::negate:
+      return wrapped(-a, type);
+    case scalar_op::abs:
+      return wrapped(std::fabs(a), type);
+    case scalar_op::add:
+      return wrapped(a + b, type);
+    default:
+      return wrapped(a - b, type);
   }
 }
 
@@ -306,16 +314,21 @@ inline double rounded_to_half(double value) {
 
 MEGANEURA_INLINE double rounded_to(double value, dtype type) {
   switch (type) {
-    case dtype::f32: return static_cast<double>(static_cast<float>(value));
-    case dtype::f16: return detail::rounded_to_half(value);
-    case dtype::boolean: return value != 0;
-    default: return detail::wrapped(value, type);
+    case dtype::f32:
+      return static_cast<double>(static_cast<float>(value));
+    case dtype::f16:
+      return detail::rounded_to_half(value);
+    case dtype::boolean:
+      return value != 0;
+    default:
+      return detail::wrapped(value, type);
   }
 }
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
   const bool integer = type == dtype::i32 || type == dtype::u32;
-  const bool wraps = kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
+  const bool wraps =
+      kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
   if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
   switch (kind) {
     // clang-format off
@@ -349,7 +362,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     case scalar_op::logical_or: return a != 0 || b != 0;
     case scalar_op::select: return a != 0 ? b : c;
     default: fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
-    // clang-format on
+      // clang-format on
   }
 }
 

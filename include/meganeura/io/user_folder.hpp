@@ -15,8 +15,8 @@ namespace meganeura::inline MEGANEURA_ABI::io {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura, which need not exist; empty when there is neither XDG_CACHE_HOME nor
-/// HOME.
+/// $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura, which need not exist; empty when there is neither XDG_CACHE_HOME
+/// nor HOME.
 [[nodiscard]] inline std::filesystem::path user_cache_folder() {
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
     return std::filesystem::path(cache) / "meganeura";

@@ -14,8 +14,9 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
                                           const target& on);
 
-/// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates in an order that only the shapes and
-/// the device decide; no atomics. The error of a sum grows with the logarithm of its length.
+/// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates
+/// in an order that only the shapes and the device decide; no atomics. The error of a sum grows with the logarithm of
+/// its length.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const target& on);
 

@@ -43,7 +43,7 @@ struct scatter_plan {
   std::uint32_t unrolled = 1;  // indices compared in a pass
 
   [[nodiscard]] std::uint32_t chunk() const { return size * loads; }
-  [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }   // indices of a chunk one invocation compares
+  [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }  // indices of a chunk one invocation compares
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
   [[nodiscard]] bool shorten(const target& on) {
@@ -152,8 +152,8 @@ class scatter_kernel {
 
   void add_slices() {
     if (plan_.slices == 1) return;
-    const auto shared = owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup,
-                                             plan_.size / 2);
+    const auto shared =
+        owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup, plan_.size / 2);
     const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
     const spirv::u32 thread = owner_.local_id(0);
     const auto give = [&](std::uint32_t half) {
@@ -174,8 +174,8 @@ class scatter_kernel {
   spirv::detail::place_reference total_;
 };
 
-/// A kernel of shaders/ that handles four elements an invocation. Its constants are the size of the workgroup, the count
-/// and what `specialization` adds; `steps`: the last binding is the step_values buffer.
+/// A kernel of shaders/ that handles four elements an invocation. Its constants are the size of the workgroup, the
+/// count and what `specialization` adds; `steps`: the last binding is the step_values buffer.
 [[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
                                                std::size_t bindings, bool steps, std::int64_t count,
                                                std::initializer_list<std::uint32_t> specialization, const target& on) {
@@ -234,16 +234,14 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
 }
 
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
-  return detail::make_flat(
-      "random", embedded::random, 2, true, count,
-      {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
+  return detail::make_flat("random", embedded::random, 2, true, count,
+                           {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on) {
   if (kind.kind != optimizer_kind::sgd) {
     const bool decoupled = kind.kind == optimizer_kind::adamw;
-    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, true, count,
-                             {decoupled ? 1u : 0u}, on);
+    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, true, count, {decoupled ? 1u : 0u}, on);
   }
   if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, true, count, {}, on);
   return detail::make_flat("sgd", embedded::sgd, 3, true, count, {}, on);

@@ -15,8 +15,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add up
-/// in shared memory.
+/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add
+/// up in shared memory.
 struct direct_plan {
   std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
 

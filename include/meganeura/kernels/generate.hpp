@@ -7,7 +7,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// errors: unsupported when an invocation would loop longer than the device lets it; internal when the node is not one that runs on a device (leaves, primitives, assign).
+/// errors: unsupported when an invocation would loop longer than the device lets it; internal when the node is not one
+/// that runs on a device (leaves, primitives, assign).
 [[nodiscard]] kernel_dispatch generate(const graph& g, node_id id, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -53,11 +53,12 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
   kernel_dispatch made = detail::make_kernel(g, id, on);
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
-  fail(error_category::unsupported,
-       "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
-       "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
-       made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
-       on.max_loop_iterations);
+  fail(
+      error_category::unsupported,
+      "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
+      "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
+      made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
+      on.max_loop_iterations);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -66,7 +66,8 @@ struct matmul_schedule {
   /// 16-byte padding of every row keeps transposing stores off a single bank.
   [[nodiscard]] std::uint32_t shared_bytes() const {
     if (tier == matmul_tier::simple) return 0;
-    const std::uint32_t staged = tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
+    const std::uint32_t staged =
+        tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
     return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
   }
   [[nodiscard]] std::string label() const;

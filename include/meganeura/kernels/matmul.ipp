@@ -221,7 +221,8 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
     constexpr std::uint64_t most = 0x7fffffff;
     if (extent > most) {
       fail(error_category::unsupported,
-           "a matrix product over an axis group of {} elements was asked for; its kernels count up to {}: split the axes",
+           "a matrix product over an axis group of {} elements was asked for; its kernels count up to {}: split the "
+           "axes",
            extent, most);
     }
   }
@@ -267,11 +268,14 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   if (device.prefers_texel_buffers) {
     const bool texels = matmul_fits_texels(problem, device);
     const bool tall = extent_of(problem.m) > 8;
-    // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a small
-    // product never earns back.
-    const std::uint64_t work = extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
-    if (work < std::uint64_t{1} << 15) found.push_back({});
-    else if (work < std::uint64_t{1} << 20) found.push_back({matmul_tier::registers, 0, 0, 4, 4, 4, 1, 1, texels});
+    // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a
+    // small product never earns back.
+    const std::uint64_t work =
+        extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
+    if (work < std::uint64_t{1} << 15)
+      found.push_back({});
+    else if (work < std::uint64_t{1} << 20)
+      found.push_back({matmul_tier::registers, 0, 0, 4, 4, 4, 1, 1, texels});
     for (const std::uint32_t rows : {tall ? 16u : 8u, tall ? 8u : 4u}) {
       found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, texels});
       if (texels) found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, false});
@@ -295,7 +299,8 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   if (found.empty()) {  // within the least that Vulkan guarantees
     const auto occupies = [&](std::uint32_t side) {
       return extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), side) *
-                 detail::divide_up(extent_of(problem.n), side) >= device.compute_units;
+                 detail::divide_up(extent_of(problem.n), side) >=
+             device.compute_units;
     };
     if (occupies(64)) add(64, 64, 8, 8, 8, 1, 1);
     if (occupies(32)) add(32, 32, 8, 4, 4, 1, 1);

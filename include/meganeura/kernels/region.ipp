@@ -94,7 +94,12 @@ class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
               std::span<const bound_tensor> operands, const target& on)
-      : owner_(owner), nest_(nest), map_(map), program_(program), operands_(operands), on_(on),
+      : owner_(owner),
+        nest_(nest),
+        map_(map),
+        program_(program),
+        operands_(operands),
+        on_(on),
         totals_(owner, map.lanes * map.rows) {
     analyse();
   }
@@ -204,8 +209,8 @@ class row_emitter {
     }
   }
 
-  // Calls body(items) for this lane's items: all written out if few, else a loop and a written-out rest. A pass adds one
-  // number to each of `sums`.
+  // Calls body(items) for this lane's items: all written out if few, else a loop and a written-out rest. A pass adds
+  // one number to each of `sums`.
   struct row_item {
     spirv::u32 position;
     spirv::boolean exists{true};
@@ -291,7 +296,8 @@ class row_emitter {
   [[nodiscard]] scalar_value pairwise(scalar_op how, std::vector<scalar_value> terms) {
     while (terms.size() > 1) {
       std::vector<scalar_value> half;
-      for (std::size_t i = 0; i + 1 < terms.size(); i += 2) half.push_back(combine(owner_, how, terms[i], terms[i + 1]));
+      for (std::size_t i = 0; i + 1 < terms.size(); i += 2)
+        half.push_back(combine(owner_, how, terms[i], terms[i + 1]));
       if (terms.size() % 2 != 0) half.push_back(terms.back());
       terms = std::move(half);
     }

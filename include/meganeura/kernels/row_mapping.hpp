@@ -13,7 +13,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 [[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 // The power of two from `x` on, 2^31 at most: what it limits is far smaller.
 [[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
-  return static_cast<std::uint32_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
+  return static_cast<std::uint32_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
 }
 
 /// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.

@@ -341,7 +341,7 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     if (literals) numbers[i] = *literal_value(operands[i]);
   }
   if (literals) {
-    const dtype from = operands[0].type.is_float()                               ? dtype::f32
+    const dtype from = operands[0].type.is_float()                        ? dtype::f32
                        : operands[0].type.kind == spirv::scalar_kind::i32 ? dtype::i32
                                                                           : dtype::u32;
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);

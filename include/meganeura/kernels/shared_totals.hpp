@@ -8,7 +8,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// One invocation among the `lanes` (a power of two) that share a result, and the elements of workgroup memory they use.
+/// One invocation among the `lanes` (a power of two) that share a result, and the elements of workgroup memory they
+/// use.
 struct lane_place {
   spirv::u32 lane;
   std::uint32_t lanes = 1;
@@ -54,9 +55,9 @@ class shared_totals {
   std::vector<spirv::detail::memory_object> arrays_;
 };
 
-/// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them. Slice
-/// s + half calls `give(half)` to leave its values to slice s, which then calls `take()`; afterwards slice 0 holds the sums.
-/// `in_use`: others may still read the memory. Every invocation of the workgroup arrives.
+/// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them.
+/// Slice s + half calls `give(half)` to leave its values to slice s, which then calls `take()`; afterwards slice 0
+/// holds the sums. `in_use`: others may still read the memory. Every invocation of the workgroup arrives.
 template <class Give, class Take>
 void add_by_halves(spirv::kernel& owner, const spirv::u32& slice, std::uint32_t slices, bool in_use, const Give& give,
                    const Take& take) {

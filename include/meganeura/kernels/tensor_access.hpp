@@ -75,8 +75,8 @@ struct flat_grid {
   [[nodiscard]] spirv::u32 position(spirv::kernel& owner) const;
 };
 
-/// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell the
-/// items apart.
+/// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell
+/// the items apart.
 [[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

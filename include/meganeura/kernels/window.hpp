@@ -12,7 +12,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
                                                  dtype type, const target& on);
 
-/// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result has the shape of x.
+/// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result
+/// has the shape of x.
 [[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
                                                   dtype type, const target& on);
 

@@ -102,7 +102,8 @@ class window_kernel {
   template <class Body>
   void for_each(std::uint32_t count, bool written_out, bool shared, std::span<const running_sum> sums, Body&& body) {
     const std::uint32_t step = shared ? plan_.lanes : 1;
-    if (!written_out || step != 1) return for_summed(owner_, shared ? lane_ : spirv::u32(0), count, step, {}, sums, body);
+    if (!written_out || step != 1)
+      return for_summed(owner_, shared ? lane_ : spirv::u32(0), count, step, {}, sums, body);
     for (std::uint32_t i = 0; i < count; ++i) body(spirv::u32(i));
   }
 
@@ -154,8 +155,8 @@ class window_kernel {
     return total;
   }
 
-  /// The taps of one window that can lie inside the tensor, `reach_` along each axis: the first and where tap 0 is. Where
-  /// the window is no longer than the tensor these are all of its taps.
+  /// The taps of one window that can lie inside the tensor, `reach_` along each axis: the first and where tap 0 is.
+  /// Where the window is no longer than the tensor these are all of its taps.
   struct taps {
     index first, origin;
   };
@@ -178,7 +179,8 @@ class window_kernel {
     const scalar_op how = window_.kind == reduce_kind::max ? scalar_op::row_max : scalar_op::row_sum;
     const running_sum total = start_total(how);
     index origin;
-    for (std::size_t i = 0; i < max_spatial; ++i) origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
     const taps window = taps_from(origin);
     for_each(tap_count_, tap_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& tap) {
       index from = split(tap, reach_);
@@ -224,14 +226,13 @@ class window_kernel {
       const covering found = covering_window(at, number);
       scalar_value value = value_of(*y_, outer, found.window, out_, found.exists, total.start);
       if (is_max) value = spirv::detail::select(first_maximum(outer, found, own, written_out), value, total.start);
-      spirv::detail::store(total.place,
-                           combine(owner_, scalar_op::row_sum, spirv::detail::load(total.place), value));
+      spirv::detail::store(total.place, combine(owner_, scalar_op::row_sum, spirv::detail::load(total.place), value));
     });
     return is_max ? spirv::detail::load(total.place) : shared_total(scalar_op::row_sum, total.place);
   }
 
-  // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not less than
-  // those after it, where a NaN is greater than every number.
+  // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not
+  // less than those after it, where a NaN is greater than every number.
   [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const covering& found, const scalar_value& own,
                                              bool written_out) {
     const auto holds = owner_.variable<spirv::u32>(1u);
@@ -244,8 +245,10 @@ class window_kernel {
       const bool is_real = own.type.is_float();
       const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::detail::is_nan(own)) : spirv::boolean(false);
       const spirv::boolean nan = is_real ? spirv::boolean(spirv::detail::is_nan(value)) : spirv::boolean(false);
-      const spirv::boolean beaten = spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
-      const spirv::boolean tied = spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
+      const spirv::boolean beaten =
+          spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
+      const spirv::boolean tied =
+          spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
       const spirv::boolean loses = beaten || (tied && other < found.tap && real);
       holds = select(loses, spirv::u32(0), holds.load());
     });

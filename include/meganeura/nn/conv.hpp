@@ -30,8 +30,8 @@ template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_o
 [[nodiscard]] constexpr auto conv2d(expr<A> x) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int groups = Options.groups < 1 ? 1 : Options.groups;
-  constexpr bool fits = shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 &&
-                        Out >= 1 && Out % groups == 0;
+  constexpr bool fits =
+      shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 && Out >= 1 && Out % groups == 0;
   static_assert(
       Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
           Options.padding >= 0,

@@ -32,8 +32,8 @@ template <int Axis, auto Data, auto Indices>
                        Data, Indices>();
 }
 
-/// zeros(Shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the adjoint of
-/// gather.
+/// zeros(Shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
+/// adjoint of gather.
 template <int Axis, symbolic_shape Shape, auto Indices, auto Updates>
 [[nodiscard]] constexpr auto scatter_add(expr<Indices>, expr<Updates>) {
   constexpr int axis = detail::normal_axis(Axis, Shape.rank);

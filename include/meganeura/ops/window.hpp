@@ -63,8 +63,8 @@ template <conv2d_options Options, auto X, auto W>
   constexpr const symbolic_shape &in = *X.root().shape, &filter = *W.root().shape;
   constexpr int window = (Options.kernel - 1) * Options.dilation + 1;
   constexpr bool fits = in.rank == 4 && filter.rank == 4 && in[1] == filter[1] * Options.groups &&
-                        filter[2] == dim{Options.kernel} && filter[3] == dim{Options.kernel} &&
-                        Options.groups >= 1 && filter[0].coefficient % Options.groups == 0 && Options.dilation >= 1 &&
+                        filter[2] == dim{Options.kernel} && filter[3] == dim{Options.kernel} && Options.groups >= 1 &&
+                        filter[0].coefficient % Options.groups == 0 && Options.dilation >= 1 &&
                         detail::window_fits(in, window, Options.stride, Options.padding);
   static_assert(fits,
                 "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "

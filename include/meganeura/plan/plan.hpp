@@ -11,7 +11,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-/// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see plan_options::page_bytes.
+/// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
+/// plan_options::page_bytes.
 enum class area : std::uint8_t { input, parameter, gradient, moment1, moment2, state, arena, step_values };
 inline constexpr int area_count = 8;
 [[nodiscard]] const char* to_string(area where);
@@ -69,8 +70,8 @@ struct layout {
 
 inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
-/// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a tensor
-/// that is longer.
+/// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a
+/// tensor that is longer.
 [[nodiscard]] layout paged(const layout& tensors, std::uint64_t page_bytes);
 
 /// The leaves of one kind in order of creation.
@@ -87,7 +88,7 @@ struct binding {
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
-  node_id node = no_id;   // of the implementation graph
+  node_id node = no_id;     // of the implementation graph
   std::uint32_t group = 0;  // a barrier separates consecutive groups; inside a group order does not matter
   std::vector<binding> bindings{};
 };
@@ -114,23 +115,23 @@ struct execution_plan {
 };
 
 struct plan_options {
-  bool share_memory = true;     // lifetimes may overlap in the arena; off for debugging
-  bool late_scheduling = true;  // run a node as late as its readers allow when that shortens lifetimes
+  bool share_memory = true;                      // lifetimes may overlap in the arena; off for debugging
+  bool late_scheduling = true;                   // run a node as late as its readers allow when that shortens lifetimes
   std::uint64_t max_binding_bytes = 0xffffffff;  // of one tensor; a longer run of parameters is updated in pieces
   std::uint64_t page_bytes = unlimited_page;     // of one buffer, see paged: no range crosses a multiple of it
-  bool in_place = true;  // a pointwise kernel may overwrite an operand it is the last to read
+  bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
 };
 
-/// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them: kernels,
-/// other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is copied first.
-/// `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a model (every
-/// parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds a primitive that nothing
-/// implements; invalid_argument for a parameter that is missing or has another shape.
+/// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
+/// kernels, other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is
+/// copied first. `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a
+/// model (every parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds
+/// a primitive that nothing implements; invalid_argument for a parameter that is missing or has another shape.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
-/// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on byte
-/// intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it. For tests:
-/// it shares no code with the planner.
+/// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on
+/// byte intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it.
+/// For tests: it shares no code with the planner.
 void verify(const execution_plan& p);
 
 /// Groups, dispatches, ranges and a memory summary as text.

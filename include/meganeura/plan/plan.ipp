@@ -40,9 +40,7 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
 
 namespace detail {
 
-inline std::uint64_t tensor_bytes(const node& n) {
-  return static_cast<std::uint64_t>(n.extents.bytes(n.type));
-}
+inline std::uint64_t tensor_bytes(const node& n) { return static_cast<std::uint64_t>(n.extents.bytes(n.type)); }
 
 [[nodiscard]] inline bool in_one_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
   return bytes == 0 || offset / page_bytes == (offset + bytes - 1) / page_bytes;
@@ -120,8 +118,8 @@ class interval_set {
   std::vector<interval> parts_;
 };
 
-/// Which bytes of the arena are taken at which levels: a segment tree over levels, so that a search looks at a few merged
-/// sets and not at every block.
+/// Which bytes of the arena are taken at which levels: a segment tree over levels, so that a search looks at a few
+/// merged sets and not at every block.
 class occupied_bytes {
  public:
   occupied_bytes(std::uint32_t levels, std::uint64_t page_bytes)
@@ -226,7 +224,8 @@ class planner {
     for (node_id id{0}; id < g().size(); ++id) {
       for (node_id operand : g().operands(id)) {
         if (is_effect(id)) read_by_effect_[operand] = true;
-        if (!is_effect(id) && (readers_[operand].empty() || readers_[operand].back() != id)) readers_[operand].push_back(id);
+        if (!is_effect(id) && (readers_[operand].empty() || readers_[operand].back() != id))
+          readers_[operand].push_back(id);
       }
     }
     for (node_id effect : g().effects()) {
@@ -324,8 +323,8 @@ class planner {
   [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_id; }
   [[nodiscard]] bool assigns_itself(node_id effect) const { return g().operand(effect, 0) == g().operand(effect, 1); }
 
-  // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is one
-  // flat kernel for each run of parameters.
+  // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is
+  // one flat kernel for each run of parameters.
   [[nodiscard]] layout updated_parameters() const {
     std::unordered_set<std::string_view> names;
     for (node_id id : g().leaves(op::parameter)) {
@@ -342,7 +341,8 @@ class planner {
     return result_.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
   }
 
-  // A value assigned to a state is computed right into it where nobody reads the old value any more, and copied otherwise.
+  // A value assigned to a state is computed right into it where nobody reads the old value any more, and copied
+  // otherwise.
   void place_effects() {
     copied_by_.resize(g().size());
     for (node_id effect : g().effects()) {
@@ -393,16 +393,16 @@ class planner {
     value.where = places_[state].where;
   }
 
-  // Whether a value that is assigned to a state can run at a later level: nobody waits for it, it reads no other leaf that is
-  // overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
+  // Whether a value that is assigned to a state can run at a later level: nobody waits for it, it reads no other leaf
+  // that is overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
   [[nodiscard]] bool can_wait(node_id value, node_id state, std::uint32_t level) const {
     const auto reads_written = [&](node_id operand) { return operand != state && is_written(operand); };
     return readers_[value].empty() && !is_output_[value] && std::ranges::none_of(g().operands(value), reads_written) &&
            kept_for(value, level) <= tensor_bytes(g()[value]);
   }
 
-  // An effect follows every kernel and every copy that reads what it overwrites. Where copies wait for each other (a swap),
-  // the old value of one state is saved first.
+  // An effect follows every kernel and every copy that reads what it overwrites. Where copies wait for each other (a
+  // swap), the old value of one state is saved first.
   void order_effects() {
     std::unordered_map<node_id, std::size_t> waits;  // copies that have to come before an effect
     for (node_id id{0}; id < g().size(); ++id) {
@@ -498,13 +498,12 @@ class planner {
     const placement& from = places_[operand];
     if (!from.in_arena || from.last_use != places_[id].level) return false;
     if (read_by_effect_[operand]) return false;  // a copy of this level may come later
-    return std::ranges::all_of(readers_[operand], [&](node_id reader) {
-      return reader == id || places_[reader].level != places_[id].level;
-    });
+    return std::ranges::all_of(
+        readers_[operand], [&](node_id reader) { return reader == id || places_[reader].level != places_[id].level; });
   }
 
-  // Whether a kernel reads each element of an operand only for the element of the result at the same place, so that both
-  // may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
+  // Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
+  // both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
   [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const {
     if (g()[id].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(id);
@@ -513,8 +512,8 @@ class planner {
     if (tensor_bytes(g()[operands[which]]) != tensor_bytes(g()[id])) return false;
     if (std::ranges::count(operands, operands[which]) != 1) return false;
     return std::ranges::all_of(region.accesses, [&](const index_map& a) {
-      return a.source != static_cast<int>(which) ||
-             (a.bounded == 0 && a.offset == region.output.offset && std::ranges::equal(a.strides, region.output.strides));
+      return a.source != static_cast<int>(which) || (a.bounded == 0 && a.offset == region.output.offset &&
+                                                     std::ranges::equal(a.strides, region.output.strides));
     });
   }
 
@@ -616,7 +615,8 @@ class planner {
     return {area::step_values, 0, 64};
   }
 
-  // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole model.
+  // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole
+  // model.
   void emit_optimizer(node_id id) {
     struct run {
       std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
@@ -632,8 +632,8 @@ class planner {
     std::vector<run> runs;
     for (const run& r : all) {
       const std::uint64_t length = runs.empty() ? 0 : aligned(runs.back().bytes), bytes = length + r.bytes;
-      const bool follows = !runs.empty() && runs.back().parameters + length == r.parameters &&
-                           runs.back().others + length == r.others;
+      const bool follows =
+          !runs.empty() && runs.back().parameters + length == r.parameters && runs.back().others + length == r.others;
       if (follows && in_one_page(runs.back().parameters, bytes, options_.page_bytes) &&
           in_one_page(runs.back().others, bytes, options_.page_bytes))
         runs.back().bytes = bytes;
@@ -710,7 +710,7 @@ class planner {
   std::vector<node_id> writer_;  // of a leaf: the effect that overwrites it
   std::vector<copy> copies_;
   std::vector<scratch> scratch_;
-  std::vector<std::vector<node_id>> copied_by_;         // assigns whose value is this leaf, which is overwritten too
+  std::vector<std::vector<node_id>> copied_by_;    // assigns whose value is this leaf, which is overwritten too
   std::unordered_set<node_id> ordered_;            // effects whose level is final
   std::unordered_set<node_id> saved_;              // leaves copied into a gradient
   std::unordered_set<node_id> computed_in_place_;  // assigns that need no copy
@@ -725,13 +725,13 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
 
 namespace detail {
 
-// Replays a plan on byte intervals. Each holds a value: a node's result (of a leaf: what it held before the step), or what
-// an optimizer made of a parameter.
+// Replays a plan on byte intervals. Each holds a value: a node's result (of a leaf: what it held before the step), or
+// what an optimizer made of a parameter.
 class replay {
  public:
   explicit replay(const execution_plan& p) : plan_(p) {
-    for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
-                                      std::pair(op::state, &p.states)}) {
+    for (const auto& [kind, slots] :
+         {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters), std::pair(op::state, &p.states)}) {
       const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
       for (node_id id : p.implementation.leaves(kind)) {
         const std::string& name = p.implementation.get<leaf_attribute>(id).name;
@@ -807,7 +807,8 @@ class replay {
     if (at == all.begin()) return r.bytes == 0;
     --at;
     for (std::uint64_t position = r.offset; position < end; position = (at++)->second.end) {
-      if (at == all.end() || at->first > position || at->second.end <= position || at->second.what != what) return false;
+      if (at == all.end() || at->first > position || at->second.end <= position || at->second.what != what)
+        return false;
       if (at->second.skipped + (position - at->first) != skipped + (position - r.offset)) return false;
     }
     return true;
@@ -928,7 +929,7 @@ class replay {
     std::size_t index;
   };
   struct ordered_operands {
-    node_id node = no_id;  // an optimizer
+    node_id node = no_id;              // an optimizer
     std::vector<operand_at> operands;  // its parameters
   };
   [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {
@@ -964,7 +965,8 @@ class replay {
                   "does not hold its value after the step");
     }
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-      check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name, "is an output and does not hold its value");
+      check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
+                  "is an output and does not hold its value");
   }
 
   const execution_plan& plan_;

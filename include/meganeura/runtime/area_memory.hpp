@@ -44,8 +44,8 @@ class area_memory {
     const vulkan::buffer_range range = at(offset, bytes);
     return range.target.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
   }
-  /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those of
-  /// device::read_back and device::upload.
+  /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those
+  /// of device::read_back and device::upload.
   [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const {
     const vulkan::buffer_range from = at(offset, bytes);
     const auto ticket = on.read_back(from.target, from.offset, from.size);

@@ -22,7 +22,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr const char* checksum_key = "crc32";  // of optimiser, step, seed and rates
+inline constexpr const char* checksum_key = "crc32";   // of optimiser, step, seed and rates
 inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
 
 // Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads

@@ -9,12 +9,11 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy. Adds
-/// an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no class at
-/// all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no position
-/// counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0): neither a
-/// one-hot tensor nor a gather.
-/// errors: invalid_argument unless logits are floats of rank 1 or more.
+/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy.
+/// Adds an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no
+/// class at all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no
+/// position counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0):
+/// neither a one-hot tensor nor a gather. errors: invalid_argument unless logits are floats of rank 1 or more.
 struct cross_entropy {
   std::string label;
   std::int32_t ignore_index = -100;

@@ -23,8 +23,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct program_options {
   egraph::optimize_options optimize{};
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
-  bool device_costs = true;  // weigh kernels with make_cost_model(device); false: with optimize.model as it is
-  bool profile = false;      // a timestamp around every dispatch: each then runs alone
+  bool device_costs = true;   // weigh kernels with make_cost_model(device); false: with optimize.model as it is
+  bool profile = false;       // a timestamp around every dispatch: each then runs alone
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
 };
 
@@ -109,18 +109,20 @@ class program {
   };
   [[nodiscard]] const program& alive() const;
   void list_results();
-  [[nodiscard]] std::uint64_t result_bytes() const { return step_values_bytes + results_.size() * plan::tensor_alignment; }
+  [[nodiscard]] std::uint64_t result_bytes() const {
+    return step_values_bytes + results_.size() * plan::tensor_alignment;
+  }
   void check_memory() const;
   void allocate(const parameters& weights);
   void list_kept();
-  struct prepared {  // one step of the plan, ready to be recorded
+  struct prepared {             // one step of the plan, ready to be recorded
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
     std::vector<spirv::binding_kind> kinds;
   };
   struct generated {  // everything but the pipelines
     std::vector<prepared> steps;
-    std::vector<spirv::module> modules;   // without repetition
+    std::vector<spirv::module> modules;  // without repetition
     std::vector<std::size_t> module_of;  // each step's
   };
   [[nodiscard]] generated generate_kernels() const;

@@ -46,13 +46,12 @@ inline void check_same_device(const device& on, const device& of_weights) {
 
 MEGANEURA_INLINE const program& program::alive() const {
   if (device_) return *this;
-  fail(error_category::invalid_argument,
-       "this session or program was moved from; use what it was moved into");
+  fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
 }
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
-                                  const program_options& options)
-    try : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
+                                  const program_options& options) try
+    : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
   detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
@@ -143,8 +142,7 @@ MEGANEURA_INLINE void program::list_kept() {
     }
   }
   for (const plan::layout::slot& state : plan_.states.slots) {
-    kept_.push_back(
-        {"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
+    kept_.push_back({"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
   }
   for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
     if (!plan_.parameters.find(kept.name)) continue;
@@ -299,9 +297,7 @@ MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_va
 }
 
 MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs) const {
-  const auto times_bound = [&](std::string_view name) {
-    return std::ranges::count(inputs, name, &input_values::name);
-  };
+  const auto times_bound = [&](std::string_view name) { return std::ranges::count(inputs, name, &input_values::name); };
   for (const input_values& input : inputs) {
     if (times_bound(input.name) == 1) continue;
     fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);

@@ -34,8 +34,8 @@ struct session_options {
 template <class Model>
 class session {
  public:
-  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or set
-  /// them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
+  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or
+  /// set them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
   session(const device& on, std::initializer_list<binding> symbols, const session_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
 

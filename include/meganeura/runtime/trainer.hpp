@@ -130,8 +130,8 @@ class trainer {
   }
 
   /// The whole run in one file: parameters, moments, states, step, rates and seed. A trainer built alike that loads it
-  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data). errors:
-  /// see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data).
+  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const {
     meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
   }

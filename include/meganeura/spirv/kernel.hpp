@@ -235,9 +235,8 @@ class kernel {
 
   // --- subgroup operations; every invocation of the subgroup must arrive ---
   template <kernel_value T>
-  requires(!T::is_boolean) [[nodiscard]] T subgroup_reduce(reduction how, const T& x) {
-    return T(subgroup_arithmetic(how, x));
-  }
+    requires(!T::is_boolean)
+  [[nodiscard]] T subgroup_reduce(reduction how, const T& x) { return T(subgroup_arithmetic(how, x)); }
   template <kernel_value T>
   [[nodiscard]] T subgroup_add(const T& x) {
     return subgroup_reduce(reduction::add, x);

@@ -217,7 +217,8 @@ namespace detail {
 // Between the bits of a float and an integer of the same order (-0 below 0); its own inverse.
 [[nodiscard]] inline operand ordered_bits(const operand& bits) {
   const auto number = [&](word value) { return operand{.owner = nullptr, .type = bits.type, .bits = value}; };
-  const operand flips = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(31)), number(0x7fffffffu));
+  const operand flips =
+      binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(31)), number(0x7fffffffu));
   return binary(binary_op::bit_xor, bits, flips);
 }
 
@@ -227,7 +228,8 @@ namespace detail {
 MEGANEURA_INLINE detail::operand kernel::subgroup_float_extremum(reduction how, const detail::operand& x) {
   const data_type single{scalar_kind::f32, x.type.components}, integer{scalar_kind::i32, x.type.components};
   if (x.type != single) return detail::convert(x.type, subgroup_float_extremum(how, detail::convert(single, x)));
-  const detail::operand nan{.owner = nullptr, .type = integer, .bits = how == reduction::maximum ? 0x7fc00000u : 0x803fffffu};
+  const detail::operand nan{
+      .owner = nullptr, .type = integer, .bits = how == reduction::maximum ? 0x7fc00000u : 0x803fffffu};
   const detail::operand key = detail::select(detail::is_nan(x), nan, detail::ordered_bits(detail::bitcast(integer, x)));
   return detail::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
 }

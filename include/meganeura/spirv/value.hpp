@@ -40,14 +40,7 @@ enum class binary_op : std::uint8_t {
   maximum
 };
 /// With a NaN on either side all but not_equal are false.
-enum class comparison : std::uint8_t {
-  equal,
-  not_equal,
-  less,
-  less_equal,
-  greater,
-  greater_equal
-};
+enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
 
 [[nodiscard]] operand binary(binary_op code, const operand& lhs, const operand& rhs);
 [[nodiscard]] operand compare(comparison code, const operand& lhs, const operand& rhs);
@@ -98,16 +91,17 @@ class value : public detail::operand {
 
   // A C++ number converts where it keeps its value: integers to anything, reals to floats only.
   template <std::integral Number>
-  requires(!std::same_as<Number, bool> && !is_boolean) value(Number number)
-      : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
+    requires(!std::same_as<Number, bool> && !is_boolean)
+  value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
   template <std::floating_point Number>
-  requires(is_float) value(Number number)
-      : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
+    requires(is_float)
+  value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
   template <std::same_as<bool> Number>
-  requires(is_boolean) value(Number number) : value(literal(number ? 1 : 0)) {}  // NOLINT: implicit by design
+    requires(is_boolean)
+  value(Number number) : value(literal(number ? 1 : 0)) {}  // NOLINT: implicit by design
   template <class Scalar>
-  requires(Components > 1 && detail::gives_scalar<Scalar, scalar>)
-      value(const Scalar& repeated)  // NOLINT: implicit by design; a scalar or a place that holds one
+    requires(Components > 1 && detail::gives_scalar<Scalar, scalar>)
+  value(const Scalar& repeated)  // NOLINT: implicit by design; a scalar or a place that holds one
       : value(detail::splat(static_type, static_cast<scalar>(repeated))) {}
 
   /// One component of a vector, by a C++ number.
@@ -213,8 +207,8 @@ class value : public detail::operand {
   [[nodiscard]] friend value fma(const value& a, const value& b, const value& c) requires(is_float) {
     return value(detail::math(glsl::fma, static_type, {a, b, c}));
   }
-  /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians (Payne
-  /// and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
+  /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians
+  /// (Payne and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
   [[nodiscard]] friend value sin(const value& a) requires(Kind == scalar_kind::f32) {
     return value(detail::accurate_sin_cos(a, 0));
   }
@@ -225,9 +219,7 @@ class value : public detail::operand {
   [[nodiscard]] friend value tanh(const value& a) requires(Kind == scalar_kind::f32) {
     return value(detail::accurate_tanh(a));
   }
-  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) {
-    return truth(detail::is_nan(a));
-  }
+  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) { return truth(detail::is_nan(a)); }
   [[nodiscard]] friend truth is_inf(const value& a) requires(is_float) {
     return truth(detail::unary(op::is_inf, truth::static_type, a));
   }

@@ -199,8 +199,8 @@ template <class... Operands>
 }
 
 // FMin and FMax leave the result open when an operand is a NaN, and NMin and NMax drop it; here it is the result. The
-// right one is taken if it wins or is a NaN, and the left one if that is. The test for NaN is spelled out: NVIDIA's driver
-// 580 takes `select(!(x <= c), x, c)` for a maximum and drops a NaN.
+// right one is taken if it wins or is a NaN, and the left one if that is. The test for NaN is spelled out: NVIDIA's
+// driver 580 takes `select(!(x <= c), x, c)` for a maximum and drops a NaN.
 [[nodiscard]] inline operand float_extremum(binary_op code, const operand& lhs, const operand& rhs) {
   const bool is_maximum = code == binary_op::maximum;
   if (lhs.is_literal()) return float_extremum(code, rhs, lhs);
@@ -380,9 +380,9 @@ MEGANEURA_INLINE operand composite(data_type type, std::initializer_list<operand
   return emit_pure(*owner, op::composite_construct, type, parts);
 }
 
-// a = n pi/2 + r for 0 <= a <= 2^24 with |r| < 0.79; gives r and what n is modulo 4. pi/2 lies in three pieces of 12 bits
-// and a rest (Cody and Waite 1980), n in two numbers of 12 bits, `coarse` * 4096 and `fine`: their products are exact in
-// f32, and so is every difference until r itself is rounded. Off by at most 2^-35 and a rounding of r.
+// a = n pi/2 + r for 0 <= a <= 2^24 with |r| < 0.79; gives r and what n is modulo 4. pi/2 lies in three pieces of 12
+// bits and a rest (Cody and Waite 1980), n in two numbers of 12 bits, `coarse` * 4096 and `fine`: their products are
+// exact in f32, and so is every difference until r itself is rounded. Off by at most 2^-35 and a rounding of r.
 [[nodiscard]] inline std::pair<f32, i32> reduce_quarter_turns(const f32& a) {
   constexpr float pieces[] = {0x1.92p+0f, 0x1.fb4p-12f, 0x1.444p-24f, 0x1.68c234p-39f};
   const f32 coarse = round(a * f32(0x1.45f306p-13f));  // 2 / pi / 4096

@@ -68,8 +68,8 @@ using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice,
 #define MEGANEURA_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;
 struct instance_functions {
   MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
-  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;    // only under validation
-  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;  // only under validation
+  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;      // only under validation
+  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;    // only under validation
   get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;  // only where the driver knows it
 };
 
@@ -117,7 +117,8 @@ void visit_functions(device_functions& table, Visitor visit) {
     case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
     case VK_ERROR_UNKNOWN: return "VK_ERROR_UNKNOWN";
     // clang-format on
-    default: return "a Vulkan result without a name here";
+    default:
+      return "a Vulkan result without a name here";
   }
 }
 

@@ -56,8 +56,8 @@ class device {
   /// Contents are undefined. errors: out_of_memory, naming the bytes asked and the room there is.
   [[nodiscard]] buffer allocate(std::uint64_t bytes, memory_kind kind = memory_kind::device_local) const;
 
-  /// Why buffers of these sizes cannot be allocated beside what lives now, by their number and by the largest of them; empty
-  /// if they can, as far as there is memory.
+  /// Why buffers of these sizes cannot be allocated beside what lives now, by their number and by the largest of them;
+  /// empty if they can, as far as there is memory.
   [[nodiscard]] std::string reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const;
 
   /// `bytes` may go as soon as this returns; what is submitted later sees them. The copy itself travels with the next

@@ -71,8 +71,8 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   state()->require_alive();
   if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
   constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                                       VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
-                                       VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+                                       VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                       VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   // Whole texels, so that any tail can be viewed as such; beyond the limit the message shall name what was asked.
   const std::uint64_t rounded = bytes > facts().max_buffer_bytes ? bytes : (bytes + 15) / 16 * 16;
   auto made = std::make_shared<detail::buffer_state>(state());
@@ -86,7 +86,8 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
 MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const {
   for (const std::uint64_t bytes : buffer_bytes) {
     if (bytes <= facts().max_buffer_bytes) continue;
-    return fmt::format("{} bytes are needed in one buffer and {} allows {}", bytes, facts().name, facts().max_buffer_bytes);
+    return fmt::format("{} bytes are needed in one buffer and {} allows {}", bytes, facts().name,
+                       facts().max_buffer_bytes);
   }
   const std::uint64_t living = state()->live_allocations, most = facts().max_allocations;
   if (living + buffer_bytes.size() <= most) return {};
@@ -94,8 +95,8 @@ MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint6
                      buffer_bytes.size(), living, facts().name, most);
 }
 
-MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset,
-                                     std::span<const std::byte> bytes) const try {
+MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset, std::span<const std::byte> bytes) const
+    try {
   state()->require_alive();
   if (bytes.empty()) return;
   const buffer_range range = detail::resolve({target, offset, bytes.size()}, "an upload");
@@ -141,8 +142,8 @@ MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const t
   rethrow_as_error("a submission");
 }
 
-MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options)
-    try : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
+MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options) try
+    : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
   if (options.timestamps && on.facts().timestamp_bits == 0) {
     fail(error_category::unsupported, "timestamps were asked for and the compute queue of {} has none",
          on.facts().name);
@@ -167,9 +168,7 @@ MEGANEURA_INLINE bool device::is_done(std::uint64_t value) const try {
   rethrow_as_error("asking the device for its progress");
 }
 
-MEGANEURA_INLINE void device::wait_idle() const try {
-  state()->wait(state()->submit(VK_NULL_HANDLE));
-} catch (...) {
+MEGANEURA_INLINE void device::wait_idle() const try { state()->wait(state()->submit(VK_NULL_HANDLE)); } catch (...) {
   rethrow_as_error("waiting for the device");
 }
 
@@ -181,9 +180,7 @@ MEGANEURA_INLINE void device::save_pipeline_cache() const try {
 }
 
 MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state()->cache_origin; }
-MEGANEURA_INLINE std::string device::cache_file() const try {
-  return state()->cache_file.string();
-} catch (...) {
+MEGANEURA_INLINE std::string device::cache_file() const try { return state()->cache_file.string(); } catch (...) {
   rethrow_as_error("naming the pipeline cache");
 }
 

@@ -186,8 +186,8 @@ MEGANEURA_INLINE std::uint64_t device_state::room_in(std::uint32_t heap) const {
   return std::min(size, limit > used ? limit - used : 0);
 }
 
-/// Takes the first memory type whose heap has room and gives it: the window through which the host sees device memory may
-/// be small and full, and then plain host memory does as well.
+/// Takes the first memory type whose heap has room and gives it: the window through which the host sees device memory
+/// may be small and full, and then plain host memory does as well.
 MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_use use) {
   VkMemoryRequirements needs{};
   call.GetBufferMemoryRequirements(handle, buffer.handle, &needs);

@@ -40,9 +40,10 @@ inline std::string refuse_size(const device_facts& facts, const spirv::module& k
   const auto uniforms = static_cast<std::size_t>(
       std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_buffer));
   const std::size_t storages = kernel.bindings.size() - texels - uniforms;
-  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers || uniforms > facts.max_uniform_buffers) {
-    return fmt::format("it binds {} storage, {} texel and {} uniform buffers and the limits are {}, {} and {}", storages,
-                       texels, uniforms, facts.max_storage_buffers, facts.max_texel_buffers,
+  if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers ||
+      uniforms > facts.max_uniform_buffers) {
+    return fmt::format("it binds {} storage, {} texel and {} uniform buffers and the limits are {}, {} and {}",
+                       storages, texels, uniforms, facts.max_storage_buffers, facts.max_texel_buffers,
                        facts.max_uniform_buffers);
   }
   return {};
@@ -63,8 +64,8 @@ inline std::string refuse_subgroup(const device_facts& facts, const spirv::modul
       size <= facts.max_subgroup_size) {
     const std::uint32_t invocations = kernel.local_size[0] * kernel.local_size[1] * kernel.local_size[2];
     if (invocations > size * facts.max_workgroup_subgroups) {
-      return fmt::format("it needs {} invocations in subgroups of {} and a workgroup may have {} subgroups", invocations, size,
-                         facts.max_workgroup_subgroups);
+      return fmt::format("it needs {} invocations in subgroups of {} and a workgroup may have {} subgroups",
+                         invocations, size, facts.max_workgroup_subgroups);
     }
     return {};
   }
@@ -261,7 +262,8 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
   };
   {
     helper_threads helpers;
-    const std::size_t wanted = device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t wanted =
+        device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
     if (!helpers.start(std::min(wanted, kernels.size()) - 1, work)) {
       write_log(device->owner->log(), log_level::warning,
                 "no further thread could be started to compile {} kernels; fewer threads go on", kernels.size());
@@ -369,8 +371,8 @@ inline std::vector<std::byte> read_cache_quietly(device_state& device) {
   } catch (const error& problem) {
     why = problem.what();
   }
-  write_log(device.owner->log(), log_level::warning,
-            "the pipeline cache {} is ignored and will be written anew: {}", device.cache_file.string(), why);
+  write_log(device.owner->log(), log_level::warning, "the pipeline cache {} is ignored and will be written anew: {}",
+            device.cache_file.string(), why);
   return {};
 }
 
@@ -402,7 +404,7 @@ inline void write_pipeline_cache(device_state& device) {
                "vkGetPipelineCacheData");
   data.resize(size);
   if (size > most_cache_bytes) return;  // it would not be read
-  std::error_code problem;  // one of the folder shows when the file is written
+  std::error_code problem;              // one of the folder shows when the file is written
   std::filesystem::create_directories(device.cache_file.parent_path(), problem);
   const std::vector<std::byte> packed = pack_cache(data, device.facts);
   const std::span<const std::byte> pieces[] = {packed};

@@ -52,8 +52,8 @@ struct pipeline_state {
 [[nodiscard]] std::vector<std::byte> unpack_cache(std::span<const std::byte> file, const device_facts& facts);
 [[nodiscard]] std::vector<std::byte> pack_cache(std::span<const std::byte> data, const device_facts& facts);
 
-/// The same from a file, its header checked before anything else of it is read. errors: io; invalid_file when it shrinks
-/// meanwhile; out_of_memory.
+/// The same from a file, its header checked before anything else of it is read. errors: io; invalid_file when it
+/// shrinks meanwhile; out_of_memory.
 [[nodiscard]] std::vector<std::byte> read_cache(const std::string& path, const device_facts& facts);
 
 /// Creates device.pipeline_cache, from the file at device.cache_file if that can be believed.

@@ -35,14 +35,16 @@ inline constexpr std::array<quirk, 6> quirk_table{{
      "times"},
     {"lavapipe compiles at the first dispatch", 0, 13, [](quirk_set& quirks) { quirks.jit_at_first_dispatch = true; },
      "Mesa 22.3.6: 2-20 ms to create a pipeline, then 50-800 ms the first time it runs"},
-    {"lavapipe pays for workgroup barriers", 0, 13, [](quirk_set& quirks) { quirks.expensive_workgroup_barrier = true; },
+    {"lavapipe pays for workgroup barriers", 0, 13,
+     [](quirk_set& quirks) { quirks.expensive_workgroup_barrier = true; },
      "Mesa 22.3.6: about 15 ns a subgroup and barrier; a workgroup of one subgroup is 6.6 times cheaper"},
     {"lavapipe stops long loops", 0, 13, [](quirk_set& quirks) { quirks.max_loop_iterations = 65535; },
      "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
      "an error"},
     {"NVIDIA accepts too much shared memory", 0x10DE, 4, [](quirk_set& quirks) { quirks.max_shared_bytes = 49152; },
      "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
-    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4, [](quirk_set& quirks) { quirks.slow_cooperative_matrix2 = true; },
+    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4,
+     [](quirk_set& quirks) { quirks.slow_cooperative_matrix2 = true; },
      "driver 580.159, H200: at most 77 TFLOP/s against 279, and 0.5 to 2.8 s to create a pipeline"},
 }};
 
