@@ -5716,7 +5716,6 @@ class lowering {
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
-  [[nodiscard]] bool keeps_rounding() const { return options_.keep_rounding; }
   [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -5728,6 +5727,8 @@ class lowering {
   [[nodiscard]] enode_id copy_form(class_id id) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
+  /// Whether readers have to find the value rounded to f16, and with that stored.
+  [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
@@ -5751,7 +5752,7 @@ class lowering {
   [[nodiscard]] stability trace(enode_id region) const;
   [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
-  [[nodiscard]] bool rounds(class_id id) const;
+  [[nodiscard]] bool casts_to_half(enode_id node) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;
@@ -13589,7 +13590,7 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
       if ((kind != op::matmul && kind != op::convolve) || ++tried > tried_products) continue;
       const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
       if (!pass.enabled(rule)) continue;
-      if ((pass.keeps_rounding() || g[product].decides) && g[product].type == dtype::f16) {
+      if (pass.rounds(product)) {
         pass.note_missed({owner, product, rule, "a rounding to f16 would be lost"});
         continue;
       }
@@ -13899,6 +13900,14 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
 }
 
+// A map that makes f16 of something else: a cast of a number, or arithmetic that reads no f16.
+MEGANEURA_INLINE bool lowering::casts_to_half(enode_id node) const {
+  if (g_.node(node).kind != op::map) return false;
+  const std::vector<scalar_node>& program = g_.get<map_attribute>(node).program.nodes;
+  if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
+  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == dtype::f16; });
+}
+
 // Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
 // was asked for or something depends on the very bits; a cast to f16 asks for the rounding itself.
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
@@ -13906,9 +13915,8 @@ MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   const enode_id copy = copy_form(id);
   if (copy != no_id && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
   const std::vector<enode_id>& nodes = g_[id].nodes;
-  return options_.keep_rounding || g_[id].decides || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
-           return g_.node(node).kind == op::map && g_.get<map_attribute>(node).program.is_identity();
-         });
+  return options_.keep_rounding || g_[id].decides ||
+         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return casts_to_half(node); });
 }
 
 MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {

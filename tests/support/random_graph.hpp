@@ -367,7 +367,11 @@ class random_graph {
   void conversion() {
     const node_id a = anything();
     const dtype from = graph_[a].type;
-    if (!is_float(from)) return accept(graph_.cast(a, dice_.chance(0.7) ? dtype::f32 : dtype::i32));
+    if (!is_float(from)) {
+      const double kind = dice_.unit();
+      if (!options_.halves || kind > 0.3) return accept(graph_.cast(a, kind < 0.7 ? dtype::f32 : dtype::i32));
+      return accept(graph_.cast(graph_.multiply(a, graph_.full_like(a, kind < 0.2 ? 683 : 1)), dtype::f16));
+    }
     if (options_.halves && dice_.chance(0.7))
       return accept(graph_.cast(a, from == dtype::f32 ? dtype::f16 : dtype::f32));
     if (!options_.integers) return;

@@ -131,7 +131,10 @@ class disturbance {
   }
 
   // By an ulp of f16; what needs not be rounded is not. Values may be used before they were rounded unless `exact`.
+  // The cast of an integer is rounded at once.
   void move_halves(node_id id, oracle::tensor<double>& value) const {
+    const bool cast = graph_[id].kind == op::map && graph_.get<map_attribute>(id).program.is_single(scalar_op::convert);
+    if (cast && !is_float(graph_[graph_.operand(id, 0)].type)) return;
     const bool chosen = graph_[id].kind == op::map && !rounds(graph_.get<map_attribute>(id).program);
     const auto is_operand = [&](std::size_t i) {
       return std::any_of(graph_.operands(id).begin(), graph_.operands(id).end(), [&](node_id operand) {

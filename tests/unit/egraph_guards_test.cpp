@@ -127,6 +127,25 @@ TEST(egraph_guards, a_cast_to_f16_and_back_still_rounds) {
   EXPECT_EQ(values_of(egraph::optimize(g), dtype::f16), 2);
 }
 
+TEST(egraph_guards, a_cast_of_integers_to_f16_and_back_still_rounds) {
+  for (dtype from : {dtype::i32, dtype::u32}) {
+    graph g;
+    const node_id x = g.input("x", from, {4}), y = g.cast(g.cast(x, dtype::f16), dtype::f32);
+    g.add_output("y", y);
+    g.add_output("z", g.add(y, g.full_like(y, 0.25)));
+    oracle::tensors<double> leaves;
+    leaves.insert_or_assign("x", oracle::tensor<double>({4}, {2049, 100001, 16777217, 65521}, from));
+    expect_plan_agrees(g, leaves);
+  }
+}
+
+TEST(egraph_guards, a_convolution_cast_to_f16_and_back_still_rounds) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {1, 1, 4, 4}), w = g.input("w", dtype::f32, {1, 1, 3, 3});
+  g.add_output("y", g.cast(g.cast(g.convolution(x, w, {.spatial = 2}, {1, 1, 2, 2}), dtype::f16), dtype::f32));
+  EXPECT_EQ(values_of(egraph::optimize(g), dtype::f16), 1);
+}
+
 TEST(egraph_guards, arithmetic_on_f16_is_fused_unless_exactness_is_asked_for) {
   graph g;
   const node_id y = exp(g, exp(g, g.input("x", dtype::f16, {4, 6})));

@@ -164,7 +164,7 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
       if ((kind != op::matmul && kind != op::convolve) || ++tried > tried_products) continue;
       const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
       if (!pass.enabled(rule)) continue;
-      if ((pass.keeps_rounding() || g[product].decides) && g[product].type == dtype::f16) {
+      if (pass.rounds(product)) {
         pass.note_missed({owner, product, rule, "a rounding to f16 would be lost"});
         continue;
       }

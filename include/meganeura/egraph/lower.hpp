@@ -47,7 +47,6 @@ class lowering {
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
-  [[nodiscard]] bool keeps_rounding() const { return options_.keep_rounding; }
   [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -59,6 +58,8 @@ class lowering {
   [[nodiscard]] enode_id copy_form(class_id id) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
+  /// Whether readers have to find the value rounded to f16, and with that stored.
+  [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
@@ -82,7 +83,7 @@ class lowering {
   [[nodiscard]] stability trace(enode_id region) const;
   [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
-  [[nodiscard]] bool rounds(class_id id) const;
+  [[nodiscard]] bool casts_to_half(enode_id node) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;

@@ -74,6 +74,14 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
 }
 
+// A map that makes f16 of something else: a cast of a number, or arithmetic that reads no f16.
+MEGANEURA_INLINE bool lowering::casts_to_half(enode_id node) const {
+  if (g_.node(node).kind != op::map) return false;
+  const std::vector<scalar_node>& program = g_.get<map_attribute>(node).program.nodes;
+  if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
+  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == dtype::f16; });
+}
+
 // Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
 // was asked for or something depends on the very bits; a cast to f16 asks for the rounding itself.
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
@@ -81,9 +89,8 @@ MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   const enode_id copy = copy_form(id);
   if (copy != no_id && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
   const std::vector<enode_id>& nodes = g_[id].nodes;
-  return options_.keep_rounding || g_[id].decides || std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) {
-           return g_.node(node).kind == op::map && g_.get<map_attribute>(node).program.is_identity();
-         });
+  return options_.keep_rounding || g_[id].decides ||
+         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return casts_to_half(node); });
 }
 
 MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {
