@@ -4060,7 +4060,8 @@ using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// An open checkpoint. Everything is checked on opening: the header's length and JSON, that names are UTF-8 and used
 /// once, each dtype, shape and byte range, and that the ranges cover the data exactly, without overlap, gap or a
-/// truncated end. Only the header is then in memory.
+/// truncated end. A file that this library wrote must still have its checksums (of the header and of every tensor), and
+/// the header be as it was written; a file from elsewhere needs none. Only the header is then in memory.
 class safetensors_file {
  public:
   /// errors: `io` when it cannot be read; `invalid_file` with file, byte, expected and found when it is not valid;
@@ -4080,7 +4081,7 @@ class safetensors_file {
 
  private:
   explicit safetensors_file(file_reader file) : file_(std::move(file)) {}
-  void take_checksums();
+  void take_checksums(bool header_is_checked);
 
   file_reader file_;
   std::vector<safetensors_tensor> tensors_;
@@ -4089,7 +4090,8 @@ class safetensors_file {
 };
 
 /// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32
-/// goes into the metadata, as "crc32.<name>", where other readers skip it; `safetensors_file::metadata` leaves it out.
+/// goes into the metadata, as "crc32.<name>", and that of the whole header, as "meganeura.crc32" (its own digits taken
+/// as zeros), where other readers skip them; `safetensors_file::metadata` leaves them out.
 /// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
 /// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
@@ -9282,7 +9284,19 @@ class safetensors_header {
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
 
-inline constexpr const char* checksum_prefix = "crc32.";  // before a tensor's name: a key of the metadata
+inline constexpr std::string_view checksum_prefix = "crc32.";      // before a tensor's name: a key of the metadata
+inline constexpr std::string_view header_key = "meganeura.crc32";  // of the header, its own 8 digits taken as zeros
+inline constexpr std::string_view no_digits = "00000000";
+
+inline std::string checksum_key_of(std::string_view tensor) { return fmt::format("{}{}", checksum_prefix, tensor); }
+
+/// Where the digits of the header's own checksum stand in its text; npos: it has none. Inside of a name or a text of
+/// JSON every quote is behind a backslash, so that nothing else reads like this.
+inline std::size_t header_digits(std::string_view header) {
+  const std::string before = fmt::format("\"{}\":\"", header_key);
+  const std::size_t at = header.find(before);
+  return at == header.npos ? at : at + before.size();
+}
 
 inline std::string quote_json(std::string_view text) { return nlohmann::json(text).dump(); }
 
@@ -9291,11 +9305,10 @@ inline std::string write_header(std::span<const safetensors_entry> entries, cons
   std::vector<std::string> members, texts;
   for (const auto& pair : metadata) texts.push_back(quote_json(pair.first) + ":" + quote_json(pair.second));
   for (const auto& entry : entries) {
-    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_prefix + entry.name), io::crc32(entry.bytes)));
+    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_key_of(entry.name)), io::crc32(entry.bytes)));
   }
-  if (!texts.empty()) {
-    members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(texts, ",")));
-  }
+  texts.push_back(fmt::format("\"{}\":\"{}\"", header_key, no_digits));
+  members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(texts, ",")));
   std::uint64_t offset = 0;
   for (const auto& entry : entries) {
     members.push_back(fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
@@ -9305,7 +9318,21 @@ inline std::string write_header(std::span<const safetensors_entry> entries, cons
   }
   std::string header = fmt::format("{{{}}}", fmt::join(members, ","));
   header.resize((header.size() + 7) / 8 * 8, ' ');
-  return header;
+  const std::string checksum = io::crc32(std::as_bytes(std::span(header)));
+  return header.replace(header_digits(header), checksum.size(), checksum);
+}
+
+/// Compares a header with the checksum in it; false: there is none. Before it is parsed, for what a damaged header says
+/// is no help; its digits are zeros afterwards.
+inline bool is_checked(std::string& header, const std::string& path) {
+  const std::size_t at = header_digits(header);
+  if (at == header.npos) return false;
+  const std::string written = header.substr(at, no_digits.size());
+  header.replace(at, written.size(), no_digits.substr(0, written.size()));
+  const std::string found = io::crc32(std::as_bytes(std::span(header)));
+  if (found == written) return true;
+  bad_file(path, header_begin, fmt::format("a header with the CRC-32 {} that it was written with", quote(written)),
+           fmt::format("\"{}\": the file was damaged or changed since; take another copy", found));
 }
 
 inline void check_entry(const safetensors_entry& entry, const std::string& path) {
@@ -9339,8 +9366,8 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
     }
     check("tensor", entry.name, names.insert(entry.name).second);
   }
-  std::set<std::string> checksums;
-  for (const auto& entry : entries) checksums.insert(checksum_prefix + entry.name);
+  std::set<std::string> checksums{std::string(header_key)};
+  for (const auto& entry : entries) checksums.insert(checksum_key_of(entry.name));
   for (const auto& [key, text] : metadata) {
     check("metadata", key, keys.insert(key).second && !checksums.contains(key));
     if (is_utf8(text)) continue;
@@ -9394,26 +9421,39 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   try {
     std::string text(length, '\0');
     result.file_.read(detail::header_begin, std::as_writable_bytes(std::span(text)));
+    const bool is_checked = detail::is_checked(text, path);
     detail::safetensors_header header(path, text, size);
     header.parse();
     result.tensors_ = std::move(header.tensors);
     result.by_name_ = std::move(header.by_name);
     result.metadata_ = std::move(header.metadata);
-    result.take_checksums();
+    result.take_checksums(is_checked);
   } catch (const std::bad_alloc&) {
     fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", path, length);
   }
   return result;
 }
 
-MEGANEURA_INLINE void safetensors_file::take_checksums() {
+MEGANEURA_INLINE void safetensors_file::take_checksums(bool header_is_checked) {
+  bool is_ours = false;
   std::erase_if(metadata_, [&](std::pair<std::string, std::string>& entry) {
-    if (!entry.first.starts_with(detail::checksum_prefix)) return false;
-    const auto* found = find(std::string_view(entry.first).substr(std::strlen(detail::checksum_prefix)));
+    const std::string_view key = entry.first;
+    is_ours = is_ours || key.starts_with("meganeura.");
+    if (key == detail::header_key) return true;
+    if (!key.starts_with(detail::checksum_prefix)) return false;
+    const auto* found = find(key.substr(detail::checksum_prefix.size()));
     if (found == nullptr) return false;
     tensors_[static_cast<std::size_t>(found - tensors_.data())].crc32 = std::move(entry.second);
-    return true;
+    return is_ours = true;
   });
+  if (!is_ours) return;
+  // One that was lost would guard nothing, and nobody would know.
+  const auto bare = std::ranges::find_if(tensors_, [](const auto& each) { return each.crc32.empty(); });
+  if (header_is_checked && bare == tensors_.end()) return;
+  bad_file(path(), detail::header_begin,
+           fmt::format("the CRC-32 of {}, as in every file that meganeura writes",
+                       header_is_checked ? "tensor " + quote(bare->name) : "the header"),
+           "none: the file was damaged or changed since; take another copy");
 }
 
 MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_view name) const {
@@ -15877,19 +15917,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr const char* checksum_key = "crc32";   // of optimiser, step, seed and rates
-inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
-
-// Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads
-// differently.
-inline std::string text_of(const training_position& position) {
-  std::string text = fmt::format("{} {} {}", name_of(position.chosen), position.step, position.seed);
-  each_rate(position.chosen, [&](const char* name, float rate) { text += fmt::format(" {} {}", name, rate); });
-  return text;
-}
-inline std::string checksum_of(const training_position& position) {
-  return io::crc32(std::as_bytes(std::span<const char>(text_of(position))));
-}
+inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the only format there is yet
 
 // The metadata of a checkpoint, entry by entry.
 class checkpoint_metadata {
@@ -16005,7 +16033,6 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   detail::each_rate(position.chosen, [&](const char* name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
-  metadata.emplace_back(detail::checksum_key, detail::checksum_of(position));
   io::write_safetensors(path, entries, metadata);
 } catch (...) {
   rethrow_as_error("saving a checkpoint");
@@ -16019,13 +16046,6 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
-  const std::string* checksum = metadata.find(detail::checksum_key);  // none: written before there were any
-  if (checksum && *checksum != detail::checksum_of(position)) {
-    fail(error_category::invalid_file,
-         "{}: step, seed and rates, {}, have the CRC-32 {} and were written with {}; the file was damaged or changed "
-         "since: take another copy",
-         path, quote(detail::text_of(position)), quote(detail::checksum_of(position)), quote(*checksum, 40));
-  }
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {

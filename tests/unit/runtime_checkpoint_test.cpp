@@ -184,8 +184,8 @@ TEST(runtime_checkpoint, a_parameter_named_like_a_moment_is_refused_before_anyth
   EXPECT_NO_THROW(trainer<confusing>(gpu, mean_squared_error{"y"}, sgd{}, {}));
 }
 
-// Every bit of the header and some of the data: refused, or the same run exactly.
-TEST(runtime_checkpoint, a_flipped_bit_is_refused_or_changes_nothing) {
+// Every bit of the header and some of the data: refused as damaged, but for what changes the header's length or place.
+TEST(runtime_checkpoint, a_flipped_bit_is_refused) {
   const device& gpu = support::shared_device();
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors", damaged = folder / "damaged.safetensors";
@@ -195,25 +195,26 @@ TEST(runtime_checkpoint, a_flipped_bit_is_refused_or_changes_nothing) {
   run.save_checkpoint(path);
   const auto whole = everything(run);
   const std::vector<std::uint8_t> bytes = io::read_file(path);
-  const std::uint32_t afterwards = train(run, 1);
   const std::size_t header = 8 + bytes[0] + 256u * bytes[1];
-  int refused = 0, same = 0;
-  for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += bit < 8 * header ? 5 : 41) {
+  int flips = 0, damages = 0;
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += bit < 8 * header ? 1 : 41, ++flips) {
     std::vector<std::uint8_t> changed = bytes;
     changed[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
     support::write(damaged, changed);
-    run.restart();
-    if (support::sentence_of([&] { run.load_checkpoint(damaged); }) != "no error") {
-      ++refused;
-      continue;
-    }
-    ++same;
-    EXPECT_EQ(run.steps(), 2u) << bit;
-    EXPECT_EQ(everything(run), whole) << bit;
-    EXPECT_EQ(train(run, 1), afterwards) << bit;
+    const std::string sentence = support::sentence_of([&] { run.load_checkpoint(damaged); });
+    EXPECT_NE(sentence, "no error") << bit;
+    damages += sentence.ends_with(": the file was damaged or changed since; take another copy");
   }
-  EXPECT_GT(refused, 0);
-  EXPECT_GT(same, 0);  // in what nobody reads: "format"
+  EXPECT_EQ(run.steps(), 2u);
+  EXPECT_EQ(everything(run), whole);
+  EXPECT_GE(damages, flips - 64 - 8 * 17);    // the 64 bits of the header's length, the checksum's own key
+  std::vector<std::uint8_t> changed = bytes;  // the key of a checksum, and what it guarded
+  const std::string key = "\"crc32.one.weight";
+  *(std::ranges::search(changed, key).begin() + 1) ^= 1;
+  changed[header] ^= 0x40;
+  support::write(damaged, changed);
+  EXPECT_NE(support::sentence_of([&] { run.load_checkpoint(damaged); }), "no error");
+  EXPECT_EQ(everything(run), whole);
 }
 
 }  // namespace

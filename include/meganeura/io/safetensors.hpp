@@ -40,7 +40,8 @@ using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// An open checkpoint. Everything is checked on opening: the header's length and JSON, that names are UTF-8 and used
 /// once, each dtype, shape and byte range, and that the ranges cover the data exactly, without overlap, gap or a
-/// truncated end. Only the header is then in memory.
+/// truncated end. A file that this library wrote must still have its checksums (of the header and of every tensor), and
+/// the header be as it was written; a file from elsewhere needs none. Only the header is then in memory.
 class safetensors_file {
  public:
   /// errors: `io` when it cannot be read; `invalid_file` with file, byte, expected and found when it is not valid;
@@ -60,7 +61,7 @@ class safetensors_file {
 
  private:
   explicit safetensors_file(file_reader file) : file_(std::move(file)) {}
-  void take_checksums();
+  void take_checksums(bool header_is_checked);
 
   file_reader file_;
   std::vector<safetensors_tensor> tensors_;
@@ -69,7 +70,8 @@ class safetensors_file {
 };
 
 /// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32
-/// goes into the metadata, as "crc32.<name>", where other readers skip it; `safetensors_file::metadata` leaves it out.
+/// goes into the metadata, as "crc32.<name>", and that of the whole header, as "meganeura.crc32" (its own digits taken
+/// as zeros), where other readers skip them; `safetensors_file::metadata` leaves them out.
 /// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
 /// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,

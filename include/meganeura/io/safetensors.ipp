@@ -12,7 +12,19 @@
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
 
-inline constexpr const char* checksum_prefix = "crc32.";  // before a tensor's name: a key of the metadata
+inline constexpr std::string_view checksum_prefix = "crc32.";      // before a tensor's name: a key of the metadata
+inline constexpr std::string_view header_key = "meganeura.crc32";  // of the header, its own 8 digits taken as zeros
+inline constexpr std::string_view no_digits = "00000000";
+
+inline std::string checksum_key_of(std::string_view tensor) { return fmt::format("{}{}", checksum_prefix, tensor); }
+
+/// Where the digits of the header's own checksum stand in its text; npos: it has none. Inside of a name or a text of
+/// JSON every quote is behind a backslash, so that nothing else reads like this.
+inline std::size_t header_digits(std::string_view header) {
+  const std::string before = fmt::format("\"{}\":\"", header_key);
+  const std::size_t at = header.find(before);
+  return at == header.npos ? at : at + before.size();
+}
 
 inline std::string quote_json(std::string_view text) { return nlohmann::json(text).dump(); }
 
@@ -21,11 +33,10 @@ inline std::string write_header(std::span<const safetensors_entry> entries, cons
   std::vector<std::string> members, texts;
   for (const auto& pair : metadata) texts.push_back(quote_json(pair.first) + ":" + quote_json(pair.second));
   for (const auto& entry : entries) {
-    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_prefix + entry.name), io::crc32(entry.bytes)));
+    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_key_of(entry.name)), io::crc32(entry.bytes)));
   }
-  if (!texts.empty()) {
-    members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(texts, ",")));
-  }
+  texts.push_back(fmt::format("\"{}\":\"{}\"", header_key, no_digits));
+  members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(texts, ",")));
   std::uint64_t offset = 0;
   for (const auto& entry : entries) {
     members.push_back(fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
@@ -35,7 +46,21 @@ inline std::string write_header(std::span<const safetensors_entry> entries, cons
   }
   std::string header = fmt::format("{{{}}}", fmt::join(members, ","));
   header.resize((header.size() + 7) / 8 * 8, ' ');
-  return header;
+  const std::string checksum = io::crc32(std::as_bytes(std::span(header)));
+  return header.replace(header_digits(header), checksum.size(), checksum);
+}
+
+/// Compares a header with the checksum in it; false: there is none. Before it is parsed, for what a damaged header says
+/// is no help; its digits are zeros afterwards.
+inline bool is_checked(std::string& header, const std::string& path) {
+  const std::size_t at = header_digits(header);
+  if (at == header.npos) return false;
+  const std::string written = header.substr(at, no_digits.size());
+  header.replace(at, written.size(), no_digits.substr(0, written.size()));
+  const std::string found = io::crc32(std::as_bytes(std::span(header)));
+  if (found == written) return true;
+  bad_file(path, header_begin, fmt::format("a header with the CRC-32 {} that it was written with", quote(written)),
+           fmt::format("\"{}\": the file was damaged or changed since; take another copy", found));
 }
 
 inline void check_entry(const safetensors_entry& entry, const std::string& path) {
@@ -69,8 +94,8 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
     }
     check("tensor", entry.name, names.insert(entry.name).second);
   }
-  std::set<std::string> checksums;
-  for (const auto& entry : entries) checksums.insert(checksum_prefix + entry.name);
+  std::set<std::string> checksums{std::string(header_key)};
+  for (const auto& entry : entries) checksums.insert(checksum_key_of(entry.name));
   for (const auto& [key, text] : metadata) {
     check("metadata", key, keys.insert(key).second && !checksums.contains(key));
     if (is_utf8(text)) continue;
@@ -124,26 +149,39 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   try {
     std::string text(length, '\0');
     result.file_.read(detail::header_begin, std::as_writable_bytes(std::span(text)));
+    const bool is_checked = detail::is_checked(text, path);
     detail::safetensors_header header(path, text, size);
     header.parse();
     result.tensors_ = std::move(header.tensors);
     result.by_name_ = std::move(header.by_name);
     result.metadata_ = std::move(header.metadata);
-    result.take_checksums();
+    result.take_checksums(is_checked);
   } catch (const std::bad_alloc&) {
     fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", path, length);
   }
   return result;
 }
 
-MEGANEURA_INLINE void safetensors_file::take_checksums() {
+MEGANEURA_INLINE void safetensors_file::take_checksums(bool header_is_checked) {
+  bool is_ours = false;
   std::erase_if(metadata_, [&](std::pair<std::string, std::string>& entry) {
-    if (!entry.first.starts_with(detail::checksum_prefix)) return false;
-    const auto* found = find(std::string_view(entry.first).substr(std::strlen(detail::checksum_prefix)));
+    const std::string_view key = entry.first;
+    is_ours = is_ours || key.starts_with("meganeura.");
+    if (key == detail::header_key) return true;
+    if (!key.starts_with(detail::checksum_prefix)) return false;
+    const auto* found = find(key.substr(detail::checksum_prefix.size()));
     if (found == nullptr) return false;
     tensors_[static_cast<std::size_t>(found - tensors_.data())].crc32 = std::move(entry.second);
-    return true;
+    return is_ours = true;
   });
+  if (!is_ours) return;
+  // One that was lost would guard nothing, and nobody would know.
+  const auto bare = std::ranges::find_if(tensors_, [](const auto& each) { return each.crc32.empty(); });
+  if (header_is_checked && bare == tensors_.end()) return;
+  bad_file(path(), detail::header_begin,
+           fmt::format("the CRC-32 of {}, as in every file that meganeura writes",
+                       header_is_checked ? "tensor " + quote(bare->name) : "the header"),
+           "none: the file was damaged or changed since; take another copy");
 }
 
 MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_view name) const {

@@ -4,7 +4,6 @@
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/quote.hpp>
-#include <meganeura/io/crc32.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/problem_list.hpp>
@@ -22,19 +21,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr const char* checksum_key = "crc32";   // of optimiser, step, seed and rates
-inline constexpr const char* checkpoint_format = "1";  // its value: the only format there is yet
-
-// Optimiser, step, seed and rates as one text. Its checksum guards them: what is read from damaged text reads
-// differently.
-inline std::string text_of(const training_position& position) {
-  std::string text = fmt::format("{} {} {}", name_of(position.chosen), position.step, position.seed);
-  each_rate(position.chosen, [&](const char* name, float rate) { text += fmt::format(" {} {}", name, rate); });
-  return text;
-}
-inline std::string checksum_of(const training_position& position) {
-  return io::crc32(std::as_bytes(std::span<const char>(text_of(position))));
-}
+inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the only format there is yet
 
 // The metadata of a checkpoint, entry by entry.
 class checkpoint_metadata {
@@ -150,7 +137,6 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   detail::each_rate(position.chosen, [&](const char* name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
-  metadata.emplace_back(detail::checksum_key, detail::checksum_of(position));
   io::write_safetensors(path, entries, metadata);
 } catch (...) {
   rethrow_as_error("saving a checkpoint");
@@ -164,13 +150,6 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
-  const std::string* checksum = metadata.find(detail::checksum_key);  // none: written before there were any
-  if (checksum && *checksum != detail::checksum_of(position)) {
-    fail(error_category::invalid_file,
-         "{}: step, seed and rates, {}, have the CRC-32 {} and were written with {}; the file was damaged or changed "
-         "since: take another copy",
-         path, quote(detail::text_of(position)), quote(detail::checksum_of(position)), quote(*checksum, 40));
-  }
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
