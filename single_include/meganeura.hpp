@@ -12189,7 +12189,8 @@ class planner {
     const auto& region = g().get<region_attribute>(id);
     const auto operands = g().operands(id);
     if (region.row_axes != 0 && !region.per_row) return false;
-    if (tensor_bytes(g()[operands[which]]) != tensor_bytes(g()[id])) return false;
+    const node &from = g()[operands[which]], &to = g()[id];
+    if (size_of(from.type) != size_of(to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
     if (std::ranges::count(operands, operands[which]) != 1) return false;
     return std::ranges::all_of(region.accesses, [&](const index_map& a) {
       return a.source != static_cast<int>(which) || (a.bounded == 0 && a.offset == region.output.offset &&
@@ -12548,9 +12549,11 @@ class replay {
     write(result.where, s.node);
   }
 
-  // Every read of the operand is of the element that is stored from it; 0 steps along a row mean that a row stores one.
+  // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
+  // row stores one.
   [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand) const {
-    if (g()[id].kind != op::region) return false;
+    if (g()[id].kind != op::region || size_of(g()[id].type) != size_of(g()[g().operand(id, operand)].type))
+      return false;
     const auto& region = g().get<region_attribute>(id);
     for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis) {
       if (region.output.strides[axis] != 0) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs a plan on bytes in memory: dispatches of a group in any order, all their reads before all their writes.
+// Runs a plan on bytes in memory: dispatches of a group in any order, those in place element by element in any order.
 #pragma once
 #include <meganeura/plan/plan.hpp>
 
@@ -99,8 +99,7 @@ class plan_executor {
     for (std::size_t i = first; i < last; ++i) order.push_back(i);
     for (std::size_t i : order) check_group(i, first, last);
     dice_.shuffle(order);
-    const areas before = memory_;
-    for (std::size_t i : order) run_step(plan_.steps[i], before);
+    for (std::size_t i : order) run_step(plan_.steps[i]);
     for (std::size_t i : order) {
       for (const plan::binding& b : plan_.steps[i].bindings) {
         if (b.how == plan::usage::read) continue;
@@ -120,6 +119,10 @@ class plan_executor {
     for (std::uint64_t k = 0; k < r.bytes; ++k) require(area[r.offset + k], step, "reads a byte nobody wrote");
   }
 
+  [[nodiscard]] static bool overlap(const plan::range& a, const plan::range& b) {
+    return a.where == b.where && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  }
+
   // Dispatches of one group may run at once: what one writes no other may touch.
   void check_group(std::size_t index, std::size_t first, std::size_t last) const {
     const plan::step& s = plan_.steps[index];
@@ -130,58 +133,88 @@ class plan_executor {
       if (b.how == plan::usage::read) continue;
       for (std::size_t j = first; j < last; ++j) {
         for (const plan::binding& other : plan_.steps[j].bindings) {
-          if (&other == &b) continue;
-          const bool overlap = b.where.where == other.where.where &&
-                               b.where.offset < other.where.offset + other.where.bytes &&
-                               other.where.offset < b.where.offset + b.where.bytes;
-          require(!overlap || (j == index && in_place(s, b, other)), index, "overlaps another range of its group");
+          require(&other == &b || !overlap(b.where, other.where) || (j == index && in_place(s)), index,
+                  "overlaps another range of its group");
         }
       }
     }
   }
 
-  // A region may write where it reads when every element it reads there is the one it writes, of each row or of the
-  // whole.
-  [[nodiscard]] bool in_place(const plan::step& s, const plan::binding& result, const plan::binding& operand) const {
+  // Whether the kernel may write where it reads as far as it is known here: running it shows the rest.
+  [[nodiscard]] bool in_place(const plan::step& s) const {
     if (s.kind != plan::step::kernel || plan_.implementation[s.node].kind != op::region) return false;
     const auto& region = plan_.implementation.get<region_attribute>(s.node);
-    const auto which = &operand - s.bindings.data();
-    if ((region.row_axes != 0 && !region.per_row) || operand.where.offset != result.where.offset) return false;
-    for (const index_map& access : region.accesses) {
-      if (access.source != which) continue;
-      if (access.bounded != 0 || access.offset != region.output.offset) return false;
-      for (int i = 0; i < max_rank; ++i) {
-        if (access.strides[i] != region.output.strides[i]) return false;
-      }
-    }
-    return true;
+    return region.row_axes == 0 || region.per_row;  // else elements are read again when others of the row are stored
   }
 
-  void run_step(const plan::step& s, const areas& before) {
+  void run_step(const plan::step& s) {
     if (s.kind == plan::step::copy) {
       const plan::range &from = s.bindings[0].where, &to = s.bindings[1].where;
       std::memcpy(memory_[static_cast<std::size_t>(to.where)].data() + to.offset,
-                  before[static_cast<std::size_t>(from.where)].data() + from.offset, to.bytes);
+                  memory_[static_cast<std::size_t>(from.where)].data() + from.offset, to.bytes);
       return;
     }
-    if (s.kind == plan::step::optimizer) return run_optimizer(s, before);
+    if (s.kind == plan::step::optimizer) return run_optimizer(s);
     const graph& g = plan_.implementation;
+    const std::size_t count = g.operands(s.node).size();
+    const plan::range& result = s.bindings[count].where;
     std::vector<oracle::tensor<double>> operands;
-    for (std::size_t i = 0; i < g.operands(s.node).size(); ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (overlap(s.bindings[i].where, result)) return run_in_place(s, result);
       const node& operand = g[g.operand(s.node, i)];
-      operands.push_back(load(s.bindings[i].where, operand.type, operand.extents, before));
+      operands.push_back(load(s.bindings[i].where, operand.type, operand.extents, memory_));
     }
-    store(s.bindings[operands.size()].where, oracle_.value_from(s.node, operands), memory_);
+    store(result, oracle_.value_from(s.node, operands), memory_);
+  }
+
+  // As kernels do: whatever one element of the result needs is read (where a row is reduced to it, the whole row), then
+  // it is stored, in any order. What an operand holds by then is what the elements before have left of it.
+  void run_in_place(const plan::step& s, const plan::range& result) {
+    const graph& g = plan_.implementation;
+    const auto& region = g.get<region_attribute>(s.node);
+    const int rank = region.space.rank();
+    shape stored = region.space, row = region.space;
+    for (int axis = 0; axis < rank; ++axis) (axis < rank - region.row_axes ? row : stored).set(axis, 1);
+    std::vector<oracle::index_vector> order, items;
+    oracle::for_each_index(stored, [&](const oracle::index_vector& index) { order.push_back(index); });
+    oracle::for_each_index(row, [&](const oracle::index_vector& index) { items.push_back(index); });
+    dice_.shuffle(order);
+    oracle::scalar_machine<double> machine(region.program, items.size(), oracle_.on_scalar);
+    for (const oracle::index_vector& at : order) {
+      const auto fill = [&](std::size_t argument, std::vector<double>& target) {
+        for (std::size_t k = 0; k < items.size(); ++k) {
+          oracle::index_vector index = at;
+          for (std::size_t axis = 0; axis < index.size(); ++axis) index[axis] += items[k][axis];
+          target[k] = read(s, region.accesses.at(argument), index, rank);
+        }
+      };
+      const double value = machine.run(items.size(), fill)[0];
+      store_element(result, g[s.node].type, oracle::flat_index(region.output.offset, region.output.strides, at, rank),
+                    value, memory_);
+    }
+  }
+
+  [[nodiscard]] double read(const plan::step& s, const index_map& from, const oracle::index_vector& index,
+                            int rank) const {
+    for (int axis = 0; axis < rank; ++axis) {
+      const std::int64_t at = index[static_cast<std::size_t>(axis)];
+      if ((from.bounded >> axis & 1) != 0 && (at < from.low[axis] || at >= from.high[axis])) return from.fill;
+    }
+    const std::int64_t flat = oracle::flat_index(from.offset, from.strides, index, rank);
+    if (from.source == index_map::index_source) return static_cast<double>(flat);
+    const auto source = static_cast<std::size_t>(from.source);
+    return load_element(s.bindings[source].where,
+                        plan_.implementation[plan_.implementation.operand(s.node, source)].type, flat, memory_);
   }
 
   // Over the flat range of the areas, the padding between tensors included.
-  void run_optimizer(const plan::step& s, const areas& before) {
+  void run_optimizer(const plan::step& s) {
     const auto count = static_cast<std::int64_t>(s.bindings[0].where.bytes / 4);
     graph g;
     const node_id p = g.parameter("p", dtype::f32, {count}), slope = g.input("g", dtype::f32, {count});
     const node_id pair[] = {p, slope};
     g.optimizer_step(plan_.implementation.get<optimizer_attribute>(s.node), pair);
-    const auto at = [&](std::size_t i) { return load(s.bindings[i].where, dtype::f32, {count}, before); };
+    const auto at = [&](std::size_t i) { return load(s.bindings[i].where, dtype::f32, {count}, memory_); };
     oracle::interpreter<double> step(g, {{"p", at(0)}, {"g", at(1)}}, oracle_.step);
     std::size_t next = 2;
     oracle::tensors<double>* moments[] = {&step.first_moments, &step.second_moments};
@@ -192,32 +225,36 @@ class plan_executor {
     for (std::size_t i = 2; i < next; ++i) store(s.bindings[i].where, moments[i - 2]->at("p"), memory_);
   }
 
+  static double load_element(const plan::range& r, dtype type, std::int64_t at, const areas& from) {
+    const auto size = static_cast<std::size_t>(size_of(type));
+    std::uint32_t word = 0;
+    std::memcpy(&word, from[static_cast<std::size_t>(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size,
+                size);
+    return type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
+           : type == dtype::f16 ? half_of_bits(static_cast<std::uint16_t>(word))
+           : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
+                                : static_cast<double>(word);
+  }
+
+  static void store_element(const plan::range& r, dtype type, std::int64_t at, double element, areas& to) {
+    const auto size = static_cast<std::size_t>(size_of(type));
+    const std::uint32_t word = type == dtype::f32   ? std::bit_cast<std::uint32_t>(static_cast<float>(element))
+                               : type == dtype::f16 ? bits_of_half(element)
+                                                    : static_cast<std::uint32_t>(static_cast<std::int64_t>(element));
+    std::memcpy(to[static_cast<std::size_t>(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size, &word,
+                size);
+  }
+
   static oracle::tensor<double> load(const plan::range& r, dtype type, const shape& extents, const areas& from) {
     oracle::tensor<double> result(extents, type);
-    const std::byte* bytes = from[static_cast<std::size_t>(r.where)].data() + r.offset;
-    const auto size = static_cast<std::size_t>(size_of(type));
-    for (std::size_t i = 0; i < result.values.size(); ++i) {
-      std::uint32_t word = 0;
-      std::memcpy(&word, bytes + i * size, size);
-      result.values[i] = type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
-                         : type == dtype::f16 ? half_of_bits(static_cast<std::uint16_t>(word))
-                         : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
-                                              : static_cast<double>(word);
-    }
+    for (std::size_t i = 0; i < result.values.size(); ++i)
+      result.values[i] = load_element(r, type, static_cast<std::int64_t>(i), from);
     return result;
   }
 
   static void store(const plan::range& r, const oracle::tensor<double>& value, areas& to) {
-    std::byte* bytes = to[static_cast<std::size_t>(r.where)].data() + r.offset;
-    const auto size = static_cast<std::size_t>(size_of(value.type));
-    for (std::size_t i = 0; i < value.values.size(); ++i) {
-      const double element = value.values[i];
-      const std::uint32_t word = value.type == dtype::f32 ? std::bit_cast<std::uint32_t>(static_cast<float>(element))
-                                 : value.type == dtype::f16
-                                     ? bits_of_half(element)
-                                     : static_cast<std::uint32_t>(static_cast<std::int64_t>(element));
-      std::memcpy(bytes + i * size, &word, size);
-    }
+    for (std::size_t i = 0; i < value.values.size(); ++i)
+      store_element(r, value.type, static_cast<std::int64_t>(i), value.values[i], to);
   }
 
   const plan::execution_plan& plan_;

@@ -4,9 +4,12 @@
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 
+#include <support/plan_executor.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 namespace {
@@ -243,6 +246,73 @@ TEST(plan_plan, a_state_that_its_own_update_reads_is_copied_only_when_elements_m
       for (plan::binding& b : each.bindings) b.where = p.steps.back().bindings.back().where;
     }
     EXPECT_NE(complaint(p).find("overwrites elements that are still to be read"), std::string::npos) << complaint(p);
+  }
+}
+
+// f16 [128], and the first half of it as f32: as many bytes, and other elements.
+graph widened_half() {
+  graph g;
+  const node_id x = g.input("x", dtype::f16, {128});
+  const auto copied = [&](node_id from, dtype type, const shape& extents) {
+    scalar_builder builder;
+    region_attribute region{.space = extents,
+                            .row_axes = 0,
+                            .per_row = false,
+                            .program = {},
+                            .accesses = {dense(extents, 0)},
+                            .output = dense(extents, 0)};
+    region.program = builder.finish(builder.unary(scalar_op::negate, builder.argument(0, dtype::f32)));
+    const node_id operands[] = {from};
+    return g.add_node(op::region, type, extents, region, operands);
+  };
+  g.add_output("half", copied(copied(x, dtype::f16, {128}), dtype::f32, {64}));
+  return g;
+}
+
+TEST(plan_plan, a_result_of_wider_elements_is_not_computed_over_its_operand) {
+  auto p = plan::make_plan(widened_half(), {});
+  EXPECT_EQ(complaint(p), "") << plan::to_text(p);
+  std::vector<plan::binding>& last = p.steps.back().bindings;
+  EXPECT_FALSE(last[0].where.overlaps(last[1].where)) << plan::to_text(p);
+  last[1].where = p.outputs[0].where = last[0].where;
+  EXPECT_NE(complaint(p).find("overwrites elements that are still to be read"), std::string::npos) << complaint(p);
+}
+
+oracle::tensor<double> counted(const shape& extents, dtype type) {
+  oracle::tensor<double> result(extents, type);
+  std::iota(result.values.begin(), result.values.end(), 1.0);
+  return result;
+}
+
+TEST(plan_plan, a_run_on_bytes_shows_what_a_step_in_place_overwrites_too_early) {
+  const auto as_expected = [](const plan::execution_plan& p) {
+    const oracle::tensor<double> x = counted({128}, dtype::f16);
+    support::plan_executor bytes(p, 1);
+    bytes.set_leaf("x", x);
+    const auto half = bytes.run({}).at("half").values;
+    return std::equal(half.begin(), half.end(), x.values.begin());
+  };
+  auto p = plan::make_plan(widened_half(), {}, {.in_place = false});
+  EXPECT_TRUE(as_expected(p));
+  p.steps.back().bindings[1].where = p.outputs[0].where = p.steps.back().bindings[0].where;
+  EXPECT_FALSE(as_expected(p));
+
+  for (const bool backwards : {false, true}) {
+    graph g;
+    const node_id s = g.state("s", dtype::f32, {8});
+    g.assign(s, read(g, s, backwards));
+    auto update = plan::make_plan(std::move(g), {});
+    for (plan::step& each : update.steps) {
+      for (plan::binding& b : each.bindings) b.where = update.steps.back().bindings.back().where;
+    }
+    update.steps.resize(1);
+    support::plan_executor bytes(update, 1);
+    bytes.set_leaf("s", counted({8}, dtype::f32));
+    bytes.run({});
+    std::vector<double> negated = bytes.leaves().at("s").values;
+    for (double& element : negated) element = -element;
+    if (backwards) std::ranges::reverse(negated);
+    EXPECT_EQ(negated == counted({8}, dtype::f32).values, !backwards);
   }
 }
 

@@ -267,6 +267,13 @@ TEST(runtime_graphs, tables_slices_flips_and_concatenations) {
   expect_device_agrees(g, 1000);
 }
 
+TEST(runtime_graphs, the_first_half_of_a_gathered_f16_tensor_becomes_f32) {
+  graph g;
+  const node_id rows = g.gather(g.parameter("table", dtype::f16, {8, 128}), g.input("at", dtype::i32, {16}), 0);
+  g.add_output("half", g.cast(g.slice(rows, 0, 0, 8), dtype::f32));
+  expect_device_agrees(g, 1);
+}
+
 TEST(runtime_graphs, states_carry_over_and_random_streams_move_on) {
   graph g;
   const node_id s = g.state("s", dtype::f32, {33}), x = g.input("x", dtype::f32, {33});
