@@ -14264,7 +14264,8 @@ MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
   const contract_loops product = loops_of(g, id);
   const bool sums = product.loops.count(3) > 0;
   if (!product.fits) return;
-  if (sums && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
+  const dtype type = g[owner].type;
+  if (sums && type == dtype::f32 && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
   region_draft draft = pass.draft();
   draft.loops.space = product.loops.space;
   for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
@@ -14274,7 +14275,6 @@ MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
   for (std::size_t side = 0; side < 2; ++side) {
     pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
   }
-  const dtype type = g[owner].type;
   scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
   if (sums) value = builder.unary(scalar_op::row_sum, value);
   pass.emit_regions(owner, draft, builder.finish(value), rule);
@@ -14307,7 +14307,7 @@ MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const contract_loops product = loops_of(g, id);
-  if (!product.fits) return;
+  if (!product.fits || g[owner].type != dtype::f32) return;  // the kernels of products read and store f32
   nest loops = product.loops;
   const nest plain = loops;
   class_id sources[2] = {g.operand(id, 0), g.operand(id, 1)};

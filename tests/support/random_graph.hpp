@@ -548,7 +548,7 @@ class random_graph {
   // ---- products, convolutions, windows
 
   void contraction() {
-    node_id a = any_real();
+    node_id a = any_float();
     if (rank_of(graph_[a].extents) > 4) return;
     std::string labels_a, labels_b, labels_result;
     std::vector<char> b_order, result_order;
