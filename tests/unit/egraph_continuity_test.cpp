@@ -164,6 +164,36 @@ TEST(egraph_continuity, a_sum_compared_with_itself_is_added_up_once_for_both_sid
   expect_plan_agrees(g, random_leaves(g));
 }
 
+// The largest of them hangs on every bit, as a comparison does.
+TEST(egraph_continuity, the_place_of_an_extremum_is_a_decision) {
+  for (const reduce_kind kind : {reduce_kind::arg_max, reduce_kind::arg_min}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {64, 40});
+    const node_id s = g.reduce(reduce_kind::sum, x, 2);
+    g.add_output("place", g.reduce(kind, g.reshape(s, {8, 8}), 2));
+    g.add_output("elements", g.map(scalar_op::floor, {g.multiply(x, g.expand_axes(s, {64, 40}, 2))}));
+    expect_plan_agrees(g, random_leaves(g));
+    EXPECT_EQ(row_sums(egraph::optimize(g)), 1);
+  }
+  const auto rewritten = [](dtype type, reduce_kind kind) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {16, 33});
+    const node_id third = g.divide(x, g.full_like(x, 3));
+    g.add_output("y", g.reduce(kind, g.cast(third, type), 2));
+    egraph::optimize_report report;
+    (void)egraph::optimize(g, {}, &report);
+    return applied(report, "divide_by_constant");
+  };
+  EXPECT_EQ(rewritten(dtype::f32, reduce_kind::arg_max), 0u);
+  EXPECT_EQ(rewritten(dtype::f16, reduce_kind::arg_min), 0u);
+  EXPECT_EQ(rewritten(dtype::f32, reduce_kind::max), 1u);
+
+  egraph::engine g;  // integers are exact
+  const class_id whole = g.add(op::input, dtype::i32, {4}, leaf_attribute{"x"}, {});
+  (void)g.add(op::reduce, dtype::i32, {}, reduce_attribute{reduce_kind::arg_max, 1}, {&whole, 1});
+  EXPECT_FALSE(g[whole].decides);
+}
+
 // Decisions of the next step: equal(s, x / 3) is true everywhere when x is the same again.
 TEST(egraph_continuity, what_a_state_carries_into_a_decision_has_one_spelling) {
   const auto carried = [](scalar_op reader, bool chained) {

@@ -287,6 +287,8 @@ MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) co
     for (std::size_t i = 0; i < all.size() && i < deciding.size(); ++i) {
       if (deciding[i]) found.push_back(all[i]);
     }
+  } else if (node.kind == op::reduce && is_arg(get<reduce_attribute>(id).kind)) {
+    if (is_float(classes_[find(all[0])].type)) found.push_back(all[0]);  // which of them is the largest
   } else if (node.kind == op::window_scatter && get<window_attribute>(id).kind == reduce_kind::max) {
     found.push_back(all[0]);  // where the maximum is
   } else if (node.kind == op::assign && classes_[find(all[0])].decides) {
