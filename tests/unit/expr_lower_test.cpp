@@ -49,6 +49,20 @@ struct conditional {
   }
 };
 
+template <int Levels>
+constexpr auto nested(mn::value auto condition) {
+  if constexpr (Levels == 0) {
+    return condition;
+  } else {
+    return nested<Levels - 1>(mn::logical_or(mn::logical_and(condition, condition), mn::logical_not(condition)));
+  }
+}
+struct nested_conditions {
+  static constexpr auto forward(mn::value auto x) {
+    return mn::select(nested<20>(mn::less(x, mn::constant<0.0f>)), x, mn::constant<1.0f>);
+  }
+};
+
 struct stored_condition {
   static constexpr auto forward(mn::value auto x) {
     return mn::select(mn::transpose(mn::less(x, mn::constant<1.0f>)), mn::transpose(x), mn::constant<0.0f>);
@@ -130,7 +144,16 @@ TEST(expr_lower, a_condition_is_written_into_the_map_that_uses_it) {
   const mn::node_id output = g.find_output("output");
   ASSERT_EQ(g[output].kind, mn::op::map);
   EXPECT_EQ(mn::to_string(g.get<mn::map_attribute>(output).program),
-            "select(logical_and(less(a0, a1), less(a2, a3)), a4, a5)");
+            "select(logical_and(less(a0, a1), less(a2, a0)), a0, a3)");
+}
+
+// Written out as a tree the innermost comparison would stand there 3^20 times.
+TEST(expr_lower, a_condition_of_conditions_is_written_once_each) {
+  const mn::graph g = mn::lower<of_matrix<nested_conditions>>();
+  const mn::node_id output = g.find_output("output");
+  ASSERT_EQ(g[output].kind, mn::op::map);
+  EXPECT_EQ(g.operands(output).size(), 3u);  // x, 0 and 1
+  EXPECT_EQ(g.get<mn::map_attribute>(output).program.nodes.size(), 3u + 1 + 3 * 20 + 1);
 }
 
 TEST(expr_lower, a_condition_that_would_have_to_be_stored_is_refused) {

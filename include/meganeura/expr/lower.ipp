@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -213,26 +214,42 @@ class body_lowering {
   }
 
   node_id map(const typed_node& n) {
-    scalar_builder builder;
-    std::vector<node_id> operands;
     const shape whole = extents(n);
-    const scalar_ref result = scalar(builder, operands, n, whole);
-    return graph_.map(builder.finish(result), operands, n.type);
+    bool conditional = false;
+    for (int k = 0; k < n.operand_count; ++k) conditional |= body_.nodes[n.operand(k)].type == dtype::boolean;
+    map_program program{whole, conditional};
+    const scalar_ref result = scalar(program, n);
+    return graph_.map(program.builder.finish(result), program.operands, n.type);
   }
 
-  // The program of a map; conditions among its operands are written into it, everything else becomes an operand.
-  scalar_ref scalar(scalar_builder& builder, std::vector<node_id>& operands, const typed_node& n, const shape& whole) {
+  // What a map's program has so far: its operands, each once if there are conditions to read them as well, and the
+  // conditions that are written into it, by their places in the body.
+  struct map_program {
+    const shape& whole;
+    bool reuses;
+    scalar_builder builder{};
+    std::vector<node_id> operands{};
+    std::map<int, scalar_ref> conditions{};
+  };
+
+  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
+  scalar_ref scalar(map_program& program, const typed_node& n) {
     scalar_ref refs[3]{};
     for (std::size_t k = 0; k < n.operand_count; ++k) {
-      const typed_node& each = body_.nodes[n.operand(static_cast<int>(k))];
+      const int at = n.operand(static_cast<int>(k));
+      const typed_node& each = body_.nodes[at];
       if (each.type == dtype::boolean) {
-        refs[k] = scalar(builder, operands, each, whole);
+        const auto known = program.conditions.find(at);
+        refs[k] = known != program.conditions.end() ? known->second : scalar(program, each);
+        program.conditions.emplace(at, refs[k]);
         continue;
       }
-      operands.push_back(graph_.expand(operand(n, static_cast<int>(k)), whole));
-      refs[k] = builder.argument(static_cast<int>(operands.size()) - 1, each.type);
+      const node_id id = graph_.expand(operand(n, static_cast<int>(k)), program.whole);
+      auto place = program.reuses ? std::ranges::find(program.operands, id) : program.operands.end();
+      if (place == program.operands.end()) place = program.operands.insert(place, id);
+      refs[k] = program.builder.argument(static_cast<int>(place - program.operands.begin()), each.type);
     }
-    return builder.apply(static_cast<scalar_op>(n.function), {refs, n.operand_count});
+    return program.builder.apply(static_cast<scalar_op>(n.function), {refs, n.operand_count});
   }
 
   node_id contract(const typed_node& n) {

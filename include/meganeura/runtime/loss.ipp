@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -63,21 +64,25 @@ inline node_id with_one_more(graph& g, node_id labels) {
 // Where a label is a class and not ignored `then`, elsewhere 0.
 inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std::int64_t ignored, node_id then) {
   const shape rows = g[label].extents;
-  const auto number = [&](std::int64_t value) { return g.full(rows, static_cast<double>(value), dtype::i32); };
-  std::vector<node_id> operands{number(0), label, label, number(classes)};
+  std::vector<node_id> operands;
   scalar_builder b;
-  const auto argument = [&](int index) { return b.argument(index, dtype::i32); };
-  scalar_ref counted = b.binary(scalar_op::logical_and, b.binary(scalar_op::less_equal, argument(0), argument(1)),
-                                b.binary(scalar_op::less, argument(2), argument(3)));
+  const auto argument = [&](node_id id) {
+    auto place = std::ranges::find(operands, id);
+    if (place == operands.end()) place = operands.insert(place, id);
+    return b.argument(static_cast<int>(place - operands.begin()), g[id].type);
+  };
+  const auto number = [&](std::int64_t value) {
+    return argument(g.full(rows, static_cast<double>(value), dtype::i32));
+  };
+  const scalar_ref zero = number(0), index = argument(label);
+  scalar_ref counted = b.binary(scalar_op::logical_and, b.binary(scalar_op::less_equal, zero, index),
+                                b.binary(scalar_op::less, index, number(classes)));
   if (ignored >= 0 && ignored < classes) {
-    operands.insert(operands.end(), {label, number(ignored)});
     counted = b.binary(scalar_op::logical_and, counted,
-                       b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, argument(4), argument(5))));
+                       b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, index, number(ignored))));
   }
-  operands.insert(operands.end(), {then, g.full(rows, 0)});
-  const int count = static_cast<int>(operands.size());
-  return g.map(b.finish(b.select(counted, b.argument(count - 2, dtype::f32), b.argument(count - 1, dtype::f32))),
-               operands, dtype::f32);
+  const scalar_ref value = argument(then), nothing = argument(g.full(rows, 0));
+  return g.map(b.finish(b.select(counted, value, nothing)), operands, dtype::f32);
 }
 
 }  // namespace detail
