@@ -63,6 +63,15 @@ struct nested_conditions {
   }
 };
 
+// f16 is no arithmetic, and a condition is written into each map that asks for it.
+struct casts_and_masks {
+  static constexpr auto forward(mn::value auto x) {
+    auto below = mn::less_equal(mn::coordinates<mn::dims<4>, 0>, mn::constant<2>);
+    auto half = mn::cast<mn::dtype::f16>(mn::select(below, x, mn::constant<0.0f>));
+    return mn::cast<mn::dtype::f32>(mn::coordinates<mn::dims<4>, 0>) * mn::cast<mn::dtype::f32>(half);
+  }
+};
+
 struct stored_condition {
   static constexpr auto forward(mn::value auto x) {
     return mn::select(mn::transpose(mn::less(x, mn::constant<1.0f>)), mn::transpose(x), mn::constant<0.0f>);
@@ -137,6 +146,8 @@ output "output" = %13
 TEST(expr_lower, flops_of_the_type_are_those_of_the_graph) {
   EXPECT_DOUBLE_EQ(mlp::flops({{"batch", 32}}), mn::lower<mlp>({{"batch", 32}}).flops());
   EXPECT_DOUBLE_EQ(cnn::flops({{"batch", 3}}), mn::lower<cnn>({{"batch", 3}}).flops());
+  EXPECT_DOUBLE_EQ(of_matrix<casts_and_masks>::flops(), 8 + 4 + 8);
+  EXPECT_DOUBLE_EQ(mn::lower<of_matrix<casts_and_masks>>().flops(), 8 + 4 + 8);
 }
 
 TEST(expr_lower, a_condition_is_written_into_the_map_that_uses_it) {

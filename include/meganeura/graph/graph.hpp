@@ -150,7 +150,8 @@ class graph {
   /// The leaf of that name; no_id if there is none.
   [[nodiscard]] node_id find_leaf(std::string_view name) const;
   [[nodiscard]] node_id find_output(std::string_view name) const;
-  /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else.
+  /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else but
+  /// conditions and casts between floats.
   [[nodiscard]] double flops() const;
 
  private:

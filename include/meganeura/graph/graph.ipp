@@ -769,7 +769,9 @@ MEGANEURA_INLINE double graph::flops() const {
       const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
       total += 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
     } else if (n.kind == op::map) {
-      total += elements * static_cast<double>(get<map_attribute>(id).program.nodes.size() - operands(id).size());
+      for (const scalar_node& each : get<map_attribute>(id).program.nodes) {
+        if (info(each.op).arity > 0 && each.type != dtype::boolean) total += elements;
+      }
     } else if (n.kind == op::reduce) {
       total += static_cast<double>(nodes_[operand(id, 0)].extents.elements());
     }
