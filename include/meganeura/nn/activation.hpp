@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Activations, each an unnamed module so that it costs its caller one node.
+// Activations, each an unnamed module so that it costs its caller one node. Those of f16 are computed in f32, which
+// holds their exponentials, and rounded once.
 #pragma once
 #include <meganeura/expr/module.hpp>
 #include <meganeura/ops/elementwise.hpp>
@@ -18,22 +19,26 @@ struct sigmoid {
   static constexpr auto forward(value auto x) {
     // Below -87 exp(-x) nears the end of f32 and the gradient would be 0 * inf. What the quotient is there, 1.6e-38, is
     // taken off, because a large x times it would not vanish.
-    auto positive = reciprocal(exp(-maximum(x, constant<-87.0f>)) + constant<1.0f>);
-    return maximum(positive - constant<2e-38f>, constant<0.0f>);
+    auto positive = reciprocal(exp(-maximum(detail::widened(x), constant<-87.0f>)) + constant<1.0f>);
+    return cast<decltype(x)::element_type>(maximum(positive - constant<2e-38f>, constant<0.0f>));
   }
 };
 
 struct silu {
-  static constexpr auto forward(value auto x) { return x * call<"", sigmoid>(x); }
+  static constexpr auto forward(value auto x) {
+    auto wide = detail::widened(x);
+    return cast<decltype(x)::element_type>(wide * call<"", sigmoid>(wide));
+  }
 };
 
 struct gelu {
   static constexpr auto forward(value auto x) {
     constexpr double scale = 0.7978845608028654;  // sqrt(2 / pi)
     // tanh is 1 from |x| = 10 on, and without the bound its gradient would be 0 * inf.
-    auto square = minimum(x * x, constant<100.0f>);
-    auto upper = tanh(x * (square * constant<0.044715 * scale> + constant<scale>)) + constant<1.0f>;
-    return x * (upper * constant<0.5f>);
+    auto wide = detail::widened(x);
+    auto square = minimum(wide * wide, constant<100.0f>);
+    auto upper = tanh(wide * (square * constant<0.044715 * scale> + constant<scale>)) + constant<1.0f>;
+    return cast<decltype(x)::element_type>(wide * (upper * constant<0.5f>));
   }
 };
 
@@ -62,7 +67,8 @@ template <auto A>
 /// silu(gate) up, the gated unit of Llama. source: arXiv 2002.05202.
 template <auto A, auto B>
 [[nodiscard]] constexpr auto swiglu(expr<A> gate, expr<B> up) {
-  return silu(gate) * up;
+  static_assert(detail::both_fit<A, B>, "meganeura: swiglu(gate, up): dtypes must agree; cast one operand");
+  return cast<detail::common_type<A, B>>(silu(detail::widened(gate)) * detail::widened(up));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -107,12 +107,14 @@ struct attend {
                                  : 1 / detail::square_root(static_cast<double>(shape.last().coefficient));
     if constexpr (shape.last(1) == decltype(k)::shape.last(1)) {
       auto scores = batched<batch, "bthd,bshd->bhts", "thd,shd->hts">(q, k);
-      auto weights = meganeura::softmax<-1>(masked(scores * constant<scale>));
+      auto weights =
+          cast<decltype(q)::element_type>(meganeura::softmax<-1>(masked(detail::widened(scores) * constant<scale>)));
       return batched<batch, "bhts,bshd->bthd", "hts,shd->thd">(weights, v);
     } else {  // each of k's heads (h) serves a group of queries (g)
       auto groups = reshape<detail::grouped(shape, decltype(k)::shape)>(q);
       auto scores = batched<batch, "bthgd,bshd->bhgts", "thgd,shd->hgts">(groups, k);
-      auto weights = meganeura::softmax<-1>(masked(scores * constant<scale>));
+      auto weights =
+          cast<decltype(q)::element_type>(meganeura::softmax<-1>(masked(detail::widened(scores) * constant<scale>)));
       return reshape<shape>(batched<batch, "bhgts,bshd->bthgd", "hgts,shd->thgd">(weights, v));
     }
   }

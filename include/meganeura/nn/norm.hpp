@@ -19,8 +19,10 @@ template <norm_options Options>
 struct rms_norm {
   static constexpr auto forward(value auto x) {
     using input = decltype(x);
-    auto scale = rsqrt(mean<-1>(x * x) + constant<Options.epsilon>);
-    return x * unsqueeze<-1>(scale) * parameter<"weight", dims<input::shape.last()>, input::element_type>;
+    auto wide = detail::widened(x);
+    auto scale = rsqrt(mean<-1>(wide * wide) + constant<Options.epsilon>);
+    auto weight = detail::widened(parameter<"weight", dims<input::shape.last()>, input::element_type>);
+    return cast<input::element_type>(wide * unsqueeze<-1>(scale) * weight);
   }
 };
 
@@ -30,16 +32,18 @@ struct layer_norm {
   static constexpr auto forward(value auto x) {
     using input = decltype(x);
     constexpr symbolic_shape width = dims<input::shape.last()>;
-    auto centred = x - unsqueeze<-1>(mean<-1>(x));
+    auto wide = detail::widened(x);
+    auto centred = wide - unsqueeze<-1>(mean<-1>(wide));
     auto scale = rsqrt(mean<-1>(centred * centred) + constant<Options.epsilon>);
-    return centred * unsqueeze<-1>(scale) * parameter<"weight", width, input::element_type> +
-           parameter<"bias", width, input::element_type>;
+    auto weight = detail::widened(parameter<"weight", width, input::element_type>);
+    auto bias = detail::widened(parameter<"bias", width, input::element_type>);
+    return cast<input::element_type>(centred * unsqueeze<-1>(scale) * weight + bias);
   }
 };
 
 }  // namespace modules
 
-/// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. source: arXiv 1910.07467.
+/// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
 template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 [[nodiscard]] constexpr auto rms_norm(expr<A> x) {
   constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
@@ -53,7 +57,8 @@ template <fixed_string Name, norm_options Options = norm_options{}, auto A>
   }
 }
 
-/// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. source: arXiv 1607.06450.
+/// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. dtypes: floats, computed in f32.
+/// source: arXiv 1607.06450.
 template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 [[nodiscard]] constexpr auto layer_norm(expr<A> x) {
   constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();

@@ -20,16 +20,16 @@ namespace modules {
 template <int Axis>
 struct softmax {
   static constexpr auto forward(value auto x) {
-    auto numerator = exp(detail::shifted_by_max<Axis>(x));
-    return numerator / unsqueeze<Axis>(sum<Axis>(numerator));
+    auto numerator = exp(detail::shifted_by_max<Axis>(detail::widened(x)));
+    return cast<decltype(x)::element_type>(numerator / unsqueeze<Axis>(sum<Axis>(numerator)));
   }
 };
 
 template <int Axis>
 struct log_softmax {
   static constexpr auto forward(value auto x) {
-    auto shifted = detail::shifted_by_max<Axis>(x);
-    return shifted - unsqueeze<Axis>(log(sum<Axis>(exp(shifted))));
+    auto shifted = detail::shifted_by_max<Axis>(detail::widened(x));
+    return cast<decltype(x)::element_type>(shifted - unsqueeze<Axis>(log(sum<Axis>(exp(shifted)))));
   }
 };
 
@@ -37,7 +37,7 @@ struct log_softmax {
 
 /// exp(x) / sum(exp(x)) along `Axis` (negative: from the end), shifted by the maximum so that it cannot overflow.
 /// A row that holds NaN or +inf, or nothing but -inf, is NaN; -inf beside numbers is 0 (as PyTorch's).
-/// shapes: unchanged. dtypes: floats. cost: reads and writes x once when fused, 4 flops an element.
+/// shapes: unchanged. dtypes: floats, computed in f32. cost: reads and writes x once when fused, 4 flops an element.
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto softmax(expr<A> x) {
   constexpr int rank = A.root().shape->rank;

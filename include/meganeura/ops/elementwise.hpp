@@ -287,6 +287,15 @@ template <dtype Type, auto A>
   }
 }
 
+namespace detail {
+// For composites whose steps leave what f16 holds (squares, exponentials, long sums): they are computed in f32 and cast
+// back once, as PyTorch does it.
+template <auto A>
+constexpr auto widened(expr<A> a) {
+  return cast<compute_type(A.root().type)>(a);
+}
+}  // namespace detail
+
 /// The same values; no gradient flows back.
 template <auto A>
 [[nodiscard]] constexpr auto stop_gradient(expr<A>) {

@@ -76,20 +76,21 @@ template <int... Axes, auto A>
   return detail::reduce<reduction::product, Axes...>(x);
 }
 
-/// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound.
+/// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound. The mean of f16 is
+/// computed in f32 and rounded once.
 /// errors: as sum, and "x must be floats": a share of 1/n is no integer.
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto mean(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
   constexpr int axes = detail::axis_bits<Axes...>(rank);
-  constexpr typed_node factor =
-      detail::make_node(primitive::reciprocal_count, A.root().type, detail::interned_shape<symbolic_shape{}>, axes);
+  constexpr typed_node factor = detail::make_node(primitive::reciprocal_count, compute_type(A.root().type),
+                                                  detail::interned_shape<symbolic_shape{}>, axes);
   static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
   static_assert(detail::axes_differ<rank, Axes...>(), "meganeura: mean<axes...>(x): an axis is named twice");
   static_assert(is_float(A.root().type), "meganeura: mean<axes...>(x): x must be floats; cast it");
   if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) &&
                 detail::axes_differ<rank, Axes...>()) {
-    return sum<Axes...>(x) * detail::apply<factor, A>();
+    return cast<A.root().type>(sum<Axes...>(detail::widened(x)) * detail::apply<factor, A>());
   } else {
     return x;
   }
