@@ -768,7 +768,8 @@ class graph {
   /// The leaf of that name; no_id if there is none.
   [[nodiscard]] node_id find_leaf(std::string_view name) const;
   [[nodiscard]] node_id find_output(std::string_view name) const;
-  /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else.
+  /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else but
+  /// conditions and casts between floats.
   [[nodiscard]] double flops() const;
 
  private:
@@ -2169,8 +2170,9 @@ struct flop_counter {
       case primitive::repeat:
         return n.count * of(*n.body);
       case primitive::map:
+        return n.type == dtype::boolean ? 0 : elements(*n.shape);
       case primitive::cast:
-        return elements(*n.shape);
+        return compute_type(n.type) == compute_type(body.nodes[n.operand(0)].type) ? 0 : elements(*n.shape);
       case primitive::reduce:
         return elements(operand(0));
       case primitive::contract:
@@ -2235,8 +2237,9 @@ struct model {
     return total;
   }();
 
-  /// Floating-point operations of one forward pass: 2 a multiply-add, 1 an element of everything else. While compiling
-  /// only; `lower<M>(bindings).flops()` is the same number at run time.
+  /// Floating-point operations of one forward pass: 2 a multiply-add, 1 an element of everything else but conditions
+  /// and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at run time, less
+  /// what the model writes twice: there it is one node.
   [[nodiscard]] static consteval double flops(std::initializer_list<binding> bindings = {}) {
     return detail::flop_counter{bindings.begin(), bindings.end()}.of(body);
   }
@@ -2317,7 +2320,8 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Activations, each an unnamed module so that it costs its caller one node.
+// Activations, each an unnamed module so that it costs its caller one node. Those of f16 are computed in f32, which
+// holds their exponentials, and rounded once.
 // Operators and functions element by element, with NumPy broadcasting.
 
 #include <type_traits>
@@ -2604,6 +2608,15 @@ template <dtype Type, auto A>
   }
 }
 
+namespace detail {
+// For composites whose steps leave what f16 holds (squares, exponentials, long sums): they are computed in f32 and cast
+// back once, as PyTorch does it.
+template <auto A>
+constexpr auto widened(expr<A> a) {
+  return cast<compute_type(A.root().type)>(a);
+}
+}  // namespace detail
+
 /// The same values; no gradient flows back.
 template <auto A>
 [[nodiscard]] constexpr auto stop_gradient(expr<A>) {
@@ -2626,22 +2639,26 @@ struct sigmoid {
   static constexpr auto forward(value auto x) {
     // Below -87 exp(-x) nears the end of f32 and the gradient would be 0 * inf. What the quotient is there, 1.6e-38, is
     // taken off, because a large x times it would not vanish.
-    auto positive = reciprocal(exp(-maximum(x, constant<-87.0f>)) + constant<1.0f>);
-    return maximum(positive - constant<2e-38f>, constant<0.0f>);
+    auto positive = reciprocal(exp(-maximum(detail::widened(x), constant<-87.0f>)) + constant<1.0f>);
+    return cast<decltype(x)::element_type>(maximum(positive - constant<2e-38f>, constant<0.0f>));
   }
 };
 
 struct silu {
-  static constexpr auto forward(value auto x) { return x * call<"", sigmoid>(x); }
+  static constexpr auto forward(value auto x) {
+    auto wide = detail::widened(x);
+    return cast<decltype(x)::element_type>(wide * call<"", sigmoid>(wide));
+  }
 };
 
 struct gelu {
   static constexpr auto forward(value auto x) {
     constexpr double scale = 0.7978845608028654;  // sqrt(2 / pi)
     // tanh is 1 from |x| = 10 on, and without the bound its gradient would be 0 * inf.
-    auto square = minimum(x * x, constant<100.0f>);
-    auto upper = tanh(x * (square * constant<0.044715 * scale> + constant<scale>)) + constant<1.0f>;
-    return x * (upper * constant<0.5f>);
+    auto wide = detail::widened(x);
+    auto square = minimum(wide * wide, constant<100.0f>);
+    auto upper = tanh(wide * (square * constant<0.044715 * scale> + constant<scale>)) + constant<1.0f>;
+    return cast<decltype(x)::element_type>(wide * (upper * constant<0.5f>));
   }
 };
 
@@ -2670,7 +2687,8 @@ template <auto A>
 /// silu(gate) up, the gated unit of Llama. source: arXiv 2002.05202.
 template <auto A, auto B>
 [[nodiscard]] constexpr auto swiglu(expr<A> gate, expr<B> up) {
-  return silu(gate) * up;
+  static_assert(detail::both_fit<A, B>, "meganeura: swiglu(gate, up): dtypes must agree; cast one operand");
+  return cast<detail::common_type<A, B>>(silu(detail::widened(gate)) * detail::widened(up));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -2751,20 +2769,21 @@ template <int... Axes, auto A>
   return detail::reduce<reduction::product, Axes...>(x);
 }
 
-/// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound.
+/// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound. The mean of f16 is
+/// computed in f32 and rounded once.
 /// errors: as sum, and "x must be floats": a share of 1/n is no integer.
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto mean(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
   constexpr int axes = detail::axis_bits<Axes...>(rank);
-  constexpr typed_node factor =
-      detail::make_node(primitive::reciprocal_count, A.root().type, detail::interned_shape<symbolic_shape{}>, axes);
+  constexpr typed_node factor = detail::make_node(primitive::reciprocal_count, compute_type(A.root().type),
+                                                  detail::interned_shape<symbolic_shape{}>, axes);
   static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
   static_assert(detail::axes_differ<rank, Axes...>(), "meganeura: mean<axes...>(x): an axis is named twice");
   static_assert(is_float(A.root().type), "meganeura: mean<axes...>(x): x must be floats; cast it");
   if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) &&
                 detail::axes_differ<rank, Axes...>()) {
-    return sum<Axes...>(x) * detail::apply<factor, A>();
+    return cast<A.root().type>(sum<Axes...>(detail::widened(x)) * detail::apply<factor, A>());
   } else {
     return x;
   }
@@ -3116,16 +3135,16 @@ namespace modules {
 template <int Axis>
 struct softmax {
   static constexpr auto forward(value auto x) {
-    auto numerator = exp(detail::shifted_by_max<Axis>(x));
-    return numerator / unsqueeze<Axis>(sum<Axis>(numerator));
+    auto numerator = exp(detail::shifted_by_max<Axis>(detail::widened(x)));
+    return cast<decltype(x)::element_type>(numerator / unsqueeze<Axis>(sum<Axis>(numerator)));
   }
 };
 
 template <int Axis>
 struct log_softmax {
   static constexpr auto forward(value auto x) {
-    auto shifted = detail::shifted_by_max<Axis>(x);
-    return shifted - unsqueeze<Axis>(log(sum<Axis>(exp(shifted))));
+    auto shifted = detail::shifted_by_max<Axis>(detail::widened(x));
+    return cast<decltype(x)::element_type>(shifted - unsqueeze<Axis>(log(sum<Axis>(exp(shifted)))));
   }
 };
 
@@ -3133,7 +3152,7 @@ struct log_softmax {
 
 /// exp(x) / sum(exp(x)) along `Axis` (negative: from the end), shifted by the maximum so that it cannot overflow.
 /// A row that holds NaN or +inf, or nothing but -inf, is NaN; -inf beside numbers is 0 (as PyTorch's).
-/// shapes: unchanged. dtypes: floats. cost: reads and writes x once when fused, 4 flops an element.
+/// shapes: unchanged. dtypes: floats, computed in f32. cost: reads and writes x once when fused, 4 flops an element.
 template <int Axis = -1, auto A>
 [[nodiscard]] constexpr auto softmax(expr<A> x) {
   constexpr int rank = A.root().shape->rank;
@@ -3427,12 +3446,14 @@ struct attend {
                                  : 1 / detail::square_root(static_cast<double>(shape.last().coefficient));
     if constexpr (shape.last(1) == decltype(k)::shape.last(1)) {
       auto scores = batched<batch, "bthd,bshd->bhts", "thd,shd->hts">(q, k);
-      auto weights = meganeura::softmax<-1>(masked(scores * constant<scale>));
+      auto weights =
+          cast<decltype(q)::element_type>(meganeura::softmax<-1>(masked(detail::widened(scores) * constant<scale>)));
       return batched<batch, "bhts,bshd->bthd", "hts,shd->thd">(weights, v);
     } else {  // each of k's heads (h) serves a group of queries (g)
       auto groups = reshape<detail::grouped(shape, decltype(k)::shape)>(q);
       auto scores = batched<batch, "bthgd,bshd->bhgts", "thgd,shd->hgts">(groups, k);
-      auto weights = meganeura::softmax<-1>(masked(scores * constant<scale>));
+      auto weights =
+          cast<decltype(q)::element_type>(meganeura::softmax<-1>(masked(detail::widened(scores) * constant<scale>)));
       return reshape<shape>(batched<batch, "bhgts,bshd->bthgd", "hgts,shd->thgd">(weights, v));
     }
   }
@@ -3813,8 +3834,10 @@ template <norm_options Options>
 struct rms_norm {
   static constexpr auto forward(value auto x) {
     using input = decltype(x);
-    auto scale = rsqrt(mean<-1>(x * x) + constant<Options.epsilon>);
-    return x * unsqueeze<-1>(scale) * parameter<"weight", dims<input::shape.last()>, input::element_type>;
+    auto wide = detail::widened(x);
+    auto scale = rsqrt(mean<-1>(wide * wide) + constant<Options.epsilon>);
+    auto weight = detail::widened(parameter<"weight", dims<input::shape.last()>, input::element_type>);
+    return cast<input::element_type>(wide * unsqueeze<-1>(scale) * weight);
   }
 };
 
@@ -3824,16 +3847,18 @@ struct layer_norm {
   static constexpr auto forward(value auto x) {
     using input = decltype(x);
     constexpr symbolic_shape width = dims<input::shape.last()>;
-    auto centred = x - unsqueeze<-1>(mean<-1>(x));
+    auto wide = detail::widened(x);
+    auto centred = wide - unsqueeze<-1>(mean<-1>(wide));
     auto scale = rsqrt(mean<-1>(centred * centred) + constant<Options.epsilon>);
-    return centred * unsqueeze<-1>(scale) * parameter<"weight", width, input::element_type> +
-           parameter<"bias", width, input::element_type>;
+    auto weight = detail::widened(parameter<"weight", width, input::element_type>);
+    auto bias = detail::widened(parameter<"bias", width, input::element_type>);
+    return cast<input::element_type>(centred * unsqueeze<-1>(scale) * weight + bias);
   }
 };
 
 }  // namespace modules
 
-/// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. source: arXiv 1910.07467.
+/// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
 template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 [[nodiscard]] constexpr auto rms_norm(expr<A> x) {
   constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
@@ -3847,7 +3872,8 @@ template <fixed_string Name, norm_options Options = norm_options{}, auto A>
   }
 }
 
-/// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. source: arXiv 1607.06450.
+/// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. dtypes: floats, computed in f32.
+/// source: arXiv 1607.06450.
 template <fixed_string Name, norm_options Options = norm_options{}, auto A>
 [[nodiscard]] constexpr auto layer_norm(expr<A> x) {
   constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
@@ -3877,10 +3903,11 @@ struct cross_entropy {
   static constexpr auto forward(value auto logits, value auto labels) {
     constexpr symbolic_shape shape = decltype(logits)::shape;
     auto label = checked(labels, logits);
-    auto shifted = logits - unsqueeze<-1>(stop_gradient(max<-1>(logits)));
+    auto wide = detail::widened(logits);
+    auto shifted = wide - unsqueeze<-1>(stop_gradient(max<-1>(wide)));
     auto is_label = equal(coordinates<dims<shape.last()>, 0>, unsqueeze<-1>(label));
     auto at_label = sum<-1>(select(is_label, shifted, constant<0.0f>));  // no one-hot tensor, no gather
-    auto losses = cast<dtype::f32>(log(sum<-1>(exp(shifted))) - at_label);
+    auto losses = log(sum<-1>(exp(shifted))) - at_label;
     // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
     // reader, and the gradient stays one kernel over the logits.
     auto padded = counted<shape.last().coefficient>(pad<-1, 0, 1, -1.0f>(unsqueeze<-1>(label)));
@@ -3934,12 +3961,12 @@ template <cross_entropy_options Options = cross_entropy_options{}, auto Logits, 
   }
 }
 
-/// Mean over all elements of (prediction - target)^2.
+/// Mean over all elements of (prediction - target)^2, of floats in f32.
 template <auto A, auto B>
 [[nodiscard]] constexpr auto mean_squared_error_loss(expr<A> prediction, expr<B> target) {
   static_assert(*A.root().shape == *B.root().shape && A.root().type == B.root().type,
                 "meganeura: mean_squared_error_loss(prediction, target): both must have one shape and dtype");
-  auto difference = prediction - target;
+  auto difference = detail::widened(prediction) - detail::widened(target);
   return mean_of_all(difference * difference);
 }
 
@@ -6143,8 +6170,8 @@ struct cross_entropy {
   node_id operator()(graph& g, node_id logits) const;
 };
 
-/// Mean over all elements of (prediction - target)^2. Adds an input named `target` of the prediction's dtype and shape.
-/// errors: invalid_argument unless the prediction is floats.
+/// Mean over all elements of (prediction - target)^2, in f32. Adds an input named `target` of the prediction's dtype
+/// and shape. errors: invalid_argument unless the prediction is floats.
 struct mean_squared_error {
   std::string target;
   node_id operator()(graph& g, node_id prediction) const;
@@ -6166,21 +6193,43 @@ struct trainer_options {
   std::uint64_t seed = 0;  // of random streams
 };
 
+namespace detail {
+
+inline void check_loss(const graph& g, node_id value) {
+  if (g[value].type == dtype::f32 && g[value].extents.rank() == 0) return;
+  fail(error_category::invalid_argument,
+       "the loss is {} {}, and a trainer minimises one f32 number; reduce the loss to one, and cast it to f32",
+       to_string(g[value].type), to_string(g[value].extents));
+}
+
+inline void check_trained(const graph& g, node_id parameter) {
+  if (g[parameter].type == dtype::f32) return;
+  fail(error_category::invalid_argument,
+       "the parameter \"{0}\" is {1}, and a trainer updates f32; declare it f32 and cast where it is used, or freeze "
+       "it: stop_gradient",
+       g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
+}
+
+}  // namespace detail
+
 /// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update. A parameter that no
 /// gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
-/// errors: invalid_argument when the loss reaches no parameter.
+/// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
 template <class Model, loss_function Loss>
 [[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, std::span<const binding> symbols) {
   graph g;
   const node_id output = lower_into<Model>(g, symbols);
   const node_id value = loss(g, output);
+  detail::check_loss(g, value);
   g.add_output("loss", value);
   std::vector<node_id> weights = g.leaves(op::parameter);
   std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
   const std::vector<node_id> slopes = reached_gradients(g, value, weights);
   std::vector<node_id> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (slopes[i] != no_id) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+    if (slopes[i] == no_id) continue;
+    detail::check_trained(g, weights[i]);
+    pairs.insert(pairs.end(), {weights[i], slopes[i]});
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
@@ -7755,7 +7804,9 @@ MEGANEURA_INLINE double graph::flops() const {
       const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
       total += 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
     } else if (n.kind == op::map) {
-      total += elements * static_cast<double>(get<map_attribute>(id).program.nodes.size() - operands(id).size());
+      for (const scalar_node& each : get<map_attribute>(id).program.nodes) {
+        if (info(each.op).arity > 0 && each.type != dtype::boolean) total += elements;
+      }
     } else if (n.kind == op::reduce) {
       total += static_cast<double>(nodes_[operand(id, 0)].extents.elements());
     }
@@ -9768,6 +9819,8 @@ MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) co
     for (std::size_t i = 0; i < all.size() && i < deciding.size(); ++i) {
       if (deciding[i]) found.push_back(all[i]);
     }
+  } else if (node.kind == op::reduce && is_arg(get<reduce_attribute>(id).kind)) {
+    if (is_float(classes_[find(all[0])].type)) found.push_back(all[0]);  // which of them is the largest
   } else if (node.kind == op::window_scatter && get<window_attribute>(id).kind == reduce_kind::max) {
     found.push_back(all[0]);  // where the maximum is
   } else if (node.kind == op::assign && classes_[find(all[0])].decides) {
@@ -13257,26 +13310,42 @@ class body_lowering {
   }
 
   node_id map(const typed_node& n) {
-    scalar_builder builder;
-    std::vector<node_id> operands;
     const shape whole = extents(n);
-    const scalar_ref result = scalar(builder, operands, n, whole);
-    return graph_.map(builder.finish(result), operands, n.type);
+    bool conditional = false;
+    for (int k = 0; k < n.operand_count; ++k) conditional |= body_.nodes[n.operand(k)].type == dtype::boolean;
+    map_program program{whole, conditional};
+    const scalar_ref result = scalar(program, n);
+    return graph_.map(program.builder.finish(result), program.operands, n.type);
   }
 
-  // The program of a map; conditions among its operands are written into it, everything else becomes an operand.
-  scalar_ref scalar(scalar_builder& builder, std::vector<node_id>& operands, const typed_node& n, const shape& whole) {
+  // What a map's program has so far: its operands, each once if there are conditions to read them as well, and the
+  // conditions that are written into it, by their places in the body.
+  struct map_program {
+    const shape& whole;
+    bool reuses;
+    scalar_builder builder{};
+    std::vector<node_id> operands{};
+    std::map<int, scalar_ref> conditions{};
+  };
+
+  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
+  scalar_ref scalar(map_program& program, const typed_node& n) {
     scalar_ref refs[3]{};
     for (std::size_t k = 0; k < n.operand_count; ++k) {
-      const typed_node& each = body_.nodes[n.operand(static_cast<int>(k))];
+      const int at = n.operand(static_cast<int>(k));
+      const typed_node& each = body_.nodes[at];
       if (each.type == dtype::boolean) {
-        refs[k] = scalar(builder, operands, each, whole);
+        const auto known = program.conditions.find(at);
+        refs[k] = known != program.conditions.end() ? known->second : scalar(program, each);
+        program.conditions.emplace(at, refs[k]);
         continue;
       }
-      operands.push_back(graph_.expand(operand(n, static_cast<int>(k)), whole));
-      refs[k] = builder.argument(static_cast<int>(operands.size()) - 1, each.type);
+      const node_id id = graph_.expand(operand(n, static_cast<int>(k)), program.whole);
+      auto place = program.reuses ? std::ranges::find(program.operands, id) : program.operands.end();
+      if (place == program.operands.end()) place = program.operands.insert(place, id);
+      refs[k] = program.builder.argument(static_cast<int>(place - program.operands.begin()), each.type);
     }
-    return builder.apply(static_cast<scalar_op>(n.function), {refs, n.operand_count});
+    return program.builder.apply(static_cast<scalar_op>(n.function), {refs, n.operand_count});
   }
 
   node_id contract(const typed_node& n) {
@@ -16121,21 +16190,25 @@ inline node_id with_one_more(graph& g, node_id labels) {
 // Where a label is a class and not ignored `then`, elsewhere 0.
 inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std::int64_t ignored, node_id then) {
   const shape rows = g[label].extents;
-  const auto number = [&](std::int64_t value) { return g.full(rows, static_cast<double>(value), dtype::i32); };
-  std::vector<node_id> operands{number(0), label, label, number(classes)};
+  std::vector<node_id> operands;
   scalar_builder b;
-  const auto argument = [&](int index) { return b.argument(index, dtype::i32); };
-  scalar_ref counted = b.binary(scalar_op::logical_and, b.binary(scalar_op::less_equal, argument(0), argument(1)),
-                                b.binary(scalar_op::less, argument(2), argument(3)));
+  const auto argument = [&](node_id id) {
+    auto place = std::ranges::find(operands, id);
+    if (place == operands.end()) place = operands.insert(place, id);
+    return b.argument(static_cast<int>(place - operands.begin()), g[id].type);
+  };
+  const auto number = [&](std::int64_t value) {
+    return argument(g.full(rows, static_cast<double>(value), dtype::i32));
+  };
+  const scalar_ref zero = number(0), index = argument(label);
+  scalar_ref counted = b.binary(scalar_op::logical_and, b.binary(scalar_op::less_equal, zero, index),
+                                b.binary(scalar_op::less, index, number(classes)));
   if (ignored >= 0 && ignored < classes) {
-    operands.insert(operands.end(), {label, number(ignored)});
     counted = b.binary(scalar_op::logical_and, counted,
-                       b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, argument(4), argument(5))));
+                       b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, index, number(ignored))));
   }
-  operands.insert(operands.end(), {then, g.full(rows, 0)});
-  const int count = static_cast<int>(operands.size());
-  return g.map(b.finish(b.select(counted, b.argument(count - 2, dtype::f32), b.argument(count - 1, dtype::f32))),
-               operands, dtype::f32);
+  const scalar_ref value = argument(then), nothing = argument(g.full(rows, 0));
+  return g.map(b.finish(b.select(counted, value, nothing)), operands, dtype::f32);
 }
 
 }  // namespace detail
@@ -16153,11 +16226,12 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
   const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
   g.expect_indices({labels, classes, ignore_index, fmt::format("cross_entropy has {} classes", classes)});
   // The shift cancels in the difference, so its gradient is zero and is not built.
-  const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, logits, last));
-  const node_id shifted = g.subtract(logits, g.expand_axes(largest, whole, last));
+  const node_id wide = g.cast(logits, dtype::f32);
+  const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, wide, last));
+  const node_id shifted = g.subtract(wide, g.expand_axes(largest, whole, last));
   const node_id total = g.reduce(reduce_kind::sum, g.map(scalar_op::exp, {shifted}), last);
   const node_id at_label = g.reduce(reduce_kind::sum, detail::picked(g, shifted, labels), last);
-  const node_id losses = g.cast(g.subtract(g.map(scalar_op::log, {total}), at_label), dtype::f32);
+  const node_id losses = g.subtract(g.map(scalar_op::log, {total}), at_label);
   const node_id padded = detail::with_one_more(g, labels);
   const node_id ones = detail::where_counted(g, padded, classes, ignore_index, g.full(g[padded].extents, 1));
   const node_id count = g.map(scalar_op::maximum, {detail::sum_of_all(g, ones), g.constant(1)});
@@ -16172,7 +16246,7 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
          to_string(g[prediction].type), to_string(g[prediction].extents));
   }
   const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
-  const node_id difference = g.subtract(prediction, wanted);
+  const node_id difference = g.subtract(g.cast(prediction, dtype::f32), g.cast(wanted, dtype::f32));
   return detail::mean_of_all(g, g.multiply(difference, difference));
 }
 

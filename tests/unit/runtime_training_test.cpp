@@ -282,6 +282,41 @@ TEST(runtime_training, a_loss_that_reaches_no_parameter_is_refused) {
             std::string::npos);
 }
 
+struct half_prediction {
+  static constexpr auto forward(value auto x) { return cast<dtype::f16>(linear<"fc", 5>(x)); }
+};
+struct half_weights {
+  static constexpr auto forward(value auto x) {
+    return cast<dtype::f32>(cast<dtype::f16>(x) * parameter<"scale", dims<23>, dtype::f16>);
+  }
+};
+template <class Module>
+using of_rows = model<Module, input<"x", dtype::f32, dims<4, 23>>>;
+
+TEST(runtime_training, the_loss_of_half_predictions_is_a_number_of_f32) {
+  const support::checked_device gpu;
+  trainer<of_rows<half_prediction>> run(gpu, mean_squared_error{"t"}, sgd{.learning_rate = 0.01f}, {});
+  run.parameters().set("fc.weight", std::vector<float>(5 * 23, 0.0f));
+  run.parameters().set("fc.bias", std::vector<float>(5, 300.0f));  // its square is more than f16 holds
+  const std::vector<std::uint16_t> zeros(20, 0);
+  run.runnable().set_input("t", dtype::f16, std::as_bytes(std::span(zeros)));
+  EXPECT_EQ(run.step(bind<"x">(std::vector<float>(4 * 23, 0.0f))).loss(), 90000);
+  EXPECT_NEAR(run.parameters().get("fc.bias")[0], 300 - 0.01 * 2 * 300 / 5, oracle::tolerance(dtype::f16, 20) * 300);
+}
+
+TEST(runtime_training, what_a_trainer_cannot_minimise_or_update_is_refused_by_name) {
+  const support::checked_device gpu;
+  const auto half = [](graph& g, node_id y) { return g.cast(mean_squared_error{"t"}(g, y), dtype::f16); };
+  const auto sentence = support::sentence_of([&] { trainer<of_rows<half_prediction>> run(gpu, half, adam{}, {}); });
+  EXPECT_NE(sentence.find("the loss is f16 []"), std::string::npos) << sentence;
+  const auto rows = [](graph& g, node_id y) { return g.reduce(reduce_kind::sum, g.cast(y, dtype::f32), 2); };
+  const auto second = support::sentence_of([&] { trainer<of_rows<half_prediction>> run(gpu, rows, adam{}, {}); });
+  EXPECT_NE(second.find("the loss is f32 [4]"), std::string::npos) << second;
+  const auto third =
+      support::sentence_of([&] { trainer<of_rows<half_weights>> run(gpu, mean_squared_error{"t"}, adam{}, {}); });
+  EXPECT_NE(third.find("the parameter \"scale\" is f16"), std::string::npos) << third;
+}
+
 TEST(runtime_training, more_memory_than_there_is_is_an_error_and_the_device_lives_on) {
   const support::checked_device gpu;
   EXPECT_THROW((session<mlp>(gpu, {{"batch", std::int64_t{1} << 40}})), error);

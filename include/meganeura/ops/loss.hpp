@@ -18,10 +18,11 @@ struct cross_entropy {
   static constexpr auto forward(value auto logits, value auto labels) {
     constexpr symbolic_shape shape = decltype(logits)::shape;
     auto label = checked(labels, logits);
-    auto shifted = logits - unsqueeze<-1>(stop_gradient(max<-1>(logits)));
+    auto wide = detail::widened(logits);
+    auto shifted = wide - unsqueeze<-1>(stop_gradient(max<-1>(wide)));
     auto is_label = equal(coordinates<dims<shape.last()>, 0>, unsqueeze<-1>(label));
     auto at_label = sum<-1>(select(is_label, shifted, constant<0.0f>));  // no one-hot tensor, no gather
-    auto losses = cast<dtype::f32>(log(sum<-1>(exp(shifted))) - at_label);
+    auto losses = log(sum<-1>(exp(shifted))) - at_label;
     // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
     // reader, and the gradient stays one kernel over the logits.
     auto padded = counted<shape.last().coefficient>(pad<-1, 0, 1, -1.0f>(unsqueeze<-1>(label)));
@@ -75,12 +76,12 @@ template <cross_entropy_options Options = cross_entropy_options{}, auto Logits, 
   }
 }
 
-/// Mean over all elements of (prediction - target)^2.
+/// Mean over all elements of (prediction - target)^2, of floats in f32.
 template <auto A, auto B>
 [[nodiscard]] constexpr auto mean_squared_error_loss(expr<A> prediction, expr<B> target) {
   static_assert(*A.root().shape == *B.root().shape && A.root().type == B.root().type,
                 "meganeura: mean_squared_error_loss(prediction, target): both must have one shape and dtype");
-  auto difference = prediction - target;
+  auto difference = detail::widened(prediction) - detail::widened(target);
   return mean_of_all(difference * difference);
 }
 

@@ -20,8 +20,8 @@ struct cross_entropy {
   node_id operator()(graph& g, node_id logits) const;
 };
 
-/// Mean over all elements of (prediction - target)^2. Adds an input named `target` of the prediction's dtype and shape.
-/// errors: invalid_argument unless the prediction is floats.
+/// Mean over all elements of (prediction - target)^2, in f32. Adds an input named `target` of the prediction's dtype
+/// and shape. errors: invalid_argument unless the prediction is floats.
 struct mean_squared_error {
   std::string target;
   node_id operator()(graph& g, node_id prediction) const;

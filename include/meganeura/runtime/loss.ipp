@@ -100,11 +100,12 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
   const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
   g.expect_indices({labels, classes, ignore_index, fmt::format("cross_entropy has {} classes", classes)});
   // The shift cancels in the difference, so its gradient is zero and is not built.
-  const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, logits, last));
-  const node_id shifted = g.subtract(logits, g.expand_axes(largest, whole, last));
+  const node_id wide = g.cast(logits, dtype::f32);
+  const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, wide, last));
+  const node_id shifted = g.subtract(wide, g.expand_axes(largest, whole, last));
   const node_id total = g.reduce(reduce_kind::sum, g.map(scalar_op::exp, {shifted}), last);
   const node_id at_label = g.reduce(reduce_kind::sum, detail::picked(g, shifted, labels), last);
-  const node_id losses = g.cast(g.subtract(g.map(scalar_op::log, {total}), at_label), dtype::f32);
+  const node_id losses = g.subtract(g.map(scalar_op::log, {total}), at_label);
   const node_id padded = detail::with_one_more(g, labels);
   const node_id ones = detail::where_counted(g, padded, classes, ignore_index, g.full(g[padded].extents, 1));
   const node_id count = g.map(scalar_op::maximum, {detail::sum_of_all(g, ones), g.constant(1)});
@@ -119,7 +120,7 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
          to_string(g[prediction].type), to_string(g[prediction].extents));
   }
   const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
-  const node_id difference = g.subtract(prediction, wanted);
+  const node_id difference = g.subtract(g.cast(prediction, dtype::f32), g.cast(wanted, dtype::f32));
   return detail::mean_of_all(g, g.multiply(difference, difference));
 }
 

@@ -33,21 +33,43 @@ struct trainer_options {
   std::uint64_t seed = 0;  // of random streams
 };
 
+namespace detail {
+
+inline void check_loss(const graph& g, node_id value) {
+  if (g[value].type == dtype::f32 && g[value].extents.rank() == 0) return;
+  fail(error_category::invalid_argument,
+       "the loss is {} {}, and a trainer minimises one f32 number; reduce the loss to one, and cast it to f32",
+       to_string(g[value].type), to_string(g[value].extents));
+}
+
+inline void check_trained(const graph& g, node_id parameter) {
+  if (g[parameter].type == dtype::f32) return;
+  fail(error_category::invalid_argument,
+       "the parameter \"{0}\" is {1}, and a trainer updates f32; declare it f32 and cast where it is used, or freeze "
+       "it: stop_gradient",
+       g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
+}
+
+}  // namespace detail
+
 /// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update. A parameter that no
 /// gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
-/// errors: invalid_argument when the loss reaches no parameter.
+/// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
 template <class Model, loss_function Loss>
 [[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, std::span<const binding> symbols) {
   graph g;
   const node_id output = lower_into<Model>(g, symbols);
   const node_id value = loss(g, output);
+  detail::check_loss(g, value);
   g.add_output("loss", value);
   std::vector<node_id> weights = g.leaves(op::parameter);
   std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
   const std::vector<node_id> slopes = reached_gradients(g, value, weights);
   std::vector<node_id> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (slopes[i] != no_id) pairs.insert(pairs.end(), {weights[i], slopes[i]});
+    if (slopes[i] == no_id) continue;
+    detail::check_trained(g, weights[i]);
+    pairs.insert(pairs.end(), {weights[i], slopes[i]});
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
