@@ -5111,6 +5111,9 @@ struct step {
   std::vector<binding> bindings{};
 };
 
+/// The operand of a kernel whose memory its result overwrites, if there is one.
+[[nodiscard]] std::optional<std::size_t> overwritten_operand(const step& s);
+
 struct named_range {
   std::string name;
   dtype type{};
@@ -11771,6 +11774,15 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
   return std::accumulate(area_bytes.begin(), area_bytes.end(), std::uint64_t{0});
 }
 
+MEGANEURA_INLINE std::optional<std::size_t> overwritten_operand(const step& s) {
+  const auto result = std::ranges::find(s.bindings, usage::write, &binding::how);
+  if (s.kind != step::kernel || result == s.bindings.end()) return {};
+  const auto operand =
+      std::find_if(s.bindings.begin(), result, [&](const binding& b) { return b.where.overlaps(result->where); });
+  if (operand == result) return {};
+  return static_cast<std::size_t>(operand - s.bindings.begin());
+}
+
 namespace detail {
 
 inline std::uint64_t tensor_bytes(const node& n) { return static_cast<std::uint64_t>(n.extents.bytes(n.type)); }
@@ -15510,7 +15522,7 @@ MEGANEURA_INLINE void check_finite(std::string_view input, dtype type, const sha
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Building and running a recorded program.
-// Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
+// From a node of an implementation graph to its kernel.
 // What every kernel generator returns: a module and the grid to launch it with.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -15543,35 +15555,13 @@ template <class Make, class Widen>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// Operands data, indices (i32). An index out of range gives zeros.
-[[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
-                                          const target& on);
-
-/// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates
-/// in an order that only the shapes and the device decide; no atomics. The error of a sum grows with the logarithm of
-/// its length.
-[[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
-                                               const target& on);
-
-/// Bindings: the result (f32), step_values.
-[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
-
-/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat
-/// arrays of `count` f32.
-[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on);
-
-/// Binding: the result, `count` words.
-[[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-// From a node of an implementation graph to its kernel.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
+/// The kernel of a node whose result has memory of its own.
 /// errors: unsupported when an invocation would loop longer than the device lets it; internal when the node is not one
 /// that runs on a device (leaves, primitives, assign).
 [[nodiscard]] kernel_dispatch generate(const graph& g, node_id id, const target& on);
+
+/// The kernel of a step of a plan, in place or not. errors: as above; internal for a copy, which needs no kernel.
+[[nodiscard]] kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -15758,10 +15748,7 @@ MEGANEURA_INLINE program::generated program::generate_kernels() const {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const plan::step& s = plan_.steps[i];
     if (s.kind == plan::step::copy) continue;
-    kernels::kernel_dispatch dispatch =
-        s.kind == plan::step::optimizer ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node),
-                                                                  s.bindings[0].where.bytes / sizeof(float), target)
-                                        : kernels::generate(plan_.implementation, s.node, target);
+    kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, target);
     result.steps[i].groups = dispatch.groups;
     result.steps[i].kinds = dispatch.module.bindings;
     const std::uint64_t key = detail::module_hash(dispatch.module);
@@ -19114,6 +19101,1234 @@ MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& exten
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for kernels/generate.hpp.
+// Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Operands data, indices (i32). An index out of range gives zeros.
+[[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
+                                          const target& on);
+
+/// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates
+/// in an order that only the shapes and the device decide; no atomics. The error of a sum grows with the logarithm of
+/// its length.
+[[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
+                                               const target& on);
+
+/// Bindings: the result (f32), step_values.
+[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+
+/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat
+/// arrays of `count` f32.
+[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on);
+
+/// Binding: the result, `count` words.
+[[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// `extents` and `types` are those of the node's operands, epilogue operands included.
+[[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
+                                            std::span<const dtype> types, dtype result, const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// From a matmul node of the implementation graph to its kernel.
+// Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
+// Loops that add up many numbers without losing any: sums in blocks, blocks in blocks of blocks.
+// Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
+// The kernel language: one compute shader written as C++ over typed values, turned into a SPIR-V module.
+// Writes a SPIR-V module word by word: sections in the order the specification asks for, each type and constant once.
+
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+using word = std::uint32_t;
+using words = std::vector<word>;
+
+enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16 };
+
+/// A scalar or vector type of the kernel language.
+struct data_type {
+  scalar_kind kind = scalar_kind::u32;
+  std::uint8_t components = 1;
+  [[nodiscard]] bool operator==(const data_type&) const = default;
+  [[nodiscard]] bool is_float() const { return kind == scalar_kind::f32 || kind == scalar_kind::f16; }
+  /// Size in bytes in memory; a boolean has none.
+  [[nodiscard]] word bytes() const { return (kind == scalar_kind::f16 ? 2u : 4u) * components; }
+};
+
+namespace detail {
+struct words_hash {
+  [[nodiscard]] std::size_t operator()(const words& key) const {
+    std::size_t hash = 1469598103934665603ull;  // FNV-1a, 64-bit parameters
+    for (const word value : key) hash = (hash ^ value) * 1099511628211ull;
+    return hash;
+  }
+};
+[[nodiscard]] std::uint16_t half_bits(float value);  // round to nearest even
+}  // namespace detail
+
+/// One compute entry point "main" under construction. The caller opens and closes structured blocks in pairs;
+/// everything that is not code (types, constants, decorations) may be asked for at any time.
+class module_builder {
+ public:
+  module_builder();
+
+  [[nodiscard]] word fresh_id() { return next_id_++; }
+
+  // --- declarations, each stored once ---
+  void require(capability value) { capabilities_.insert(static_cast<word>(value)); }
+  void require_extension(std::string name) { extensions_.insert(std::move(name)); }
+  void use_vulkan_memory_model();  // also raises the version to 1.6
+  [[nodiscard]] bool vulkan_memory_model() const { return vulkan_memory_model_; }
+  [[nodiscard]] word glsl_std_450();
+  [[nodiscard]] word type(data_type type);
+  [[nodiscard]] word type_pointer(storage_class storage, word pointee);
+  [[nodiscard]] word type_array(word element, word length);
+  [[nodiscard]] word type_storage_buffer(data_type element);  // Block struct of one runtime array, std430 stride
+  [[nodiscard]] word type_texel_buffer();
+  [[nodiscard]] word type_cooperative_matrix(scalar_kind kind, word rows, word columns, word use);
+  /// `bits` is the 32-bit pattern; of an f16 the pattern of the f32 it is rounded from. A vector repeats the scalar.
+  [[nodiscard]] word constant(data_type type, word bits);
+  [[nodiscard]] word constant_composite(word type, std::span<const word> parts);
+  /// Any other instruction of the declaration section with a result id, found again when declared twice.
+  [[nodiscard]] word declare(op code, std::span<const word> operands, bool typed);
+
+  void decorate(word target, decoration what, std::initializer_list<word> literals = {});
+  void set_name(word target, std::string_view name);
+  [[nodiscard]] word global_variable(word pointer_type, storage_class storage);
+  [[nodiscard]] word function_variable(word pointer_type);
+  [[nodiscard]] word built_in_variable(built_in which, data_type type);
+
+  // --- code ---
+  [[nodiscard]] word emit(op code, word result_type, std::span<const word> operands);
+  /// The same for an instruction without side effects: an equal one already computed in an enclosing block is reused.
+  [[nodiscard]] word emit_pure(op code, word result_type, std::span<const word> operands, bool no_contraction = false);
+  void emit_void(op code, std::span<const word> operands);
+
+  struct selection {
+    word else_label = 0, merge_label = 0;
+  };
+  [[nodiscard]] selection begin_selection(word condition);
+  void begin_else(const selection& open);
+  void end_selection(const selection& open);
+
+  struct loop {
+    word counter = 0, header_label = 0, continue_label = 0, merge_label = 0, next = 0, type = 0;
+  };
+  /// `for (counter = begin; counter < end; counter += step)` over 32-bit integers; `less` is the comparison to use.
+  [[nodiscard]] loop begin_counted_loop(word type, word begin, word end, op less, unrolling hint);
+  void end_counted_loop(const loop& open, word step);
+  /// A loop left only by `break_if`.
+  [[nodiscard]] loop begin_loop();
+  void break_if(const loop& open, word condition);
+  void end_loop(const loop& open);
+
+  /// Whether `id` may be used here: declared at module level or computed in a block that is still open.
+  [[nodiscard]] bool visible(word id) const;
+  [[nodiscard]] std::size_t open_blocks() const { return scopes_.size() - 1; }
+
+  [[nodiscard]] words finish(std::span<const word> local_size);
+
+ private:
+  void place_label(word label);
+  void open_scope();
+  void close_scope();
+  void note_definition(word id);
+
+  // Values computed inside a block do not dominate what follows it: a scope remembers what it added to the reuse table.
+  struct scope {
+    word serial = 0;
+    std::vector<words> reusable;
+  };
+
+  word next_id_ = 1;
+  bool vulkan_memory_model_ = false;
+  word glsl_ = 0;
+  word main_ = 0;
+  word current_label_ = 0;
+  word next_scope_ = 1;
+  std::set<word> capabilities_;
+  std::set<std::string> extensions_;
+  words names_, decorations_, declarations_, variables_, code_;
+  words interface_;
+  std::unordered_map<words, word, detail::words_hash> declared_, computed_;
+  std::map<word, word> built_ins_;
+  std::vector<scope> scopes_;
+  std::vector<word> scope_of_;       // by id; 0 = module level
+  std::vector<bool> scope_is_open_;  // by serial
+};
+
+namespace detail {
+void append(words& out, op code, std::span<const word> operands);
+void append_string(words& out, std::string_view text);
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
+// Typed values of the kernel language: u32, i32, f32, f16, boolean and their 2- and 4-vectors, with C++ operators.
+
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+class kernel;
+
+namespace detail {
+
+/// What every typed value is underneath: an id in a kernel, or a literal that no kernel has seen yet. Literals are what
+/// makes `x * 1` cost nothing and lets a generator written with plain numbers fold its own index arithmetic.
+struct operand {
+  kernel* owner = nullptr;
+  word id = 0;
+  data_type type;
+  word bits = 0;  // of a literal, repeated over all components; an f16 is kept as its f32 pattern
+  [[nodiscard]] bool is_literal() const { return owner == nullptr; }
+};
+
+enum class binary_op : std::uint8_t {
+  add,
+  subtract,
+  multiply,
+  divide,
+  modulo,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shift_left,
+  shift_right,
+  minimum,
+  maximum
+};
+/// With a NaN on either side all but not_equal are false.
+enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
+
+[[nodiscard]] operand binary(binary_op code, const operand& lhs, const operand& rhs);
+[[nodiscard]] operand compare(comparison code, const operand& lhs, const operand& rhs);
+[[nodiscard]] operand is_nan(const operand& value);
+[[nodiscard]] operand negate(const operand& value);
+[[nodiscard]] operand bit_not(const operand& value);
+[[nodiscard]] operand logical(op code, const operand& lhs,
+                              const operand& rhs);  // logical_and, logical_or, logical_equal, logical_not_equal
+[[nodiscard]] operand logical_not(const operand& value);
+[[nodiscard]] operand select(const operand& condition, const operand& yes, const operand& no);
+[[nodiscard]] operand math(glsl code, data_type result, std::initializer_list<operand> arguments);
+[[nodiscard]] operand unary(op code, data_type result, const operand& value);
+[[nodiscard]] operand convert(data_type to, const operand& value);
+[[nodiscard]] operand bitcast(data_type to, const operand& value);
+[[nodiscard]] operand splat(data_type to, const operand& scalar);
+[[nodiscard]] operand extract(const operand& vector, word component);
+[[nodiscard]] operand composite(data_type type, std::initializer_list<operand> parts);
+[[nodiscard]] operand accurate_sin_cos(const operand& x, word quarter_turns);
+[[nodiscard]] operand accurate_tanh(const operand& x);
+[[nodiscard]] word literal_bits(scalar_kind kind, double value);
+
+template <scalar_kind Kind>
+concept floating_kind = Kind == scalar_kind::f32 || Kind == scalar_kind::f16;
+template <scalar_kind Kind>
+concept integer_kind = Kind == scalar_kind::u32 || Kind == scalar_kind::i32;
+
+template <class From, class Scalar>
+concept gives_scalar = std::same_as<From, Scalar> || requires(const From& from) {
+  { from.load() } -> std::same_as<Scalar>;
+};
+
+}  // namespace detail
+
+/// A value a kernel computes. Copying copies the name of the value, not an instruction.
+template <scalar_kind Kind, int Components>
+class value : public detail::operand {
+ public:
+  static constexpr scalar_kind kind = Kind;
+  static constexpr int components = Components;
+  static constexpr data_type static_type{Kind, static_cast<std::uint8_t>(Components)};
+  using scalar = value<Kind, 1>;
+  static constexpr bool is_float = detail::floating_kind<Kind>;
+  static constexpr bool is_integer = detail::integer_kind<Kind>;
+  static constexpr bool is_boolean = Kind == scalar_kind::boolean;
+
+  value() : value(literal(0)) {}
+  explicit value(const detail::operand& untyped) : operand(untyped) { type = static_type; }
+
+  // A C++ number converts where it keeps its value: integers to anything, reals to floats only.
+  template <std::integral Number>
+    requires(!std::same_as<Number, bool> && !is_boolean)
+  value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
+  template <std::floating_point Number>
+    requires(is_float)
+  value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
+  template <std::same_as<bool> Number>
+    requires(is_boolean)
+  value(Number number) : value(literal(number ? 1 : 0)) {}  // NOLINT: implicit by design
+  template <class Scalar>
+    requires(Components > 1 && detail::gives_scalar<Scalar, scalar>)
+  value(const Scalar& repeated)  // NOLINT: implicit by design; a scalar or a place that holds one
+      : value(detail::splat(static_type, static_cast<scalar>(repeated))) {}
+
+  /// One component of a vector, by a C++ number.
+  [[nodiscard]] scalar operator[](word component) const requires(Components > 1) {
+    return scalar(detail::extract(*this, component));
+  }
+
+  // Hidden friends, so that numbers and variables convert on either side.
+  [[nodiscard]] friend value operator+(const value& a, const value& b) requires(!is_boolean) {
+    return make(detail::binary_op::add, a, b);
+  }
+  [[nodiscard]] friend value operator-(const value& a, const value& b) requires(!is_boolean) {
+    return make(detail::binary_op::subtract, a, b);
+  }
+  [[nodiscard]] friend value operator*(const value& a, const value& b) requires(!is_boolean) {
+    return make(detail::binary_op::multiply, a, b);
+  }
+  [[nodiscard]] friend value operator/(const value& a, const value& b) requires(!is_boolean) {
+    return make(detail::binary_op::divide, a, b);
+  }
+  [[nodiscard]] friend value operator%(const value& a, const value& b) requires(is_integer) {
+    return make(detail::binary_op::modulo, a, b);
+  }
+  [[nodiscard]] friend value operator&(const value& a, const value& b) requires(is_integer) {
+    return make(detail::binary_op::bit_and, a, b);
+  }
+  [[nodiscard]] friend value operator|(const value& a, const value& b) requires(is_integer) {
+    return make(detail::binary_op::bit_or, a, b);
+  }
+  [[nodiscard]] friend value operator^(const value& a, const value& b) requires(is_integer) {
+    return make(detail::binary_op::bit_xor, a, b);
+  }
+  [[nodiscard]] friend value operator<<(const value& a, const value& b) requires(is_integer) {
+    return make(detail::binary_op::shift_left, a, b);
+  }
+  [[nodiscard]] friend value operator>>(const value& a, const value& b) requires(is_integer) {
+    return make(detail::binary_op::shift_right, a, b);
+  }
+  [[nodiscard]] friend value operator-(const value& a) requires(!is_boolean) { return value(detail::negate(a)); }
+  [[nodiscard]] friend value operator~(const value& a) requires(is_integer) { return value(detail::bit_not(a)); }
+
+  using truth = value<scalar_kind::boolean, Components>;
+  [[nodiscard]] friend truth operator<(const value& a, const value& b) requires(!is_boolean) {
+    return truth(detail::compare(detail::comparison::less, a, b));
+  }
+  [[nodiscard]] friend truth operator<=(const value& a, const value& b) requires(!is_boolean) {
+    return truth(detail::compare(detail::comparison::less_equal, a, b));
+  }
+  [[nodiscard]] friend truth operator>(const value& a, const value& b) requires(!is_boolean) {
+    return truth(detail::compare(detail::comparison::greater, a, b));
+  }
+  [[nodiscard]] friend truth operator>=(const value& a, const value& b) requires(!is_boolean) {
+    return truth(detail::compare(detail::comparison::greater_equal, a, b));
+  }
+  [[nodiscard]] friend truth operator==(const value& a, const value& b) {
+    return truth(is_boolean ? detail::logical(op::logical_equal, a, b)
+                            : detail::compare(detail::comparison::equal, a, b));
+  }
+  [[nodiscard]] friend truth operator!=(const value& a, const value& b) {
+    return truth(is_boolean ? detail::logical(op::logical_not_equal, a, b)
+                            : detail::compare(detail::comparison::not_equal, a, b));
+  }
+  // Both sides are always evaluated: these are instructions, not control flow.
+  [[nodiscard]] friend value operator&&(const value& a, const value& b) requires(is_boolean) {
+    return value(detail::logical(op::logical_and, a, b));
+  }
+  [[nodiscard]] friend value operator||(const value& a, const value& b) requires(is_boolean) {
+    return value(detail::logical(op::logical_or, a, b));
+  }
+  [[nodiscard]] friend value operator!(const value& a) requires(is_boolean) { return value(detail::logical_not(a)); }
+
+  [[nodiscard]] friend value select(const value<scalar_kind::boolean, Components>& condition, const value& yes,
+                                    const value& no) {
+    return value(detail::select(condition, yes, no));
+  }
+  [[nodiscard]] friend value min(const value& a, const value& b) requires(!is_boolean) {
+    return make(detail::binary_op::minimum, a, b);
+  }
+  [[nodiscard]] friend value max(const value& a, const value& b) requires(!is_boolean) {
+    return make(detail::binary_op::maximum, a, b);
+  }
+  [[nodiscard]] friend value abs(const value& a) requires(!is_boolean) {
+    return Kind == scalar_kind::u32 ? a : math(is_float ? glsl::f_abs : glsl::s_abs, a);
+  }
+  [[nodiscard]] friend value sign(const value& a) requires(is_float || Kind == scalar_kind::i32) {
+    return math(is_float ? glsl::f_sign : glsl::s_sign, a);
+  }
+  [[nodiscard]] friend value exp(const value& a) requires(is_float) { return math(glsl::exp, a); }
+  [[nodiscard]] friend value exp2(const value& a) requires(is_float) { return math(glsl::exp2, a); }
+  [[nodiscard]] friend value log(const value& a) requires(is_float) { return math(glsl::log, a); }
+  [[nodiscard]] friend value log2(const value& a) requires(is_float) { return math(glsl::log2, a); }
+  [[nodiscard]] friend value sqrt(const value& a) requires(is_float) { return math(glsl::sqrt, a); }
+  [[nodiscard]] friend value rsqrt(const value& a) requires(is_float) { return math(glsl::inverse_sqrt, a); }
+  [[nodiscard]] friend value floor(const value& a) requires(is_float) { return math(glsl::floor, a); }
+  [[nodiscard]] friend value ceil(const value& a) requires(is_float) { return math(glsl::ceil, a); }
+  [[nodiscard]] friend value trunc(const value& a) requires(is_float) { return math(glsl::trunc, a); }
+  /// To nearest, ties to even.
+  [[nodiscard]] friend value round(const value& a) requires(is_float) { return math(glsl::round_even, a); }
+  [[nodiscard]] friend value pow(const value& a, const value& b) requires(is_float) {
+    return value(detail::math(glsl::pow, static_type, {a, b}));
+  }
+  /// a * b + c; rounded once where the device has it, which the caller must not rely on.
+  [[nodiscard]] friend value fma(const value& a, const value& b, const value& c) requires(is_float) {
+    return value(detail::math(glsl::fma, static_type, {a, b, c}));
+  }
+  /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians
+  /// (Payne and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
+  [[nodiscard]] friend value sin(const value& a) requires(Kind == scalar_kind::f32) {
+    return value(detail::accurate_sin_cos(a, 0));
+  }
+  [[nodiscard]] friend value cos(const value& a) requires(Kind == scalar_kind::f32) {
+    return value(detail::accurate_sin_cos(a, 1));
+  }
+  /// Relative error below 1e-6 everywhere; never overflows.
+  [[nodiscard]] friend value tanh(const value& a) requires(Kind == scalar_kind::f32) {
+    return value(detail::accurate_tanh(a));
+  }
+  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) { return truth(detail::is_nan(a)); }
+  [[nodiscard]] friend truth is_inf(const value& a) requires(is_float) {
+    return truth(detail::unary(op::is_inf, truth::static_type, a));
+  }
+
+ private:
+  [[nodiscard]] static value literal(double number) {
+    detail::operand result;
+    result.type = static_type;
+    result.bits = detail::literal_bits(Kind, number);
+    return value(result);
+  }
+  [[nodiscard]] static value make(detail::binary_op code, const value& a, const value& b) {
+    return value(detail::binary(code, a, b));
+  }
+  [[nodiscard]] static value math(glsl code, const value& a) { return value(detail::math(code, static_type, {a})); }
+};
+
+using boolean = value<scalar_kind::boolean, 1>;
+using u32 = value<scalar_kind::u32, 1>;
+using u32x2 = value<scalar_kind::u32, 2>;
+using u32x4 = value<scalar_kind::u32, 4>;
+using i32 = value<scalar_kind::i32, 1>;
+using i32x2 = value<scalar_kind::i32, 2>;
+using i32x4 = value<scalar_kind::i32, 4>;
+using f32 = value<scalar_kind::f32, 1>;
+using f32x2 = value<scalar_kind::f32, 2>;
+using f32x4 = value<scalar_kind::f32, 4>;
+using f16 = value<scalar_kind::f16, 1>;
+using f16x2 = value<scalar_kind::f16, 2>;
+using f16x4 = value<scalar_kind::f16, 4>;
+
+template <class T>
+concept kernel_value = std::same_as<T, value<T::kind, T::components>>;
+
+/// By value, as C++ does: float to integer truncates, boolean to number gives 0 or 1, f32 to f16 rounds to even.
+template <kernel_value To, scalar_kind Kind, int Components>
+[[nodiscard]] To convert(const value<Kind, Components>& from) {
+  static_assert(To::components == Components, "meganeura: convert<T>(x): T and x must have equally many components");
+  return To(detail::convert(To::static_type, from));
+}
+/// The same bits as another type of the same size; f16x2 and u32 included.
+template <kernel_value To, scalar_kind Kind, int Components>
+[[nodiscard]] To bitcast(const value<Kind, Components>& from) {
+  return To(detail::bitcast(To::static_type, from));
+}
+template <scalar_kind Kind>
+[[nodiscard]] value<Kind, 2> vector(const value<Kind, 1>& x, const value<Kind, 1>& y) {
+  return value<Kind, 2>(detail::composite({Kind, 2}, {x, y}));
+}
+template <scalar_kind Kind>
+[[nodiscard]] value<Kind, 4> vector(const value<Kind, 1>& x, const value<Kind, 1>& y, const value<Kind, 1>& z,
+                                    const value<Kind, 1>& w) {
+  return value<Kind, 4>(detail::composite({Kind, 4}, {x, y, z, w}));
+}
+/// Two f32 as two f16 in one word (first in the low half), and back; no 16-bit feature is needed.
+[[nodiscard]] inline u32 pack_half(const f32x2& x) {
+  return u32(detail::math(glsl::pack_half_2x16, u32::static_type, {x}));
+}
+[[nodiscard]] inline f32x2 unpack_half(const u32& x) {
+  return f32x2(detail::math(glsl::unpack_half_2x16, f32x2::static_type, {x}));
+}
+[[nodiscard]] inline u32 bit_count(const u32& x) { return u32(detail::unary(op::bit_count, u32::static_type, x)); }
+/// The upper and lower words of the 64-bit product, for counter-based random numbers.
+[[nodiscard]] u32x2 multiply_extended(const u32& a, const u32& b);  // [0] low, [1] high
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
+// A C++ loop unrolls, a language loop (`for_`) loops; a C++ function over values is an inlined function; a C++ number
+// is a literal. Equal computations are emitted once, so a generator need not hoist by hand.
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+enum class access : std::uint8_t {
+  read,       // never written by this dispatch, through any binding: the driver may cache it freely
+  write,      // written, and read only by the invocation that wrote
+  read_write  // in-place; also to be used for an operand whose memory another binding writes, and for that binding
+};
+
+namespace detail {
+
+struct memory_object {
+  kernel* owner = nullptr;
+  word variable = 0;
+  data_type type;
+  storage_class storage = storage_class::storage_buffer;
+  word length = 0;  // 0 = run-time sized
+  word binding = 0;
+  bool writable = true;
+};
+
+struct place_reference {
+  memory_object object;
+  word pointer = 0;
+};
+
+[[nodiscard]] place_reference locate(const memory_object& object, const operand& index);
+[[nodiscard]] place_reference locate_component(const memory_object& object, const operand& index,
+                                               const operand& component);
+[[nodiscard]] operand load(const place_reference& from);
+void store(const place_reference& to, const operand& what);
+[[nodiscard]] operand atomic(op code, const place_reference& where, const operand& what);
+[[nodiscard]] operand atomic_exchange_if_equal(const place_reference& where, const operand& expected,
+                                               const operand& desired);
+[[nodiscard]] operand fetch(const memory_object& texels, const operand& index);
+
+}  // namespace detail
+
+/// An element of memory: converts to its value by loading, assignment stores.
+template <kernel_value T>
+class place {
+ public:
+  explicit place(const detail::place_reference& reference) : reference_(reference) {}
+  place(const place&) = default;  // names the same element; assignment copies what it holds
+
+  [[nodiscard]] T load() const { return T(detail::load(reference_)); }
+  operator T() const { return load(); }  // NOLINT: implicit by design
+  void store(const T& what) const { detail::store(reference_, what); }
+  const place& operator=(const T& what) const { return store(what), *this; }
+  place& operator=(const place& other) { return store(other.load()), *this; }
+  [[nodiscard]] typename T::scalar operator[](word component) const requires(T::components > 1) {
+    return load()[component];
+  }
+  const place& operator+=(const T& what) const { return *this = load() + what; }
+  const place& operator-=(const T& what) const { return *this = load() - what; }
+  const place& operator*=(const T& what) const { return *this = load() * what; }
+
+  // Relaxed, device scope; each returns what stood there before.
+  [[nodiscard]] T atomic_add(const T& what) const requires(T::is_integer) {
+    return T(detail::atomic(op::atomic_i_add, reference_, what));
+  }
+  [[nodiscard]] T atomic_max(const T& what) const requires(T::is_integer) {
+    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
+  }
+  [[nodiscard]] T atomic_min(const T& what) const requires(T::is_integer) {
+    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
+  }
+  [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired) const requires(T::is_integer) {
+    return T(detail::atomic_exchange_if_equal(reference_, expected, desired));
+  }
+
+  [[nodiscard]] const detail::place_reference& reference() const { return reference_; }
+
+ private:
+  detail::place_reference reference_;
+};
+
+/// A mutable local variable.
+template <kernel_value T>
+using var = place<T>;
+
+/// An array in a storage buffer, in workgroup memory or local to an invocation. The index counts elements of T.
+template <kernel_value T>
+class memory {
+ public:
+  explicit memory(const detail::memory_object& object) : object_(object) {}
+  [[nodiscard]] place<T> operator[](const u32& index) const { return place<T>(detail::locate(object_, index)); }
+  [[nodiscard]] T load(const u32& index) const { return (*this)[index].load(); }
+  void store(const u32& index, const T& what) const { (*this)[index].store(what); }
+  /// One component of a vector element, without touching the others.
+  [[nodiscard]] place<typename T::scalar> component(const u32& index, const u32& which) const
+      requires(T::components > 1) {
+    return place<typename T::scalar>(detail::locate_component(object_, index, which));
+  }
+  [[nodiscard]] const detail::memory_object& object() const { return object_; }
+
+ private:
+  detail::memory_object object_;
+};
+
+/// A buffer of f32 in groups of four read through the texture unit; `load` gives one group.
+class texel_buffer {
+ public:
+  explicit texel_buffer(const detail::memory_object& object) : object_(object) {}
+  [[nodiscard]] f32x4 load(const u32& index) const { return f32x4(detail::fetch(object_, index)); }
+  [[nodiscard]] f32x4 operator[](const u32& index) const { return load(index); }
+  [[nodiscard]] const detail::memory_object& object() const { return object_; }
+
+ private:
+  detail::memory_object object_;
+};
+
+enum class reduction : std::uint8_t { add, multiply, minimum, maximum };
+
+inline constexpr std::uint64_t unknown_iterations = ~std::uint64_t{0};
+
+/// A kernel under construction. Values and memory refer to it: it stays where it is and outlives them.
+class kernel {
+ public:
+  explicit kernel(std::string name, std::array<std::uint32_t, 3> local_size = {64, 1, 1});
+  kernel(const kernel&) = delete;
+  kernel& operator=(const kernel&) = delete;
+
+  // --- bindings, numbered in the order of the calls ---
+  template <kernel_value T>
+  [[nodiscard]] memory<T> storage_buffer(std::string_view name, access how = access::read) {
+    return memory<T>(declare_buffer(T::static_type, name, how, {}));
+  }
+  /// The same binding seen as another element type, e.g. f32 as f32x4.
+  template <kernel_value T, kernel_value U>
+  [[nodiscard]] memory<T> view(const memory<U>& buffer) {
+    return memory<T>(declare_view(T::static_type, buffer.object()));
+  }
+  /// Uniform texel buffer; the format (RGBA32F, R32F, RGBA16F) is the buffer view's, absent components read as 0, 0, 1.
+  [[nodiscard]] texel_buffer texels(std::string_view name);
+
+  // --- other memory ---
+  template <kernel_value T>
+  [[nodiscard]] memory<T> shared(word length) {
+    return memory<T>(declare_array(T::static_type, storage_class::workgroup, length));
+  }
+  template <kernel_value T>
+  [[nodiscard]] memory<T> local_array(word length) {
+    return memory<T>(declare_array(T::static_type, storage_class::function, length));
+  }
+  template <kernel_value T>
+  [[nodiscard]] var<T> variable(const T& initial = T()) {
+    var<T> result(declare_variable(T::static_type));
+    result.store(initial);
+    return result;
+  }
+
+  // --- built-in values; x, y, z = 0, 1, 2 ---
+  [[nodiscard]] u32 global_id(word axis = 0) { return built_in_component(built_in::global_invocation_id, axis); }
+  [[nodiscard]] u32 local_id(word axis = 0) { return built_in_component(built_in::local_invocation_id, axis); }
+  [[nodiscard]] u32 workgroup_id(word axis = 0) { return built_in_component(built_in::workgroup_id, axis); }
+  [[nodiscard]] u32 workgroup_count(word axis = 0) { return built_in_component(built_in::num_workgroups, axis); }
+  [[nodiscard]] u32 local_index() { return built_in_scalar(built_in::local_invocation_index); }
+  [[nodiscard]] u32 subgroup_size() { return built_in_scalar(built_in::subgroup_size); }
+  [[nodiscard]] u32 subgroup_count() { return built_in_scalar(built_in::num_subgroups); }
+  [[nodiscard]] u32 subgroup_id() { return built_in_scalar(built_in::subgroup_id); }
+  [[nodiscard]] u32 subgroup_lane() { return built_in_scalar(built_in::subgroup_local_invocation_id); }
+
+  // --- control flow ---
+  template <class Then>
+  void if_(const boolean& condition, Then&& then) {
+    if_(condition, std::forward<Then>(then), [] {});
+  }
+  /// A literal condition keeps only its branch.
+  template <class Then, class Else>
+  void if_(const boolean& condition, Then&& then, Else&& otherwise) {
+    if (condition.is_literal()) return condition.bits != 0 ? static_cast<void>(then()) : static_cast<void>(otherwise());
+    const auto open = builder_.begin_selection(use(condition));
+    then();
+    builder_.begin_else(open);
+    otherwise();
+    builder_.end_selection(open);
+  }
+  /// `for (i = begin; i < end; i += step) body(i)`; with literal bounds an empty loop vanishes and a single pass is
+  /// inlined. `at_most`: an upper bound of the passes where end is no literal, see module::loop_iterations.
+  template <class Body>
+  void for_(const u32& begin, const u32& end, const u32& step, Body&& body, unrolling hint = unrolling::automatic,
+            std::uint64_t at_most = unknown_iterations) {
+    if (begin.is_literal() && end.is_literal() && begin.bits >= end.bits) return;
+    if (begin.is_literal() && end.is_literal() && step.is_literal() && end.bits - begin.bits <= step.bits)
+      return static_cast<void>(body(begin));
+    const loop_tally before = begin_tally();
+    const auto open =
+        builder_.begin_counted_loop(builder_.type(u32::static_type), use(begin), use(end), op::u_less_than, hint);
+    body(u32(wrap(u32::static_type, open.counter)));
+    builder_.end_counted_loop(open, use(step));
+    end_tally(before, std::min(at_most, passes(begin, end, step)));
+  }
+  template <class Body>
+  void for_(const u32& end, Body&& body) {
+    for_(u32(0), end, u32(1), std::forward<Body>(body));
+  }
+  /// Repeats `body` while `condition()` holds; both run inside the loop. `at_most`: an upper bound of the passes.
+  template <class Condition, class Body>
+  void while_(Condition&& condition, Body&& body, std::uint64_t at_most = unknown_iterations) {
+    const loop_tally before = begin_tally();
+    const auto open = builder_.begin_loop();
+    builder_.break_if(open, use(!boolean(condition())));
+    body();
+    builder_.end_loop(open);
+    end_tally(before, at_most);
+  }
+  /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
+  /// too.
+  void barrier(bool buffers = false);
+  /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
+  template <class Body>
+  void precise(Body&& body) {
+    const bool before = std::exchange(precise_, true);
+    body();
+    precise_ = before;
+  }
+
+  // --- subgroup operations; every invocation of the subgroup must arrive ---
+  template <kernel_value T>
+    requires(!T::is_boolean)
+  [[nodiscard]] T subgroup_reduce(reduction how, const T& x) { return T(subgroup_arithmetic(how, x)); }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_add(const T& x) {
+    return subgroup_reduce(reduction::add, x);
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_max(const T& x) {
+    return subgroup_reduce(reduction::maximum, x);
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_min(const T& x) {
+    return subgroup_reduce(reduction::minimum, x);
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_multiply(const T& x) {
+    return subgroup_reduce(reduction::multiply, x);
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_shuffle_xor(const T& x, const u32& mask) {
+    return T(subgroup_move(op::group_non_uniform_shuffle_xor, x, mask));
+  }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_shuffle(const T& x, const u32& lane) {
+    return T(subgroup_move(op::group_non_uniform_shuffle, x, lane));
+  }
+  /// The value of one lane, the same for all; the lane is a C++ number (SPIR-V before 1.5 asks for a constant).
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_broadcast(const T& x, word lane) {
+    return T(subgroup_move(op::group_non_uniform_broadcast, x, u32(lane)));
+  }
+  [[nodiscard]] boolean subgroup_all(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_all, x)); }
+  [[nodiscard]] boolean subgroup_any(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_any, x)); }
+
+  /// Refuses to run on any other subgroup size, and has subgroups filled along x; 0 leaves it to the device.
+  void require_subgroup_size(std::uint32_t size) { module_.subgroup_size = size; }
+  [[nodiscard]] std::uint32_t shared_bytes() const { return module_.shared_bytes; }
+  [[nodiscard]] const std::array<std::uint32_t, 3>& local_size() const { return module_.local_size; }
+
+  /// Closes the kernel. Nothing may be emitted afterwards.
+  [[nodiscard]] module finish();
+
+  // --- for the layers on top (values, cooperative matrices) ---
+  [[nodiscard]] module_builder& builder() { return builder_; }
+  [[nodiscard]] spirv::module& facts() { return module_; }
+  /// The id of a value, a literal becoming a constant. Fails for a value of another kernel or of a block already
+  /// closed.
+  [[nodiscard]] word use(const detail::operand& value);
+  [[nodiscard]] detail::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
+  [[nodiscard]] bool is_precise() const { return precise_; }
+  void note_shared(word bytes);
+  // The same declarations and operations for types known only when the generator runs.
+  [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
+                                                     std::optional<word> binding);
+  [[nodiscard]] detail::memory_object declare_view(data_type type, const detail::memory_object& of);
+  [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
+  [[nodiscard]] detail::place_reference declare_variable(data_type type);
+  [[nodiscard]] detail::operand subgroup_arithmetic(reduction how, const detail::operand& x);
+  [[nodiscard]] detail::operand subgroup_float_extremum(reduction how, const detail::operand& x);
+  [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
+
+ private:
+  // What the loops closed so far cost, added up over both branches of a selection: neighbouring invocations may take
+  // different ones, and a driver that runs them in step makes both.
+  struct loop_tally {
+    std::uint64_t iterations = 0;
+    std::uint64_t loops = 0;  // each still makes a pass where nothing is left to do
+  };
+  [[nodiscard]] loop_tally begin_tally() { return std::exchange(tally_, {}); }
+  void end_tally(const loop_tally& before, std::uint64_t passes);
+  [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
+
+  void mark_aliased(word variable);
+  [[nodiscard]] u32 built_in_component(built_in which, word axis);
+  [[nodiscard]] u32 built_in_scalar(built_in which);
+  [[nodiscard]] detail::operand subgroup_vote(op code, const detail::operand& x);
+
+  module_builder builder_;
+  spirv::module module_;
+  std::set<word> aliased_;
+  loop_tally tally_;
+  bool precise_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A value whose type is known when the generator runs: f32, i32, u32 or boolean, one component or four.
+using scalar_value = spirv::detail::operand;
+
+/// The type of `components` values of a program's type; of a tensor's element where `stored` (f16 stays f16).
+[[nodiscard]] spirv::data_type value_type(dtype type, int components = 1, bool stored = false);
+[[nodiscard]] scalar_value literal(dtype type, double value);
+/// The number a literal stands for; nothing for a computed value.
+[[nodiscard]] std::optional<double> literal_value(const scalar_value& value);
+/// Repeats a scalar; a value of that width is returned as it is.
+[[nodiscard]] scalar_value widened(const scalar_value& value, int components);
+/// Component of a vector, or the scalar itself.
+[[nodiscard]] scalar_value component(const scalar_value& value, int index);
+/// Four scalars as one vector, different literals included.
+[[nodiscard]] scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts);
+[[nodiscard]] scalar_value converted(const scalar_value& value, spirv::data_type to);
+
+/// One operation (no argument, constant or row reduction). Scalars mixed with vectors are repeated.
+[[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_node& node, std::span<const scalar_value> operands);
+
+/// sum, max, min or product of two partial results, and what it starts from.
+[[nodiscard]] scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,
+                                   const scalar_value& b);
+[[nodiscard]] scalar_value identity(scalar_op reduction, dtype type);
+
+/// The whole program; `argument(k)` is asked once for each argument used. Programs with row reductions are refused.
+[[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_program& program,
+                                const std::function<scalar_value(int)>& argument);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A running total that every pass of a loop adds to. Only sums that round gain by blocks: no integer, no maximum; and
+/// of a product every factor rounds the whole.
+struct running_sum {
+  spirv::detail::place_reference place;
+  scalar_op how = scalar_op::row_sum;
+  scalar_value start{};
+  [[nodiscard]] bool rounds() const { return start.type.is_float() && how == scalar_op::row_sum; }
+};
+
+/// How many terms go into one total. The rounding error of a total grows with its number of terms: with a cascade of
+/// totals of at most `block_terms` each it grows with the logarithm of all terms.
+struct cascade_lengths {
+  std::uint64_t terms = 1;        // that a pass adds to each total
+  std::uint64_t straight = 1024;  // up to so many need no cascade, whose totals cost registers
+  static constexpr std::uint64_t block_terms = 256;
+
+  /// Terms of each total after a loop of so many passes, or totals of totals where there are more.
+  [[nodiscard]] std::uint64_t after(std::uint64_t passes) const {
+    std::uint64_t left = passes * terms;
+    if (left <= straight) return left;
+    while (left > block_terms) left = (left + block_terms - 1) / block_terms;
+    return left;
+  }
+};
+
+/// Of matrix products with so many totals in an invocation. Where they fill the registers a second set would cost more
+/// than it gains on products of the common length.
+[[nodiscard]] constexpr std::uint64_t straight_product(std::size_t totals) { return totals < 64 ? 1024 : 4096; }
+
+namespace detail {
+
+class cascade {
+ public:
+  cascade(spirv::kernel& owner, std::span<const running_sum> sums, std::uint32_t step, std::uint64_t block)
+      : owner_(owner), sums_(sums), step_(step), block_(block) {}
+
+  // Passes [first, last), counted in steps of `step`; `passes` is their literal upper bound.
+  template <class Body>
+  void run(const spirv::u32& first, const spirv::u32& last, std::uint64_t passes, const Body& body) {
+    if (passes == 1) return body(first);  // inside the loop below, which has found first < last
+    if (passes <= block_) {
+      return owner_.for_(first, last, spirv::u32(step_), body, spirv::unrolling::automatic, passes);
+    }
+    std::uint64_t part = block_;  // the largest block of blocks that is not all of them
+    while (part * cascade_lengths::block_terms < passes) part *= cascade_lengths::block_terms;
+    const std::vector<running_sum> totals = open_totals();
+    const auto length = static_cast<std::uint32_t>(part * step_);
+    const auto piece = [&](const spirv::u32& at) {
+      for (const running_sum& sum : sums_) spirv::detail::store(sum.place, sum.start);
+      run(at, at + min(last - at, spirv::u32(length)), part, body);
+      add(totals, sums_);
+    };
+    owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, (passes + part - 1) / part);
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      spirv::detail::store(sums_[i].place, spirv::detail::load(totals[i].place));
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<running_sum> open_totals() {
+    std::vector<running_sum> totals(sums_.begin(), sums_.end());
+    for (running_sum& total : totals) {
+      const scalar_value before = spirv::detail::load(total.place);
+      total.place = owner_.declare_variable(before.type);
+      spirv::detail::store(total.place, before);
+    }
+    return totals;
+  }
+
+  void add(std::span<const running_sum> totals, std::span<const running_sum> sums) {
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const scalar_value sum = spirv::detail::load(sums[i].place), total = spirv::detail::load(totals[i].place);
+      spirv::detail::store(totals[i].place, combine(owner_, sums[i].how, total, sum));
+    }
+  }
+
+  spirv::kernel& owner_;
+  std::span<const running_sum> sums_;
+  std::uint32_t step_;
+  std::uint64_t block_;
+};
+
+}  // namespace detail
+
+/// `for (i = begin; i < end; i += step) body(i)`, where each pass adds to `sums`. A short loop is that loop and nothing
+/// more; a long one puts what it adds in blocks. The sums hold their start, or something to add to, beforehand.
+template <class Body>
+void for_summed(spirv::kernel& owner, const spirv::u32& begin, std::uint32_t end, std::uint32_t step,
+                const cascade_lengths& lengths, std::span<const running_sum> sums, const Body& body) {
+  const std::uint64_t passes = (std::uint64_t{end} + step - 1) / step;
+  std::vector<running_sum> rounding;
+  std::copy_if(sums.begin(), sums.end(), std::back_inserter(rounding), [](const auto& sum) { return sum.rounds(); });
+  if (rounding.empty() || passes <= 1 || passes * lengths.terms <= lengths.straight) {
+    return owner.for_(begin, spirv::u32(end), spirv::u32(step), body);
+  }
+  const std::uint64_t block = std::max<std::uint64_t>(cascade_lengths::block_terms / lengths.terms, 1);
+  detail::cascade(owner, rounding, step, block).run(begin, spirv::u32(end), passes, body);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One axis of a group, strides in elements. A group lists its axes from the outermost; a stride that has no meaning
+/// there (stride_b of an m axis, stride_out of a k axis) stays 0. Stride 0 of an operand repeats it.
+struct matmul_axis {
+  std::uint32_t extent = 1;
+  std::uint32_t stride_a = 0, stride_b = 0, stride_out = 0;
+};
+
+/// Where an element of the result stands: row-major indices over the axes of each group, and its offset in the result.
+struct matmul_point {
+  spirv::u32 batch, m, n, offset;
+};
+
+/// What is stored for the finished sum of products.
+using matmul_epilogue = std::function<spirv::f32(const spirv::f32& sum, const matmul_point& point)>;
+
+/// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
+struct matmul_problem {
+  std::string name = "matmul_f32";
+  std::vector<matmul_axis> batch, m, n, k;
+  std::uint32_t offset_a = 0, offset_b = 0, offset_out = 0;  // elements
+  /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings
+  /// 2, 3, ..., and returns the function to apply. Empty: the sum itself.
+  std::function<matmul_epilogue(spirv::kernel&)> epilogue;
+};
+
+[[nodiscard]] std::uint64_t extent_of(const std::vector<matmul_axis>& group);
+
+enum class matmul_tier : std::uint8_t {
+  simple,    // one result an invocation
+  tiled,     // tiles through workgroup memory, 4x4 to 8x8 results an invocation
+  registers  // no workgroup memory: for software rasterisers, where a barrier costs more than a cached load
+};
+
+/// How a product is computed. Not every field matters to every tier.
+struct matmul_schedule {
+  matmul_tier tier = matmul_tier::simple;
+  std::uint32_t tile_m = 64, tile_n = 64, tile_k = 16;  // results of a workgroup (tiled); tile_k is one slice's share
+  std::uint32_t thread_m = 4, thread_n = 4;             // results of an invocation, multiples of 4
+  std::uint32_t slices = 1;                             // ways K is shared out inside a workgroup
+  std::uint32_t buffers = 1;                            // of workgroup memory: 1 or 2
+  bool texels = false;                                  // registers: a and b are uniform texel buffers
+
+  [[nodiscard]] std::uint32_t invocations() const {
+    return tier == matmul_tier::tiled       ? tile_m / thread_m * (tile_n / thread_n) * slices
+           : tier == matmul_tier::registers ? 8 * slices
+                                            : 64;
+  }
+  static constexpr std::uint32_t exchanged_results = 16;  // of an invocation, when slices are added up
+  /// 16-byte padding of every row keeps transposing stores off a single bank.
+  [[nodiscard]] std::uint32_t shared_bytes() const {
+    if (tier == matmul_tier::simple) return 0;
+    const std::uint32_t staged =
+        tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
+    return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
+  }
+  [[nodiscard]] std::string label() const;
+};
+
+/// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
+/// a multiple of 4, and its other strides and its offset are such multiples.
+/// Neither may hold more texels than the device views at once.
+[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const target& device);
+
+/// errors: invalid_argument for a schedule that does not fit the problem or itself.
+[[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                          const target& device = {});
+
+/// The schedule that measurements favour for this device and problem, within the device's limits.
+[[nodiscard]] matmul_schedule choose_matmul(const target& device, const matmul_problem& problem);
+
+/// The chosen schedule, or where the driver stops its loops the next one that ends, K shared out wider if need be.
+[[nodiscard]] kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device);
+
+/// Every schedule worth measuring for this problem, the chosen one first.
+[[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem);
+
+namespace detail {
+
+struct strided_axis {
+  std::uint32_t extent = 1, stride = 0;
+};
+using strided_axes = std::vector<strided_axis>;
+
+/// The axes of one operand, merged where an outer stride is the inner stride times its extent; never empty.
+[[nodiscard]] strided_axes collapse(const std::vector<matmul_axis>& group, std::uint32_t matmul_axis::*stride);
+/// The element offset of the flat index `flat` over `axes`.
+[[nodiscard]] spirv::u32 offset_of(const strided_axes& axes, const spirv::u32& flat);
+
+/// One operand seen by a tile loader; rows are m for a and n for b.
+struct matmul_operand {
+  strided_axes batch, rows, k;
+  std::uint32_t offset = 0;
+  std::uint32_t row_count = 1, k_count = 1;
+  bool along_k = true;      // neighbouring loads go along k, else along rows
+  std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
+};
+[[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
+
+struct matmul_result {
+  strided_axes batch, m, n;
+  std::uint32_t width = 1;  // 4: groups of four along n are contiguous and aligned
+};
+[[nodiscard]] matmul_result plan_result(const matmul_problem& problem);
+
+struct tile_position {
+  spirv::u32 batch, tile_m, tile_n;
+};
+/// Spreads tiles over the grid: batches outermost, inside one the tiles in stripes of 8 rows so that neighbours share
+/// operands in cache. Returns false as `inside` where the grid was rounded up.
+[[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
+[[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
+[[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
+[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
+  return static_cast<std::uint32_t>((value + by - 1) / by);
+}
+/// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
+template <class Body>
+void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {
+  if (count == launched) return static_cast<void>(body());
+  k.if_(linear < static_cast<std::uint32_t>(count), std::forward<Body>(body));
+}
+
+/// The problem's epilogue, or the sum itself.
+[[nodiscard]] matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k);
+/// "matmul_f32 4x64x64x32", the kernel's name.
+[[nodiscard]] std::string describe(const matmul_problem& problem);
+
+/// What loops over k are told of their totals.
+[[nodiscard]] std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32>> sums);
+/// Adds up the slices' sums; afterwards slice 0 holds them. Every invocation of the workgroup arrives.
+void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
+                const std::vector<spirv::var<spirv::f32>>& sums);
+
+[[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device);
+[[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                                const target& device);
+[[nodiscard]] kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                                   const target& device);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// The node as the matmul generator takes it; `types` are the operands', epilogue operands from position 2 on.
+/// errors: unsupported for products of other types than f32; internal for a bounded access in the epilogue.
+[[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
+                                                 dtype result);
+
+/// With the schedule that suits the device.
+[[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
+                                          const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One dispatch that evaluates `region` over operands of the given types. The result may lie where operand number
+/// `overwritten` does.
+[[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
+                                          const target& on, std::optional<std::size_t> overwritten = {});
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// Pooling and its adjoint. The adjoint gathers: each element looks at the windows it lies in, so no atomics are needed.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// x [outer..., in...] to [outer..., out...].
+[[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
+                                                 dtype type, const target& on);
+
+/// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result
+/// has the shape of x.
+[[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
+                                                  dtype type, const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+[[nodiscard]] inline kernel_dispatch make_kernel(const graph& g, node_id id, const target& on,
+                                                 std::optional<std::size_t> overwritten) {
+  const node& n = g[id];
+  std::vector<dtype> types;
+  std::vector<shape> extents;
+  for (node_id operand : g.operands(id)) {
+    types.push_back(g[operand].type);
+    extents.push_back(g[operand].extents);
+  }
+  switch (n.kind) {
+    case op::region:
+      return make_region(g.get<region_attribute>(id), types, n.type, on, overwritten);
+    case op::matmul:
+      return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
+    case op::convolve:
+      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.type, on);
+    case op::window_reduce:
+      return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
+    case op::window_scatter:
+      return make_window_scatter(g.get<window_attribute>(id), n.extents, extents.back(), n.type, on);
+    case op::gather:
+      return make_gather(extents[0], extents[1], g.get<axis_attribute>(id).axis, n.type, on);
+    case op::scatter_add:
+      return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
+    case op::random:
+      return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
+    default:
+      fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
+           to_string(n.kind));
+  }
+}
+
+[[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const target& on,
+                                                            std::optional<std::size_t> overwritten) {
+  kernel_dispatch made = make_kernel(g, id, on, overwritten);
+  if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
+  if (within_loop_limit(made.module, on)) return made;
+  fail(
+      error_category::unsupported,
+      "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
+      "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
+      made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
+      on.max_loop_iterations);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
+  return detail::generate_within_limits(g, id, on, {});
+}
+
+MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const target& on) {
+  const graph& g = p.implementation;
+  if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
+  if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operand(s));
+  const auto count = static_cast<std::int64_t>(s.bindings.at(0).where.bytes / sizeof(float));
+  return make_optimizer(g.get<optimizer_attribute>(s.node), count, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Bodies of data/gzip.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+struct gzip_reader::state {
+  byte_source packed;
+  std::string name;
+  z_stream stream{};
+  std::array<std::uint8_t, 65536> input;
+  std::uint64_t fed = 0;      // bytes of the file handed to zlib
+  bool member_ended = false;  // and no other one begun
+
+  [[noreturn]] void refuse(std::string_view found) const {
+    io::bad_file(name, fed - stream.avail_in, "intact gzip data", found);
+  }
+
+  /// False at the end of the file.
+  bool refill() {
+    if (stream.avail_in > 0) return true;
+    const std::size_t got = packed(input);
+    stream.next_in = input.data();
+    stream.avail_in = static_cast<uInt>(got);
+    fed += got;
+    return got > 0;
+  }
+
+  /// Unpacks once into `into`; returns how many bytes.
+  std::size_t unpack(std::span<std::uint8_t> into) {
+    stream.next_out = into.data();
+    stream.avail_out = static_cast<uInt>(std::min<std::size_t>(into.size(), 1u << 30));
+    const uInt room = stream.avail_out;
+    const int result = ::inflate(&stream, Z_NO_FLUSH);
+    member_ended = result == Z_STREAM_END;
+    if (result == Z_MEM_ERROR) fail(error_category::out_of_memory, "{}: no memory to unpack it", name);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+      refuse(stream.msg == nullptr ? "a preset dictionary" : stream.msg);
+    }
+    return room - stream.avail_out;
+  }
+};
+
+MEGANEURA_INLINE gzip_reader::gzip_reader(byte_source packed, std::string name) : state_(std::make_unique<state>()) {
+  state_->packed = std::move(packed);
+  state_->name = std::move(name);
+  constexpr int gzip_only = 16 + MAX_WBITS;
+  if (::inflateInit2(&state_->stream, gzip_only) != Z_OK) {
+    fail(error_category::out_of_memory, "{}: no memory to unpack it", state_->name);
+  }
+}
+
+MEGANEURA_INLINE gzip_reader::~gzip_reader() { ::inflateEnd(&state_->stream); }
+
+MEGANEURA_INLINE std::size_t gzip_reader::read(std::span<std::uint8_t> into) {
+  std::size_t filled = 0;
+  while (filled < into.size()) {
+    const bool more = state_->refill();
+    if (state_->member_ended) {
+      if (!more) break;
+      ::inflateReset(&state_->stream);
+    }
+    const std::size_t got = state_->unpack(into.subspan(filled));
+    // At the end of the file zlib may still hold output; when it does not, the file was cut.
+    if (got == 0 && !more && !state_->member_ended) state_->refuse("the end of the file");
+    filled += got;
+  }
+  return filled;
+}
+
+MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, const std::string& name,
+                                                  std::size_t limit) {
+  gzip_reader reader(source_of(bytes), name);
+  std::vector<std::uint8_t> result;
+  std::array<std::uint8_t, 65536> piece;
+  try {
+    while (const std::size_t got = reader.read(piece)) {
+      if (got > limit - result.size()) {
+        io::bad_file(name, bytes.size(), fmt::format("at most {} unpacked bytes", limit), "more");
+      }
+      result.insert(result.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got));
+    }
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: its content does not fit into memory", name);
+  }
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
 // Definitions for kernels/builtin.hpp: two generated kernels, and the ones compiled from shaders/.
 // SPIR-V words of shaders/*.comp. Generated by shaders/embed.py; do not edit.
 // sources: sha256 149ba31c476ea3b534244c2cb6838e7841117a3e7edfe3dbe3bc1c116b644b7c
@@ -19800,859 +21015,6 @@ inline constexpr std::uint32_t sgd_momentum[] = {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::embedded
-// Loops that add up many numbers without losing any: sums in blocks, blocks in blocks of blocks.
-// Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
-// The kernel language: one compute shader written as C++ over typed values, turned into a SPIR-V module.
-// Writes a SPIR-V module word by word: sections in the order the specification asks for, each type and constant once.
-
-namespace meganeura::inline MEGANEURA_ABI::spirv {
-
-using word = std::uint32_t;
-using words = std::vector<word>;
-
-enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16 };
-
-/// A scalar or vector type of the kernel language.
-struct data_type {
-  scalar_kind kind = scalar_kind::u32;
-  std::uint8_t components = 1;
-  [[nodiscard]] bool operator==(const data_type&) const = default;
-  [[nodiscard]] bool is_float() const { return kind == scalar_kind::f32 || kind == scalar_kind::f16; }
-  /// Size in bytes in memory; a boolean has none.
-  [[nodiscard]] word bytes() const { return (kind == scalar_kind::f16 ? 2u : 4u) * components; }
-};
-
-namespace detail {
-struct words_hash {
-  [[nodiscard]] std::size_t operator()(const words& key) const {
-    std::size_t hash = 1469598103934665603ull;  // FNV-1a, 64-bit parameters
-    for (const word value : key) hash = (hash ^ value) * 1099511628211ull;
-    return hash;
-  }
-};
-[[nodiscard]] std::uint16_t half_bits(float value);  // round to nearest even
-}  // namespace detail
-
-/// One compute entry point "main" under construction. The caller opens and closes structured blocks in pairs;
-/// everything that is not code (types, constants, decorations) may be asked for at any time.
-class module_builder {
- public:
-  module_builder();
-
-  [[nodiscard]] word fresh_id() { return next_id_++; }
-
-  // --- declarations, each stored once ---
-  void require(capability value) { capabilities_.insert(static_cast<word>(value)); }
-  void require_extension(std::string name) { extensions_.insert(std::move(name)); }
-  void use_vulkan_memory_model();  // also raises the version to 1.6
-  [[nodiscard]] bool vulkan_memory_model() const { return vulkan_memory_model_; }
-  [[nodiscard]] word glsl_std_450();
-  [[nodiscard]] word type(data_type type);
-  [[nodiscard]] word type_pointer(storage_class storage, word pointee);
-  [[nodiscard]] word type_array(word element, word length);
-  [[nodiscard]] word type_storage_buffer(data_type element);  // Block struct of one runtime array, std430 stride
-  [[nodiscard]] word type_texel_buffer();
-  [[nodiscard]] word type_cooperative_matrix(scalar_kind kind, word rows, word columns, word use);
-  /// `bits` is the 32-bit pattern; of an f16 the pattern of the f32 it is rounded from. A vector repeats the scalar.
-  [[nodiscard]] word constant(data_type type, word bits);
-  [[nodiscard]] word constant_composite(word type, std::span<const word> parts);
-  /// Any other instruction of the declaration section with a result id, found again when declared twice.
-  [[nodiscard]] word declare(op code, std::span<const word> operands, bool typed);
-
-  void decorate(word target, decoration what, std::initializer_list<word> literals = {});
-  void set_name(word target, std::string_view name);
-  [[nodiscard]] word global_variable(word pointer_type, storage_class storage);
-  [[nodiscard]] word function_variable(word pointer_type);
-  [[nodiscard]] word built_in_variable(built_in which, data_type type);
-
-  // --- code ---
-  [[nodiscard]] word emit(op code, word result_type, std::span<const word> operands);
-  /// The same for an instruction without side effects: an equal one already computed in an enclosing block is reused.
-  [[nodiscard]] word emit_pure(op code, word result_type, std::span<const word> operands, bool no_contraction = false);
-  void emit_void(op code, std::span<const word> operands);
-
-  struct selection {
-    word else_label = 0, merge_label = 0;
-  };
-  [[nodiscard]] selection begin_selection(word condition);
-  void begin_else(const selection& open);
-  void end_selection(const selection& open);
-
-  struct loop {
-    word counter = 0, header_label = 0, continue_label = 0, merge_label = 0, next = 0, type = 0;
-  };
-  /// `for (counter = begin; counter < end; counter += step)` over 32-bit integers; `less` is the comparison to use.
-  [[nodiscard]] loop begin_counted_loop(word type, word begin, word end, op less, unrolling hint);
-  void end_counted_loop(const loop& open, word step);
-  /// A loop left only by `break_if`.
-  [[nodiscard]] loop begin_loop();
-  void break_if(const loop& open, word condition);
-  void end_loop(const loop& open);
-
-  /// Whether `id` may be used here: declared at module level or computed in a block that is still open.
-  [[nodiscard]] bool visible(word id) const;
-  [[nodiscard]] std::size_t open_blocks() const { return scopes_.size() - 1; }
-
-  [[nodiscard]] words finish(std::span<const word> local_size);
-
- private:
-  void place_label(word label);
-  void open_scope();
-  void close_scope();
-  void note_definition(word id);
-
-  // Values computed inside a block do not dominate what follows it: a scope remembers what it added to the reuse table.
-  struct scope {
-    word serial = 0;
-    std::vector<words> reusable;
-  };
-
-  word next_id_ = 1;
-  bool vulkan_memory_model_ = false;
-  word glsl_ = 0;
-  word main_ = 0;
-  word current_label_ = 0;
-  word next_scope_ = 1;
-  std::set<word> capabilities_;
-  std::set<std::string> extensions_;
-  words names_, decorations_, declarations_, variables_, code_;
-  words interface_;
-  std::unordered_map<words, word, detail::words_hash> declared_, computed_;
-  std::map<word, word> built_ins_;
-  std::vector<scope> scopes_;
-  std::vector<word> scope_of_;       // by id; 0 = module level
-  std::vector<bool> scope_is_open_;  // by serial
-};
-
-namespace detail {
-void append(words& out, op code, std::span<const word> operands);
-void append_string(words& out, std::string_view text);
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::spirv
-
-// Typed values of the kernel language: u32, i32, f32, f16, boolean and their 2- and 4-vectors, with C++ operators.
-
-namespace meganeura::inline MEGANEURA_ABI::spirv {
-
-class kernel;
-
-namespace detail {
-
-/// What every typed value is underneath: an id in a kernel, or a literal that no kernel has seen yet. Literals are what
-/// makes `x * 1` cost nothing and lets a generator written with plain numbers fold its own index arithmetic.
-struct operand {
-  kernel* owner = nullptr;
-  word id = 0;
-  data_type type;
-  word bits = 0;  // of a literal, repeated over all components; an f16 is kept as its f32 pattern
-  [[nodiscard]] bool is_literal() const { return owner == nullptr; }
-};
-
-enum class binary_op : std::uint8_t {
-  add,
-  subtract,
-  multiply,
-  divide,
-  modulo,
-  bit_and,
-  bit_or,
-  bit_xor,
-  shift_left,
-  shift_right,
-  minimum,
-  maximum
-};
-/// With a NaN on either side all but not_equal are false.
-enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
-
-[[nodiscard]] operand binary(binary_op code, const operand& lhs, const operand& rhs);
-[[nodiscard]] operand compare(comparison code, const operand& lhs, const operand& rhs);
-[[nodiscard]] operand is_nan(const operand& value);
-[[nodiscard]] operand negate(const operand& value);
-[[nodiscard]] operand bit_not(const operand& value);
-[[nodiscard]] operand logical(op code, const operand& lhs,
-                              const operand& rhs);  // logical_and, logical_or, logical_equal, logical_not_equal
-[[nodiscard]] operand logical_not(const operand& value);
-[[nodiscard]] operand select(const operand& condition, const operand& yes, const operand& no);
-[[nodiscard]] operand math(glsl code, data_type result, std::initializer_list<operand> arguments);
-[[nodiscard]] operand unary(op code, data_type result, const operand& value);
-[[nodiscard]] operand convert(data_type to, const operand& value);
-[[nodiscard]] operand bitcast(data_type to, const operand& value);
-[[nodiscard]] operand splat(data_type to, const operand& scalar);
-[[nodiscard]] operand extract(const operand& vector, word component);
-[[nodiscard]] operand composite(data_type type, std::initializer_list<operand> parts);
-[[nodiscard]] operand accurate_sin_cos(const operand& x, word quarter_turns);
-[[nodiscard]] operand accurate_tanh(const operand& x);
-[[nodiscard]] word literal_bits(scalar_kind kind, double value);
-
-template <scalar_kind Kind>
-concept floating_kind = Kind == scalar_kind::f32 || Kind == scalar_kind::f16;
-template <scalar_kind Kind>
-concept integer_kind = Kind == scalar_kind::u32 || Kind == scalar_kind::i32;
-
-template <class From, class Scalar>
-concept gives_scalar = std::same_as<From, Scalar> || requires(const From& from) {
-  { from.load() } -> std::same_as<Scalar>;
-};
-
-}  // namespace detail
-
-/// A value a kernel computes. Copying copies the name of the value, not an instruction.
-template <scalar_kind Kind, int Components>
-class value : public detail::operand {
- public:
-  static constexpr scalar_kind kind = Kind;
-  static constexpr int components = Components;
-  static constexpr data_type static_type{Kind, static_cast<std::uint8_t>(Components)};
-  using scalar = value<Kind, 1>;
-  static constexpr bool is_float = detail::floating_kind<Kind>;
-  static constexpr bool is_integer = detail::integer_kind<Kind>;
-  static constexpr bool is_boolean = Kind == scalar_kind::boolean;
-
-  value() : value(literal(0)) {}
-  explicit value(const detail::operand& untyped) : operand(untyped) { type = static_type; }
-
-  // A C++ number converts where it keeps its value: integers to anything, reals to floats only.
-  template <std::integral Number>
-    requires(!std::same_as<Number, bool> && !is_boolean)
-  value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
-  template <std::floating_point Number>
-    requires(is_float)
-  value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
-  template <std::same_as<bool> Number>
-    requires(is_boolean)
-  value(Number number) : value(literal(number ? 1 : 0)) {}  // NOLINT: implicit by design
-  template <class Scalar>
-    requires(Components > 1 && detail::gives_scalar<Scalar, scalar>)
-  value(const Scalar& repeated)  // NOLINT: implicit by design; a scalar or a place that holds one
-      : value(detail::splat(static_type, static_cast<scalar>(repeated))) {}
-
-  /// One component of a vector, by a C++ number.
-  [[nodiscard]] scalar operator[](word component) const requires(Components > 1) {
-    return scalar(detail::extract(*this, component));
-  }
-
-  // Hidden friends, so that numbers and variables convert on either side.
-  [[nodiscard]] friend value operator+(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::add, a, b);
-  }
-  [[nodiscard]] friend value operator-(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::subtract, a, b);
-  }
-  [[nodiscard]] friend value operator*(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::multiply, a, b);
-  }
-  [[nodiscard]] friend value operator/(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::divide, a, b);
-  }
-  [[nodiscard]] friend value operator%(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::modulo, a, b);
-  }
-  [[nodiscard]] friend value operator&(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_and, a, b);
-  }
-  [[nodiscard]] friend value operator|(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_or, a, b);
-  }
-  [[nodiscard]] friend value operator^(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_xor, a, b);
-  }
-  [[nodiscard]] friend value operator<<(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::shift_left, a, b);
-  }
-  [[nodiscard]] friend value operator>>(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::shift_right, a, b);
-  }
-  [[nodiscard]] friend value operator-(const value& a) requires(!is_boolean) { return value(detail::negate(a)); }
-  [[nodiscard]] friend value operator~(const value& a) requires(is_integer) { return value(detail::bit_not(a)); }
-
-  using truth = value<scalar_kind::boolean, Components>;
-  [[nodiscard]] friend truth operator<(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::less, a, b));
-  }
-  [[nodiscard]] friend truth operator<=(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::less_equal, a, b));
-  }
-  [[nodiscard]] friend truth operator>(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::greater, a, b));
-  }
-  [[nodiscard]] friend truth operator>=(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::greater_equal, a, b));
-  }
-  [[nodiscard]] friend truth operator==(const value& a, const value& b) {
-    return truth(is_boolean ? detail::logical(op::logical_equal, a, b)
-                            : detail::compare(detail::comparison::equal, a, b));
-  }
-  [[nodiscard]] friend truth operator!=(const value& a, const value& b) {
-    return truth(is_boolean ? detail::logical(op::logical_not_equal, a, b)
-                            : detail::compare(detail::comparison::not_equal, a, b));
-  }
-  // Both sides are always evaluated: these are instructions, not control flow.
-  [[nodiscard]] friend value operator&&(const value& a, const value& b) requires(is_boolean) {
-    return value(detail::logical(op::logical_and, a, b));
-  }
-  [[nodiscard]] friend value operator||(const value& a, const value& b) requires(is_boolean) {
-    return value(detail::logical(op::logical_or, a, b));
-  }
-  [[nodiscard]] friend value operator!(const value& a) requires(is_boolean) { return value(detail::logical_not(a)); }
-
-  [[nodiscard]] friend value select(const value<scalar_kind::boolean, Components>& condition, const value& yes,
-                                    const value& no) {
-    return value(detail::select(condition, yes, no));
-  }
-  [[nodiscard]] friend value min(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::minimum, a, b);
-  }
-  [[nodiscard]] friend value max(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::maximum, a, b);
-  }
-  [[nodiscard]] friend value abs(const value& a) requires(!is_boolean) {
-    return Kind == scalar_kind::u32 ? a : math(is_float ? glsl::f_abs : glsl::s_abs, a);
-  }
-  [[nodiscard]] friend value sign(const value& a) requires(is_float || Kind == scalar_kind::i32) {
-    return math(is_float ? glsl::f_sign : glsl::s_sign, a);
-  }
-  [[nodiscard]] friend value exp(const value& a) requires(is_float) { return math(glsl::exp, a); }
-  [[nodiscard]] friend value exp2(const value& a) requires(is_float) { return math(glsl::exp2, a); }
-  [[nodiscard]] friend value log(const value& a) requires(is_float) { return math(glsl::log, a); }
-  [[nodiscard]] friend value log2(const value& a) requires(is_float) { return math(glsl::log2, a); }
-  [[nodiscard]] friend value sqrt(const value& a) requires(is_float) { return math(glsl::sqrt, a); }
-  [[nodiscard]] friend value rsqrt(const value& a) requires(is_float) { return math(glsl::inverse_sqrt, a); }
-  [[nodiscard]] friend value floor(const value& a) requires(is_float) { return math(glsl::floor, a); }
-  [[nodiscard]] friend value ceil(const value& a) requires(is_float) { return math(glsl::ceil, a); }
-  [[nodiscard]] friend value trunc(const value& a) requires(is_float) { return math(glsl::trunc, a); }
-  /// To nearest, ties to even.
-  [[nodiscard]] friend value round(const value& a) requires(is_float) { return math(glsl::round_even, a); }
-  [[nodiscard]] friend value pow(const value& a, const value& b) requires(is_float) {
-    return value(detail::math(glsl::pow, static_type, {a, b}));
-  }
-  /// a * b + c; rounded once where the device has it, which the caller must not rely on.
-  [[nodiscard]] friend value fma(const value& a, const value& b, const value& c) requires(is_float) {
-    return value(detail::math(glsl::fma, static_type, {a, b, c}));
-  }
-  /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians
-  /// (Payne and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
-  [[nodiscard]] friend value sin(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_sin_cos(a, 0));
-  }
-  [[nodiscard]] friend value cos(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_sin_cos(a, 1));
-  }
-  /// Relative error below 1e-6 everywhere; never overflows.
-  [[nodiscard]] friend value tanh(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_tanh(a));
-  }
-  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) { return truth(detail::is_nan(a)); }
-  [[nodiscard]] friend truth is_inf(const value& a) requires(is_float) {
-    return truth(detail::unary(op::is_inf, truth::static_type, a));
-  }
-
- private:
-  [[nodiscard]] static value literal(double number) {
-    detail::operand result;
-    result.type = static_type;
-    result.bits = detail::literal_bits(Kind, number);
-    return value(result);
-  }
-  [[nodiscard]] static value make(detail::binary_op code, const value& a, const value& b) {
-    return value(detail::binary(code, a, b));
-  }
-  [[nodiscard]] static value math(glsl code, const value& a) { return value(detail::math(code, static_type, {a})); }
-};
-
-using boolean = value<scalar_kind::boolean, 1>;
-using u32 = value<scalar_kind::u32, 1>;
-using u32x2 = value<scalar_kind::u32, 2>;
-using u32x4 = value<scalar_kind::u32, 4>;
-using i32 = value<scalar_kind::i32, 1>;
-using i32x2 = value<scalar_kind::i32, 2>;
-using i32x4 = value<scalar_kind::i32, 4>;
-using f32 = value<scalar_kind::f32, 1>;
-using f32x2 = value<scalar_kind::f32, 2>;
-using f32x4 = value<scalar_kind::f32, 4>;
-using f16 = value<scalar_kind::f16, 1>;
-using f16x2 = value<scalar_kind::f16, 2>;
-using f16x4 = value<scalar_kind::f16, 4>;
-
-template <class T>
-concept kernel_value = std::same_as<T, value<T::kind, T::components>>;
-
-/// By value, as C++ does: float to integer truncates, boolean to number gives 0 or 1, f32 to f16 rounds to even.
-template <kernel_value To, scalar_kind Kind, int Components>
-[[nodiscard]] To convert(const value<Kind, Components>& from) {
-  static_assert(To::components == Components, "meganeura: convert<T>(x): T and x must have equally many components");
-  return To(detail::convert(To::static_type, from));
-}
-/// The same bits as another type of the same size; f16x2 and u32 included.
-template <kernel_value To, scalar_kind Kind, int Components>
-[[nodiscard]] To bitcast(const value<Kind, Components>& from) {
-  return To(detail::bitcast(To::static_type, from));
-}
-template <scalar_kind Kind>
-[[nodiscard]] value<Kind, 2> vector(const value<Kind, 1>& x, const value<Kind, 1>& y) {
-  return value<Kind, 2>(detail::composite({Kind, 2}, {x, y}));
-}
-template <scalar_kind Kind>
-[[nodiscard]] value<Kind, 4> vector(const value<Kind, 1>& x, const value<Kind, 1>& y, const value<Kind, 1>& z,
-                                    const value<Kind, 1>& w) {
-  return value<Kind, 4>(detail::composite({Kind, 4}, {x, y, z, w}));
-}
-/// Two f32 as two f16 in one word (first in the low half), and back; no 16-bit feature is needed.
-[[nodiscard]] inline u32 pack_half(const f32x2& x) {
-  return u32(detail::math(glsl::pack_half_2x16, u32::static_type, {x}));
-}
-[[nodiscard]] inline f32x2 unpack_half(const u32& x) {
-  return f32x2(detail::math(glsl::unpack_half_2x16, f32x2::static_type, {x}));
-}
-[[nodiscard]] inline u32 bit_count(const u32& x) { return u32(detail::unary(op::bit_count, u32::static_type, x)); }
-/// The upper and lower words of the 64-bit product, for counter-based random numbers.
-[[nodiscard]] u32x2 multiply_extended(const u32& a, const u32& b);  // [0] low, [1] high
-
-}  // namespace meganeura::inline MEGANEURA_ABI::spirv
-
-// A C++ loop unrolls, a language loop (`for_`) loops; a C++ function over values is an inlined function; a C++ number
-// is a literal. Equal computations are emitted once, so a generator need not hoist by hand.
-namespace meganeura::inline MEGANEURA_ABI::spirv {
-
-enum class access : std::uint8_t {
-  read,       // never written by this dispatch, through any binding: the driver may cache it freely
-  write,      // written, and read only by the invocation that wrote
-  read_write  // in-place; also to be used for an operand whose memory another binding writes
-};
-
-namespace detail {
-
-struct memory_object {
-  kernel* owner = nullptr;
-  word variable = 0;
-  data_type type;
-  storage_class storage = storage_class::storage_buffer;
-  word length = 0;  // 0 = run-time sized
-  word binding = 0;
-  bool writable = true;
-};
-
-struct place_reference {
-  memory_object object;
-  word pointer = 0;
-};
-
-[[nodiscard]] place_reference locate(const memory_object& object, const operand& index);
-[[nodiscard]] place_reference locate_component(const memory_object& object, const operand& index,
-                                               const operand& component);
-[[nodiscard]] operand load(const place_reference& from);
-void store(const place_reference& to, const operand& what);
-[[nodiscard]] operand atomic(op code, const place_reference& where, const operand& what);
-[[nodiscard]] operand atomic_exchange_if_equal(const place_reference& where, const operand& expected,
-                                               const operand& desired);
-[[nodiscard]] operand fetch(const memory_object& texels, const operand& index);
-
-}  // namespace detail
-
-/// An element of memory: converts to its value by loading, assignment stores.
-template <kernel_value T>
-class place {
- public:
-  explicit place(const detail::place_reference& reference) : reference_(reference) {}
-  place(const place&) = default;  // names the same element; assignment copies what it holds
-
-  [[nodiscard]] T load() const { return T(detail::load(reference_)); }
-  operator T() const { return load(); }  // NOLINT: implicit by design
-  void store(const T& what) const { detail::store(reference_, what); }
-  const place& operator=(const T& what) const { return store(what), *this; }
-  place& operator=(const place& other) { return store(other.load()), *this; }
-  [[nodiscard]] typename T::scalar operator[](word component) const requires(T::components > 1) {
-    return load()[component];
-  }
-  const place& operator+=(const T& what) const { return *this = load() + what; }
-  const place& operator-=(const T& what) const { return *this = load() - what; }
-  const place& operator*=(const T& what) const { return *this = load() * what; }
-
-  // Relaxed, device scope; each returns what stood there before.
-  [[nodiscard]] T atomic_add(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(op::atomic_i_add, reference_, what));
-  }
-  [[nodiscard]] T atomic_max(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
-  }
-  [[nodiscard]] T atomic_min(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
-  }
-  [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired) const requires(T::is_integer) {
-    return T(detail::atomic_exchange_if_equal(reference_, expected, desired));
-  }
-
-  [[nodiscard]] const detail::place_reference& reference() const { return reference_; }
-
- private:
-  detail::place_reference reference_;
-};
-
-/// A mutable local variable.
-template <kernel_value T>
-using var = place<T>;
-
-/// An array in a storage buffer, in workgroup memory or local to an invocation. The index counts elements of T.
-template <kernel_value T>
-class memory {
- public:
-  explicit memory(const detail::memory_object& object) : object_(object) {}
-  [[nodiscard]] place<T> operator[](const u32& index) const { return place<T>(detail::locate(object_, index)); }
-  [[nodiscard]] T load(const u32& index) const { return (*this)[index].load(); }
-  void store(const u32& index, const T& what) const { (*this)[index].store(what); }
-  /// One component of a vector element, without touching the others.
-  [[nodiscard]] place<typename T::scalar> component(const u32& index, const u32& which) const
-      requires(T::components > 1) {
-    return place<typename T::scalar>(detail::locate_component(object_, index, which));
-  }
-  [[nodiscard]] const detail::memory_object& object() const { return object_; }
-
- private:
-  detail::memory_object object_;
-};
-
-/// A buffer of f32 in groups of four read through the texture unit; `load` gives one group.
-class texel_buffer {
- public:
-  explicit texel_buffer(const detail::memory_object& object) : object_(object) {}
-  [[nodiscard]] f32x4 load(const u32& index) const { return f32x4(detail::fetch(object_, index)); }
-  [[nodiscard]] f32x4 operator[](const u32& index) const { return load(index); }
-  [[nodiscard]] const detail::memory_object& object() const { return object_; }
-
- private:
-  detail::memory_object object_;
-};
-
-enum class reduction : std::uint8_t { add, multiply, minimum, maximum };
-
-inline constexpr std::uint64_t unknown_iterations = ~std::uint64_t{0};
-
-/// A kernel under construction. Values and memory refer to it: it stays where it is and outlives them.
-class kernel {
- public:
-  explicit kernel(std::string name, std::array<std::uint32_t, 3> local_size = {64, 1, 1});
-  kernel(const kernel&) = delete;
-  kernel& operator=(const kernel&) = delete;
-
-  // --- bindings, numbered in the order of the calls ---
-  template <kernel_value T>
-  [[nodiscard]] memory<T> storage_buffer(std::string_view name, access how = access::read) {
-    return memory<T>(declare_buffer(T::static_type, name, how, {}));
-  }
-  /// The same binding seen as another element type, e.g. f32 as f32x4.
-  template <kernel_value T, kernel_value U>
-  [[nodiscard]] memory<T> view(const memory<U>& buffer) {
-    return memory<T>(declare_view(T::static_type, buffer.object()));
-  }
-  /// Uniform texel buffer; the format (RGBA32F, R32F, RGBA16F) is the buffer view's, absent components read as 0, 0, 1.
-  [[nodiscard]] texel_buffer texels(std::string_view name);
-
-  // --- other memory ---
-  template <kernel_value T>
-  [[nodiscard]] memory<T> shared(word length) {
-    return memory<T>(declare_array(T::static_type, storage_class::workgroup, length));
-  }
-  template <kernel_value T>
-  [[nodiscard]] memory<T> local_array(word length) {
-    return memory<T>(declare_array(T::static_type, storage_class::function, length));
-  }
-  template <kernel_value T>
-  [[nodiscard]] var<T> variable(const T& initial = T()) {
-    var<T> result(declare_variable(T::static_type));
-    result.store(initial);
-    return result;
-  }
-
-  // --- built-in values; x, y, z = 0, 1, 2 ---
-  [[nodiscard]] u32 global_id(word axis = 0) { return built_in_component(built_in::global_invocation_id, axis); }
-  [[nodiscard]] u32 local_id(word axis = 0) { return built_in_component(built_in::local_invocation_id, axis); }
-  [[nodiscard]] u32 workgroup_id(word axis = 0) { return built_in_component(built_in::workgroup_id, axis); }
-  [[nodiscard]] u32 workgroup_count(word axis = 0) { return built_in_component(built_in::num_workgroups, axis); }
-  [[nodiscard]] u32 local_index() { return built_in_scalar(built_in::local_invocation_index); }
-  [[nodiscard]] u32 subgroup_size() { return built_in_scalar(built_in::subgroup_size); }
-  [[nodiscard]] u32 subgroup_count() { return built_in_scalar(built_in::num_subgroups); }
-  [[nodiscard]] u32 subgroup_id() { return built_in_scalar(built_in::subgroup_id); }
-  [[nodiscard]] u32 subgroup_lane() { return built_in_scalar(built_in::subgroup_local_invocation_id); }
-
-  // --- control flow ---
-  template <class Then>
-  void if_(const boolean& condition, Then&& then) {
-    if_(condition, std::forward<Then>(then), [] {});
-  }
-  /// A literal condition keeps only its branch.
-  template <class Then, class Else>
-  void if_(const boolean& condition, Then&& then, Else&& otherwise) {
-    if (condition.is_literal()) return condition.bits != 0 ? static_cast<void>(then()) : static_cast<void>(otherwise());
-    const auto open = builder_.begin_selection(use(condition));
-    then();
-    builder_.begin_else(open);
-    otherwise();
-    builder_.end_selection(open);
-  }
-  /// `for (i = begin; i < end; i += step) body(i)`; with literal bounds an empty loop vanishes and a single pass is
-  /// inlined. `at_most`: an upper bound of the passes where end is no literal, see module::loop_iterations.
-  template <class Body>
-  void for_(const u32& begin, const u32& end, const u32& step, Body&& body, unrolling hint = unrolling::automatic,
-            std::uint64_t at_most = unknown_iterations) {
-    if (begin.is_literal() && end.is_literal() && begin.bits >= end.bits) return;
-    if (begin.is_literal() && end.is_literal() && step.is_literal() && end.bits - begin.bits <= step.bits)
-      return static_cast<void>(body(begin));
-    const loop_tally before = begin_tally();
-    const auto open =
-        builder_.begin_counted_loop(builder_.type(u32::static_type), use(begin), use(end), op::u_less_than, hint);
-    body(u32(wrap(u32::static_type, open.counter)));
-    builder_.end_counted_loop(open, use(step));
-    end_tally(before, std::min(at_most, passes(begin, end, step)));
-  }
-  template <class Body>
-  void for_(const u32& end, Body&& body) {
-    for_(u32(0), end, u32(1), std::forward<Body>(body));
-  }
-  /// Repeats `body` while `condition()` holds; both run inside the loop. `at_most`: an upper bound of the passes.
-  template <class Condition, class Body>
-  void while_(Condition&& condition, Body&& body, std::uint64_t at_most = unknown_iterations) {
-    const loop_tally before = begin_tally();
-    const auto open = builder_.begin_loop();
-    builder_.break_if(open, use(!boolean(condition())));
-    body();
-    builder_.end_loop(open);
-    end_tally(before, at_most);
-  }
-  /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
-  /// too.
-  void barrier(bool buffers = false);
-  /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
-  template <class Body>
-  void precise(Body&& body) {
-    const bool before = std::exchange(precise_, true);
-    body();
-    precise_ = before;
-  }
-
-  // --- subgroup operations; every invocation of the subgroup must arrive ---
-  template <kernel_value T>
-    requires(!T::is_boolean)
-  [[nodiscard]] T subgroup_reduce(reduction how, const T& x) { return T(subgroup_arithmetic(how, x)); }
-  template <kernel_value T>
-  [[nodiscard]] T subgroup_add(const T& x) {
-    return subgroup_reduce(reduction::add, x);
-  }
-  template <kernel_value T>
-  [[nodiscard]] T subgroup_max(const T& x) {
-    return subgroup_reduce(reduction::maximum, x);
-  }
-  template <kernel_value T>
-  [[nodiscard]] T subgroup_min(const T& x) {
-    return subgroup_reduce(reduction::minimum, x);
-  }
-  template <kernel_value T>
-  [[nodiscard]] T subgroup_multiply(const T& x) {
-    return subgroup_reduce(reduction::multiply, x);
-  }
-  template <kernel_value T>
-  [[nodiscard]] T subgroup_shuffle_xor(const T& x, const u32& mask) {
-    return T(subgroup_move(op::group_non_uniform_shuffle_xor, x, mask));
-  }
-  template <kernel_value T>
-  [[nodiscard]] T subgroup_shuffle(const T& x, const u32& lane) {
-    return T(subgroup_move(op::group_non_uniform_shuffle, x, lane));
-  }
-  /// The value of one lane, the same for all; the lane is a C++ number (SPIR-V before 1.5 asks for a constant).
-  template <kernel_value T>
-  [[nodiscard]] T subgroup_broadcast(const T& x, word lane) {
-    return T(subgroup_move(op::group_non_uniform_broadcast, x, u32(lane)));
-  }
-  [[nodiscard]] boolean subgroup_all(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_all, x)); }
-  [[nodiscard]] boolean subgroup_any(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_any, x)); }
-
-  /// Refuses to run on any other subgroup size, and has subgroups filled along x; 0 leaves it to the device.
-  void require_subgroup_size(std::uint32_t size) { module_.subgroup_size = size; }
-  [[nodiscard]] std::uint32_t shared_bytes() const { return module_.shared_bytes; }
-  [[nodiscard]] const std::array<std::uint32_t, 3>& local_size() const { return module_.local_size; }
-
-  /// Closes the kernel. Nothing may be emitted afterwards.
-  [[nodiscard]] module finish();
-
-  // --- for the layers on top (values, cooperative matrices) ---
-  [[nodiscard]] module_builder& builder() { return builder_; }
-  [[nodiscard]] spirv::module& facts() { return module_; }
-  /// The id of a value, a literal becoming a constant. Fails for a value of another kernel or of a block already
-  /// closed.
-  [[nodiscard]] word use(const detail::operand& value);
-  [[nodiscard]] detail::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
-  [[nodiscard]] bool is_precise() const { return precise_; }
-  void note_shared(word bytes);
-  // The same declarations and operations for types known only when the generator runs.
-  [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
-                                                     std::optional<word> binding);
-  [[nodiscard]] detail::memory_object declare_view(data_type type, const detail::memory_object& of);
-  [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
-  [[nodiscard]] detail::place_reference declare_variable(data_type type);
-  [[nodiscard]] detail::operand subgroup_arithmetic(reduction how, const detail::operand& x);
-  [[nodiscard]] detail::operand subgroup_float_extremum(reduction how, const detail::operand& x);
-  [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
-
- private:
-  // What the loops closed so far cost, added up over both branches of a selection: neighbouring invocations may take
-  // different ones, and a driver that runs them in step makes both.
-  struct loop_tally {
-    std::uint64_t iterations = 0;
-    std::uint64_t loops = 0;  // each still makes a pass where nothing is left to do
-  };
-  [[nodiscard]] loop_tally begin_tally() { return std::exchange(tally_, {}); }
-  void end_tally(const loop_tally& before, std::uint64_t passes);
-  [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
-
-  void mark_aliased(word variable);
-  [[nodiscard]] u32 built_in_component(built_in which, word axis);
-  [[nodiscard]] u32 built_in_scalar(built_in which);
-  [[nodiscard]] detail::operand subgroup_vote(op code, const detail::operand& x);
-
-  module_builder builder_;
-  spirv::module module_;
-  std::set<word> aliased_;
-  loop_tally tally_;
-  bool precise_ = false;
-  bool finished_ = false;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::spirv
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// A value whose type is known when the generator runs: f32, i32, u32 or boolean, one component or four.
-using scalar_value = spirv::detail::operand;
-
-/// The type of `components` values of a program's type; of a tensor's element where `stored` (f16 stays f16).
-[[nodiscard]] spirv::data_type value_type(dtype type, int components = 1, bool stored = false);
-[[nodiscard]] scalar_value literal(dtype type, double value);
-/// The number a literal stands for; nothing for a computed value.
-[[nodiscard]] std::optional<double> literal_value(const scalar_value& value);
-/// Repeats a scalar; a value of that width is returned as it is.
-[[nodiscard]] scalar_value widened(const scalar_value& value, int components);
-/// Component of a vector, or the scalar itself.
-[[nodiscard]] scalar_value component(const scalar_value& value, int index);
-/// Four scalars as one vector, different literals included.
-[[nodiscard]] scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts);
-[[nodiscard]] scalar_value converted(const scalar_value& value, spirv::data_type to);
-
-/// One operation (no argument, constant or row reduction). Scalars mixed with vectors are repeated.
-[[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_node& node, std::span<const scalar_value> operands);
-
-/// sum, max, min or product of two partial results, and what it starts from.
-[[nodiscard]] scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,
-                                   const scalar_value& b);
-[[nodiscard]] scalar_value identity(scalar_op reduction, dtype type);
-
-/// The whole program; `argument(k)` is asked once for each argument used. Programs with row reductions are refused.
-[[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_program& program,
-                                const std::function<scalar_value(int)>& argument);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// A running total that every pass of a loop adds to. Only sums that round gain by blocks: no integer, no maximum; and
-/// of a product every factor rounds the whole.
-struct running_sum {
-  spirv::detail::place_reference place;
-  scalar_op how = scalar_op::row_sum;
-  scalar_value start{};
-  [[nodiscard]] bool rounds() const { return start.type.is_float() && how == scalar_op::row_sum; }
-};
-
-/// How many terms go into one total. The rounding error of a total grows with its number of terms: with a cascade of
-/// totals of at most `block_terms` each it grows with the logarithm of all terms.
-struct cascade_lengths {
-  std::uint64_t terms = 1;        // that a pass adds to each total
-  std::uint64_t straight = 1024;  // up to so many need no cascade, whose totals cost registers
-  static constexpr std::uint64_t block_terms = 256;
-
-  /// Terms of each total after a loop of so many passes, or totals of totals where there are more.
-  [[nodiscard]] std::uint64_t after(std::uint64_t passes) const {
-    std::uint64_t left = passes * terms;
-    if (left <= straight) return left;
-    while (left > block_terms) left = (left + block_terms - 1) / block_terms;
-    return left;
-  }
-};
-
-/// Of matrix products with so many totals in an invocation. Where they fill the registers a second set would cost more
-/// than it gains on products of the common length.
-[[nodiscard]] constexpr std::uint64_t straight_product(std::size_t totals) { return totals < 64 ? 1024 : 4096; }
-
-namespace detail {
-
-class cascade {
- public:
-  cascade(spirv::kernel& owner, std::span<const running_sum> sums, std::uint32_t step, std::uint64_t block)
-      : owner_(owner), sums_(sums), step_(step), block_(block) {}
-
-  // Passes [first, last), counted in steps of `step`; `passes` is their literal upper bound.
-  template <class Body>
-  void run(const spirv::u32& first, const spirv::u32& last, std::uint64_t passes, const Body& body) {
-    if (passes == 1) return body(first);  // inside the loop below, which has found first < last
-    if (passes <= block_) {
-      return owner_.for_(first, last, spirv::u32(step_), body, spirv::unrolling::automatic, passes);
-    }
-    std::uint64_t part = block_;  // the largest block of blocks that is not all of them
-    while (part * cascade_lengths::block_terms < passes) part *= cascade_lengths::block_terms;
-    const std::vector<running_sum> totals = open_totals();
-    const auto length = static_cast<std::uint32_t>(part * step_);
-    const auto piece = [&](const spirv::u32& at) {
-      for (const running_sum& sum : sums_) spirv::detail::store(sum.place, sum.start);
-      run(at, at + min(last - at, spirv::u32(length)), part, body);
-      add(totals, sums_);
-    };
-    owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, (passes + part - 1) / part);
-    for (std::size_t i = 0; i < sums_.size(); ++i) {
-      spirv::detail::store(sums_[i].place, spirv::detail::load(totals[i].place));
-    }
-  }
-
- private:
-  [[nodiscard]] std::vector<running_sum> open_totals() {
-    std::vector<running_sum> totals(sums_.begin(), sums_.end());
-    for (running_sum& total : totals) {
-      const scalar_value before = spirv::detail::load(total.place);
-      total.place = owner_.declare_variable(before.type);
-      spirv::detail::store(total.place, before);
-    }
-    return totals;
-  }
-
-  void add(std::span<const running_sum> totals, std::span<const running_sum> sums) {
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const scalar_value sum = spirv::detail::load(sums[i].place), total = spirv::detail::load(totals[i].place);
-      spirv::detail::store(totals[i].place, combine(owner_, sums[i].how, total, sum));
-    }
-  }
-
-  spirv::kernel& owner_;
-  std::span<const running_sum> sums_;
-  std::uint32_t step_;
-  std::uint64_t block_;
-};
-
-}  // namespace detail
-
-/// `for (i = begin; i < end; i += step) body(i)`, where each pass adds to `sums`. A short loop is that loop and nothing
-/// more; a long one puts what it adds in blocks. The sums hold their start, or something to add to, beforehand.
-template <class Body>
-void for_summed(spirv::kernel& owner, const spirv::u32& begin, std::uint32_t end, std::uint32_t step,
-                const cascade_lengths& lengths, std::span<const running_sum> sums, const Body& body) {
-  const std::uint64_t passes = (std::uint64_t{end} + step - 1) / step;
-  std::vector<running_sum> rounding;
-  std::copy_if(sums.begin(), sums.end(), std::back_inserter(rounding), [](const auto& sum) { return sum.rounds(); });
-  if (rounding.empty() || passes <= 1 || passes * lengths.terms <= lengths.straight) {
-    return owner.for_(begin, spirv::u32(end), spirv::u32(step), body);
-  }
-  const std::uint64_t block = std::max<std::uint64_t>(cascade_lengths::block_terms / lengths.terms, 1);
-  detail::cascade(owner, rounding, step, block).run(begin, spirv::u32(end), passes, body);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -20782,9 +21144,11 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// four.
 class bound_tensor {
  public:
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name);  // an operand
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name,
-               int width);  // the result, stored `width` at a time
+  /// An operand, which `how` is read_write for if the result has the same memory.
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how = spirv::access::read);
+  /// The result, stored `width` at a time; `how` is read_write for one in the memory of an operand.
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
+               spirv::access how = spirv::access::write);
   [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
   void store(const spirv::u32& index, const scalar_value& value) const;
   [[nodiscard]] dtype type() const { return type_; }
@@ -21082,340 +21446,670 @@ MEGANEURA_INLINE kernel_dispatch make_fill(std::uint32_t word, std::int64_t coun
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/generate.hpp.
-// Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
+// Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
+// Convolutions whose operands every invocation reads straight from their buffers.
+// The three forms of a convolution as one product: its indices, loads and stores.
 
-namespace meganeura::inline MEGANEURA_ABI::kernels {
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-/// `extents` and `types` are those of the node's operands, epilogue operands included.
-[[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                            std::span<const dtype> types, dtype result, const target& on);
+/// All three forms are result(m, n) = sum over k of a(m, k) * b(n, k), one product a group:
+///   output  m = output channel, n = (image, output position), k = (tap, input channel),   a = w, b = x
+///   input   m = input channel,  n = (image, input position),  k = (tap, output channel),  a = w, b = y
+///   filter  m = output channel, n = (input channel, tap),     k = (image, output position), a = y, b = x
+/// The address in `a` is a sum of a part of m and a part of k. The position in `b` is, axis by axis, the sum of a part
+/// of n and a part of k, and has to lie inside the image (and, for the input form, on the grid of the stride).
+struct convolution_product {
+  convolution_attribute geometry;
+  std::uint32_t batch = 1, in_channels = 1, out_channels = 1;  // channels of one group
+  std::uint32_t groups = 1, taps = 1, in_size = 1, out_size = 1;
+  std::array<std::uint32_t, max_spatial> in{1, 1, 1}, kernel{1, 1, 1}, out{1, 1, 1};
+  std::int64_t m = 1, n = 1, k = 1;
 
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-// From a matmul node of the implementation graph to its kernel.
-// Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// One axis of a group, strides in elements. A group lists its axes from the outermost; a stride that has no meaning
-/// there (stride_b of an m axis, stride_out of a k axis) stays 0. Stride 0 of an operand repeats it.
-struct matmul_axis {
-  std::uint32_t extent = 1;
-  std::uint32_t stride_a = 0, stride_b = 0, stride_out = 0;
-};
-
-/// Where an element of the result stands: row-major indices over the axes of each group, and its offset in the result.
-struct matmul_point {
-  spirv::u32 batch, m, n, offset;
-};
-
-/// What is stored for the finished sum of products.
-using matmul_epilogue = std::function<spirv::f32(const spirv::f32& sum, const matmul_point& point)>;
-
-/// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
-struct matmul_problem {
-  std::string name = "matmul_f32";
-  std::vector<matmul_axis> batch, m, n, k;
-  std::uint32_t offset_a = 0, offset_b = 0, offset_out = 0;  // elements
-  /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings
-  /// 2, 3, ..., and returns the function to apply. Empty: the sum itself.
-  std::function<matmul_epilogue(spirv::kernel&)> epilogue;
-};
-
-[[nodiscard]] std::uint64_t extent_of(const std::vector<matmul_axis>& group);
-
-enum class matmul_tier : std::uint8_t {
-  simple,    // one result an invocation
-  tiled,     // tiles through workgroup memory, 4x4 to 8x8 results an invocation
-  registers  // no workgroup memory: for software rasterisers, where a barrier costs more than a cached load
-};
-
-/// How a product is computed. Not every field matters to every tier.
-struct matmul_schedule {
-  matmul_tier tier = matmul_tier::simple;
-  std::uint32_t tile_m = 64, tile_n = 64, tile_k = 16;  // results of a workgroup (tiled); tile_k is one slice's share
-  std::uint32_t thread_m = 4, thread_n = 4;             // results of an invocation, multiples of 4
-  std::uint32_t slices = 1;                             // ways K is shared out inside a workgroup
-  std::uint32_t buffers = 1;                            // of workgroup memory: 1 or 2
-  bool texels = false;                                  // registers: a and b are uniform texel buffers
-
-  [[nodiscard]] std::uint32_t invocations() const {
-    return tier == matmul_tier::tiled       ? tile_m / thread_m * (tile_n / thread_n) * slices
-           : tier == matmul_tier::registers ? 8 * slices
-                                            : 64;
+  using form_kind = convolution_attribute::form_kind;
+  [[nodiscard]] bool is(form_kind form) const { return geometry.form == form; }
+  [[nodiscard]] std::uint32_t inner() const {  // the fast part of k
+    return is(convolution_attribute::filter)   ? out_size
+           : is(convolution_attribute::output) ? in_channels
+                                               : out_channels;
   }
-  static constexpr std::uint32_t exchanged_results = 16;  // of an invocation, when slices are added up
-  /// 16-byte padding of every row keeps transposing stores off a single bank.
-  [[nodiscard]] std::uint32_t shared_bytes() const {
-    if (tier == matmul_tier::simple) return 0;
-    const std::uint32_t staged =
-        tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
-    return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
+  [[nodiscard]] std::uint32_t a_group() const {
+    return is(convolution_attribute::filter) ? out_channels * out_size : out_channels * in_channels * taps;
   }
-  [[nodiscard]] std::string label() const;
+  [[nodiscard]] std::uint32_t b_group() const {
+    return is(convolution_attribute::input) ? out_channels * out_size : in_channels * in_size;
+  }
 };
 
-/// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
-/// a multiple of 4, and its other strides and its offset are such multiples.
-/// Neither may hold more texels than the device views at once.
-[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const target& device);
-
-/// errors: invalid_argument for a schedule that does not fit the problem or itself.
-[[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                          const target& device = {});
-
-/// The schedule that measurements favour for this device and problem, within the device's limits.
-[[nodiscard]] matmul_schedule choose_matmul(const target& device, const matmul_problem& problem);
-
-/// The chosen schedule, or where the driver stops its loops the next one that ends, K shared out wider if need be.
-[[nodiscard]] kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device);
-
-/// Every schedule worth measuring for this problem, the chosen one first.
-[[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem);
-
-namespace detail {
-
-struct strided_axis {
-  std::uint32_t extent = 1, stride = 0;
-};
-using strided_axes = std::vector<strided_axis>;
-
-/// The axes of one operand, merged where an outer stride is the inner stride times its extent; never empty.
-[[nodiscard]] strided_axes collapse(const std::vector<matmul_axis>& group, std::uint32_t matmul_axis::*stride);
-/// The element offset of the flat index `flat` over `axes`.
-[[nodiscard]] spirv::u32 offset_of(const strided_axes& axes, const spirv::u32& flat);
-
-/// One operand seen by a tile loader; rows are m for a and n for b.
-struct matmul_operand {
-  strided_axes batch, rows, k;
-  std::uint32_t offset = 0;
-  std::uint32_t row_count = 1, k_count = 1;
-  bool along_k = true;      // neighbouring loads go along k, else along rows
-  std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
-};
-[[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
-
-struct matmul_result {
-  strided_axes batch, m, n;
-  std::uint32_t width = 1;  // 4: groups of four along n are contiguous and aligned
-};
-[[nodiscard]] matmul_result plan_result(const matmul_problem& problem);
-
-struct tile_position {
-  spirv::u32 batch, tile_m, tile_n;
-};
-/// Spreads tiles over the grid: batches outermost, inside one the tiles in stripes of 8 rows so that neighbours share
-/// operands in cache. Returns false as `inside` where the grid was rounded up.
-[[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
-[[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
-[[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
-[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
-  return static_cast<std::uint32_t>((value + by - 1) / by);
-}
-/// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
-template <class Body>
-void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {
-  if (count == launched) return static_cast<void>(body());
-  k.if_(linear < static_cast<std::uint32_t>(count), std::forward<Body>(body));
+[[nodiscard]] inline convolution_product make_product(const convolution_attribute& c, const shape& x, const shape& w,
+                                                      const shape& y) {
+  const auto narrow = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+  convolution_product p;
+  p.geometry = c;
+  p.batch = narrow(x[0]);
+  p.groups = narrow(c.groups);
+  p.in_channels = narrow(w[1]);
+  p.out_channels = narrow(w[0] / c.groups);
+  for (int i = 0; i < c.spatial; ++i) {
+    const auto axis = static_cast<std::size_t>(i);
+    p.in[axis] = narrow(x[i + 2]);
+    p.kernel[axis] = narrow(w[i + 2]);
+    p.out[axis] = narrow(y[i + 2]);
+    p.in_size *= p.in[axis];
+    p.taps *= p.kernel[axis];
+    p.out_size *= p.out[axis];
+  }
+  const std::int64_t outputs = std::int64_t{p.batch} * p.out_size, inputs = std::int64_t{p.batch} * p.in_size;
+  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
+  p.m = by_input ? p.in_channels : p.out_channels;
+  p.n = by_filter ? std::int64_t{p.in_channels} * p.taps : by_input ? inputs : outputs;
+  p.k = by_filter ? outputs : std::int64_t{p.taps} * (by_input ? p.out_channels : p.in_channels);
+  return p;
 }
 
-/// The problem's epilogue, or the sum itself.
-[[nodiscard]] matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k);
-/// "matmul_f32 4x64x64x32", the kernel's name.
-[[nodiscard]] std::string describe(const matmul_problem& problem);
+using spatial_index = std::array<spirv::u32, max_spatial>;
+
+[[nodiscard]] inline spatial_index split(spirv::u32 position, const std::array<std::uint32_t, max_spatial>& extents) {
+  spatial_index at;
+  for (std::size_t i = max_spatial; i-- > 0;) {
+    at[i] = i == 0 ? position : position % extents[i];
+    position = position / extents[i];
+  }
+  return at;
+}
+
+struct k_part {
+  spirv::u32 a, b;  // what k adds to the addresses
+  spatial_index at;
+};
+struct n_part {
+  spirv::u32 b;
+  spatial_index at;
+};
+struct element {
+  spirv::u32 address;
+  spirv::boolean exists;
+};
+
+[[nodiscard]] inline spirv::u32 wrapped(std::int64_t value) { return spirv::u32(static_cast<std::uint32_t>(value)); }
+
+// Of k = slow * inner + fast.
+[[nodiscard]] inline k_part part_of_k(const convolution_product& p, const spirv::u32& slow, const spirv::u32& fast) {
+  const auto& c = p.geometry;
+  k_part part;
+  if (p.is(convolution_attribute::filter)) {
+    part.a = slow * (p.groups * p.out_channels * p.out_size) + fast;
+    part.b = slow * (p.groups * p.in_channels * p.in_size);
+    part.at = split(fast, p.out);
+    for (std::size_t i = 0; i < max_spatial; ++i) part.at[i] = part.at[i] * wrapped(c.stride[i]);
+    return part;
+  }
+  const bool by_input = p.is(convolution_attribute::input);
+  part.a = by_input ? fast * (p.in_channels * p.taps) + slow : fast * p.taps + slow;
+  part.b = fast * (by_input ? p.out_size : p.in_size);
+  part.at = split(slow, p.kernel);
+  for (std::size_t i = 0; i < max_spatial; ++i)
+    part.at[i] = part.at[i] * wrapped(by_input ? -c.dilation[i] : c.dilation[i]);
+  return part;
+}
+
+[[nodiscard]] inline spirv::u32 part_of_m(const convolution_product& p, const spirv::u32& m) {
+  if (p.is(convolution_attribute::filter)) return m * p.out_size;
+  return m * (p.is(convolution_attribute::input) ? p.taps : p.in_channels * p.taps);
+}
+
+[[nodiscard]] inline n_part part_of_n(const convolution_product& p, const spirv::u32& n) {
+  const auto& c = p.geometry;
+  n_part part;
+  if (p.is(convolution_attribute::filter)) {
+    part.b = n / p.taps * p.in_size;
+    part.at = split(n % p.taps, p.kernel);
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      part.at[i] = part.at[i] * wrapped(c.dilation[i]) + wrapped(-c.pad_low[i]);
+    return part;
+  }
+  const bool by_input = p.is(convolution_attribute::input);
+  const std::uint32_t size = by_input ? p.in_size : p.out_size;
+  part.b = n / size * (p.groups * (by_input ? p.out_channels * p.out_size : p.in_channels * p.in_size));
+  part.at = split(n % size, by_input ? p.in : p.out);
+  for (std::size_t i = 0; i < max_spatial; ++i) {
+    part.at[i] =
+        by_input ? part.at[i] + wrapped(c.pad_low[i]) : part.at[i] * wrapped(c.stride[i]) + wrapped(-c.pad_low[i]);
+  }
+  return part;
+}
+
+// Positions are modulo 2^32: one unsigned comparison checks both ends.
+[[nodiscard]] inline element element_of_b(const convolution_product& p, const n_part& n, const k_part& k) {
+  const bool by_input = p.is(convolution_attribute::input);
+  const auto& extents = by_input ? p.out : p.in;
+  element found{n.b + k.b, spirv::boolean(true)};
+  std::uint32_t pitch = 1;
+  for (std::size_t i = max_spatial; i-- > 0;) {
+    if (static_cast<int>(i) >= p.geometry.spatial) continue;
+    spirv::u32 position = n.at[i] + k.at[i];
+    if (by_input && p.geometry.stride[i] > 1) {
+      const spirv::u32 stride = wrapped(p.geometry.stride[i]);
+      const spirv::u32 scaled = position / stride;
+      found.exists = found.exists && position == scaled * stride;
+      position = scaled;
+    }
+    const bool never_outside = !by_input && p.geometry.pad_low[i] == 0;  // the window fits; nothing to check
+    if (!never_outside || p.geometry.pad_high[i] != 0) found.exists = found.exists && position < spirv::u32(extents[i]);
+    found.address = found.address + position * pitch;
+    pitch *= extents[i];
+  }
+  return found;
+}
 
 /// What loops over k are told of their totals.
-[[nodiscard]] std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32>> sums);
-/// Adds up the slices' sums; afterwards slice 0 holds them. Every invocation of the workgroup arrives.
-void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
-                const std::vector<spirv::var<spirv::f32>>& sums);
-
-[[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device);
-[[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                                const target& device);
-[[nodiscard]] kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                                   const target& device);
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// The node as the matmul generator takes it; `types` are the operands', epilogue operands from position 2 on.
-/// errors: unsupported for products of other types than f32; internal for a bounded access in the epilogue.
-[[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
-                                                 dtype result);
-
-/// With the schedule that suits the device.
-[[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                          const target& on);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-// Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// One dispatch that evaluates `region` over operands of the given types.
-[[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
-                                          const target& on);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-// Pooling and its adjoint. The adjoint gathers: each element looks at the windows it lies in, so no atomics are needed.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// x [outer..., in...] to [outer..., out...].
-[[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
-                                                 dtype type, const target& on);
-
-/// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result
-/// has the shape of x.
-[[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
-                                                  dtype type, const target& on);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-namespace detail {
-
-[[nodiscard]] inline kernel_dispatch make_kernel(const graph& g, node_id id, const target& on) {
-  const node& n = g[id];
-  std::vector<dtype> types;
-  std::vector<shape> extents;
-  for (node_id operand : g.operands(id)) {
-    types.push_back(g[operand].type);
-    extents.push_back(g[operand].extents);
-  }
-  switch (n.kind) {
-    case op::region:
-      return make_region(g.get<region_attribute>(id), types, n.type, on);
-    case op::matmul:
-      return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
-    case op::convolve:
-      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.type, on);
-    case op::window_reduce:
-      return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
-    case op::window_scatter:
-      return make_window_scatter(g.get<window_attribute>(id), n.extents, extents.back(), n.type, on);
-    case op::gather:
-      return make_gather(extents[0], extents[1], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::scatter_add:
-      return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::random:
-      return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
-    default:
-      fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
-           to_string(n.kind));
-  }
+[[nodiscard]] inline std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32x4>> sums) {
+  std::vector<running_sum> list;
+  const scalar_value zero = widened(literal(dtype::f32, 0), 4);
+  for (const auto& sum : sums) list.push_back({sum.reference(), scalar_op::row_sum, zero});
+  return list;
 }
 
-}  // namespace detail
-
-MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
-  kernel_dispatch made = detail::make_kernel(g, id, on);
-  if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
-  if (within_loop_limit(made.module, on)) return made;
-  fail(
-      error_category::unsupported,
-      "kernel \"{}\" of node %{} ({} {}) needs {} loop iterations an invocation; this device's driver stops after {}, "
-      "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
-      made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
-      on.max_loop_iterations);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Bodies of data/gzip.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::data {
-
-struct gzip_reader::state {
-  byte_source packed;
-  std::string name;
-  z_stream stream{};
-  std::array<std::uint8_t, 65536> input;
-  std::uint64_t fed = 0;      // bytes of the file handed to zlib
-  bool member_ended = false;  // and no other one begun
-
-  [[noreturn]] void refuse(std::string_view found) const {
-    io::bad_file(name, fed - stream.avail_in, "intact gzip data", found);
+/// Loads, the epilogue and the store, common to both kernels.
+class convolution_memory {
+ public:
+  convolution_memory(spirv::kernel& owner, const convolution_product& p, const convolve_attribute& node,
+                     std::span<const dtype> types, const shape& result_extents, dtype result)
+      : owner_(owner), p_(p), node_(node) {
+    nest_.rank = result_extents.rank();
+    for (int i = 0; i < nest_.rank; ++i) nest_.extents[i] = result_extents[i];
+    nest_.output = node.output;
+    operands_.reserve(types.size());
+    for (std::size_t i = 0; i < types.size(); ++i) operands_.emplace_back(owner, types[i], fmt::format("operand{}", i));
+    // Four consecutive n are four consecutive elements when the last axis is a multiple of four and lies densely.
+    const int last = nest_.rank - 1;
+    const bool groups_of_four = nest_.extents[last] % 4 == 0 && vectorises(nest_, nest_.output, last);
+    result_.emplace(owner, result, "result", groups_of_four ? 4 : 1);
   }
 
-  /// False at the end of the file.
-  bool refill() {
-    if (stream.avail_in > 0) return true;
-    const std::size_t got = packed(input);
-    stream.next_in = input.data();
-    stream.avail_in = static_cast<uInt>(got);
-    fed += got;
-    return got > 0;
+  [[nodiscard]] int width() const { return result_->width(); }
+  // In every form the second operand is read without padding.
+  [[nodiscard]] spirv::f32 a(const spirv::u32& address) const { return spirv::f32(operands_[1].load(address)); }
+  [[nodiscard]] spirv::f32 b(const spirv::u32& address) const { return spirv::f32(operands_[0].load(address)); }
+  [[nodiscard]] spirv::f32 b(const element& at) const {
+    if (at.exists.is_literal() && at.exists.bits == 0) return 0.0f;  // a constant place in the border
+    return select(at.exists, b(select(at.exists, at.address, spirv::u32(0))), spirv::f32(0.0f));
   }
 
-  /// Unpacks once into `into`; returns how many bytes.
-  std::size_t unpack(std::span<std::uint8_t> into) {
-    stream.next_out = into.data();
-    stream.avail_out = static_cast<uInt>(std::min<std::size_t>(into.size(), 1u << 30));
-    const uInt room = stream.avail_out;
-    const int result = ::inflate(&stream, Z_NO_FLUSH);
-    member_ended = result == Z_STREAM_END;
-    if (result == Z_MEM_ERROR) fail(error_category::out_of_memory, "{}: no memory to unpack it", name);
-    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
-      refuse(stream.msg == nullptr ? "a preset dictionary" : stream.msg);
+  /// Finishes results (m, n) to (m, n + 3); those past the end are left out.
+  void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums) {
+    owner_.if_(m < spirv::u32(p_.m), [&] {
+      if (width() == 4) {
+        owner_.if_(n < spirv::u32(p_.n), [&] { store_at(group, m, n, sums, nest_.rank - 1); });
+        return;
+      }
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        owner_.if_(n + i < spirv::u32(p_.n), [&] { store_at(group, m, n + i, sums[i], -1); });
+      }
+    });
+  }
+
+ private:
+  [[nodiscard]] coordinates place(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n) const {
+    coordinates at;
+    const bool by_filter = p_.is(convolution_attribute::filter), by_input = p_.is(convolution_attribute::input);
+    const std::uint32_t size = by_filter ? p_.taps : by_input ? p_.in_size : p_.out_size;
+    const spirv::u32 channel = group * spirv::u32(p_.m) + m;
+    at[0] = by_filter ? channel : n / size;
+    at[1] = by_filter ? n / size : channel;
+    spirv::u32 rest = n % size;
+    for (int axis = nest_.rank - 1; axis > 2; --axis) {
+      const auto extent = static_cast<std::uint32_t>(nest_.extents[axis]);
+      at[static_cast<std::size_t>(axis)] = rest % extent;
+      rest = rest / extent;
     }
-    return room - stream.avail_out;
+    at[2] = rest;
+    return at;
+  }
+
+  void store_at(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const scalar_value& sum,
+                int vector_axis) {
+    const coordinates at = place(group, m, n);
+    const scalar_value value = emit(owner_, node_.finish.program, [&](int argument) {
+      if (argument == 0) return sum;
+      return load(owner_, nest_, node_.finish.accesses[static_cast<std::size_t>(argument - 1)], operands_, at,
+                  vector_axis);
+    });
+    store(nest_, *result_, value, at, vector_axis);
+  }
+
+  spirv::kernel& owner_;
+  const convolution_product& p_;
+  const convolve_attribute& node_;
+  loop_nest nest_;
+  std::vector<bound_tensor> operands_;
+  std::optional<bound_tensor> result_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add
+/// up in shared memory.
+struct direct_plan {
+  std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
+
+  /// Lanes of one subgroup need no shared memory.
+  [[nodiscard]] bool shuffles(const target& on) const {
+    return lanes > 1 && on.subgroup_shuffle && lanes <= on.subgroup_size && size % on.subgroup_size == 0;
+  }
+  /// Twice the lanes; false when the workgroup is full.
+  [[nodiscard]] bool share_wider(const target& on) {
+    if (2 * lanes > std::bit_floor(on.max_invocations) || 32 * lanes > on.max_shared_bytes) return false;
+    lanes *= 2;
+    size = std::max(size, lanes);
+    return true;
   }
 };
 
-MEGANEURA_INLINE gzip_reader::gzip_reader(byte_source packed, std::string name) : state_(std::make_unique<state>()) {
-  state_->packed = std::move(packed);
-  state_->name = std::move(name);
-  constexpr int gzip_only = 16 + MAX_WBITS;
-  if (::inflateInit2(&state_->stream, gzip_only) != Z_OK) {
-    fail(error_category::out_of_memory, "{}: no memory to unpack it", state_->name);
+class direct_convolution {
+ public:
+  direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
+                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles, const target& on)
+      : owner_(owner), p_(p), plan_(plan), memory_(memory), on_(on) {
+    const std::uint32_t per_group = plan.size / plan.lanes;
+    const bool shuffles = plan.shuffles(on);
+    if (shuffles) owner.require_subgroup_size(on.subgroup_size);
+    const spirv::u32 index =
+        shuffles ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
+    const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
+    lane_ = index % plan.lanes;
+    const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
+    const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
+    exists_ = exact ? spirv::boolean(true) : wanted < spirv::u32(tiles);
+    const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
+    n_first_ = tile % spirv::u32(n_tiles) * 4u;
+    m_first_ = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
+    group_ = tile / spirv::u32(n_tiles * m_tiles);
   }
-}
 
-MEGANEURA_INLINE gzip_reader::~gzip_reader() { ::inflateEnd(&state_->stream); }
-
-MEGANEURA_INLINE std::size_t gzip_reader::read(std::span<std::uint8_t> into) {
-  std::size_t filled = 0;
-  while (filled < into.size()) {
-    const bool more = state_->refill();
-    if (state_->member_ended) {
-      if (!more) break;
-      ::inflateReset(&state_->stream);
+  void run() {
+    for (std::uint32_t i = 0; i < plan_.rows; ++i) {
+      a_rows_.push_back(part_of_m(p_, min(m_first_ + i, spirv::u32(p_.m - 1))) + group_ * p_.a_group());
     }
-    const std::size_t got = state_->unpack(into.subspan(filled));
-    // At the end of the file zlib may still hold output; when it does not, the file was cut.
-    if (got == 0 && !more && !state_->member_ended) state_->refuse("the end of the file");
-    filled += got;
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      n_part part = part_of_n(p_, min(n_first_ + j, spirv::u32(p_.n - 1)));
+      part.b = part.b + group_ * p_.b_group();
+      b_columns_.push_back(part);
+    }
+    for (std::uint32_t i = 0; i < plan_.rows; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
+    sum_up();
+    const std::vector<spirv::f32x4> sums = shared_sums();
+    owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
+      for (std::uint32_t i = 0; i < plan_.rows; ++i) memory_.finish(group_, m_first_ + i, n_first_, sums[i]);
+    });
   }
-  return filled;
+
+ private:
+  // Lanes lie along the fast part of k as far as it goes, then across the slow part.
+  void sum_up() {
+    const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
+    const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
+    const cascade_lengths one{};
+    const std::uint64_t passes = (inner + along - 1) / along;
+    const std::vector<running_sum> sums = running_sums(sums_);
+    for_summed(owner_, lane_ / along, outer, across, {.terms = one.after(passes)}, sums, [&](const spirv::u32& slow) {
+      // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
+      const bool by_filter = p_.is(convolution_attribute::filter);
+      const std::array<element, 4> origin =
+          by_filter ? std::array<element, 4>{} : elements(part_of_k(p_, slow, spirv::u32(0)));
+      for_summed(owner_, lane_ % along, inner, along, one, sums, [&](const spirv::u32& fast) {
+        const k_part k = part_of_k(p_, slow, fast);
+        if (by_filter) return step(k, elements(k));
+        std::array<element, 4> at = origin;
+        for (element& each : at) each.address = each.address + k.b;
+        step(k, at);
+      });
+    });
+  }
+
+  void step(const k_part& k, const std::array<element, 4>& at) {
+    const spirv::f32x4 b = vector(memory_.b(at[0]), memory_.b(at[1]), memory_.b(at[2]), memory_.b(at[3]));
+    for (std::size_t i = 0; i < plan_.rows; ++i) {
+      sums_[i] = fma(spirv::f32x4(memory_.a(a_rows_[i] + k.a)), b, sums_[i].load());
+    }
+  }
+
+  [[nodiscard]] std::array<element, 4> elements(const k_part& k) const {
+    std::array<element, 4> at;
+    for (std::size_t j = 0; j < 4; ++j) at[j] = element_of_b(p_, b_columns_[j], k);
+    return at;
+  }
+
+  // By halves; afterwards lane 0 holds the sum of all lanes. No variable is used on both sides of a barrier: a software
+  // device would keep it in memory from the first loop on.
+  [[nodiscard]] std::vector<spirv::f32x4> shared_sums() {
+    std::vector<spirv::f32x4> sums;
+    for (const auto& own : sums_) sums.push_back(own.load());
+    if (plan_.lanes == 1) return sums;
+    if (plan_.shuffles(on_)) {
+      for (spirv::f32x4& sum : sums) sum = shuffled(sum);
+      return sums;
+    }
+    shared_totals totals(owner_, plan_.size);
+    const spirv::u32 own = owner_.local_id(0);
+    const lane_place place{.lane = lane_, .lanes = plan_.lanes, .own = own, .total = own};
+    for (spirv::f32x4& sum : sums) sum = spirv::f32x4(totals.combined(scalar_op::row_sum, sum, place));
+    return sums;
+  }
+
+  [[nodiscard]] spirv::f32x4 shuffled(spirv::f32x4 sum) {
+    for (std::uint32_t mask = plan_.lanes / 2; mask > 0; mask /= 2) {
+      const auto moved = [&](std::uint32_t c) { return owner_.subgroup_shuffle_xor(sum[c], spirv::u32(mask)); };
+      sum = sum + vector(moved(0), moved(1), moved(2), moved(3));
+    }
+    return sum;
+  }
+
+  spirv::kernel& owner_;
+  const convolution_product& p_;
+  const direct_plan& plan_;
+  convolution_memory& memory_;
+  const target& on_;
+  spirv::u32 lane_, m_first_, n_first_, group_;
+  spirv::boolean exists_{true};
+  std::vector<spirv::u32> a_rows_;
+  std::vector<n_part> b_columns_;
+  std::vector<spirv::var<spirv::f32x4>> sums_;
+};
+
+[[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
+                                                 std::span<const dtype> types, const shape& result_extents,
+                                                 dtype result, const direct_plan& plan, const target& on) {
+  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
+  const std::uint32_t per_group = plan.size / plan.lanes;
+  const flat_grid grid = make_flat_grid(tiles, per_group, on);
+  spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
+  convolution_memory memory(owner, p, node, types, result_extents, result);
+  direct_convolution(owner, p, plan, memory, grid, tiles, on).run();
+  return {owner.finish(), grid.groups};
 }
 
-MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, const std::string& name,
-                                                  std::size_t limit) {
-  gzip_reader reader(source_of(bytes), name);
-  std::vector<std::uint8_t> result;
-  std::array<std::uint8_t, 65536> piece;
-  try {
-    while (const std::size_t got = reader.read(piece)) {
-      if (got > limit - result.size()) {
-        io::bad_file(name, bytes.size(), fmt::format("at most {} unpacked bytes", limit), "more");
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+// Convolutions whose operands pass through tiles in workgroup memory.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// A workgroup computes bm by bn results; `slices` parts of it take every slices-th step of k and add up at the end.
+struct tile_plan {
+  std::uint32_t bm, bn;
+  std::uint32_t am, an;  // groups of four m and of four n an invocation owns
+  double efficiency;     // of the multiply-add units, when enough invocations are there
+  std::uint32_t slices = 1;
+  [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
+  [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
+  [[nodiscard]] bool fits(const target& on) const;
+  /// Twice the slices; false when the workgroup is full.
+  [[nodiscard]] bool share_wider(const target& on) {
+    tile_plan wider = *this;
+    wider.slices *= 2;
+    if (!wider.fits(on)) return false;
+    *this = wider;
+    return true;
+  }
+};
+
+inline constexpr std::uint32_t conv_tile_k = 16;
+
+[[nodiscard]] inline std::uint32_t shared_words(const tile_plan& plan) {  // of four floats
+  const std::uint32_t tiles = plan.slices * conv_tile_k * (plan.bm / 4 + 1 + plan.bn / 4 + 1);
+  return plan.slices > 1 ? std::max(tiles, plan.slices * plan.bm * plan.bn / 4) : tiles;
+}
+
+[[nodiscard]] inline bool tile_plan::fits(const target& on) const {
+  return threads() <= std::min(1024u, on.max_invocations) && shared_words(*this) * 16 <= on.max_shared_bytes;
+}
+
+/// The quickest of a few tile sizes by an estimate of multiply-add time, with too few invocations counted as waiting.
+[[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const target& on) {
+  // Measured on an H200, with all multiprocessors busy.
+  constexpr tile_plan sizes[] = {{128, 128, 2, 2, 0.42}, {128, 64, 2, 1, 0.39}, {64, 64, 1, 1, 0.37},
+                                 {32, 64, 1, 1, 0.36},   {32, 32, 1, 1, 0.28},  {16, 16, 1, 1, 0.2}};
+  tile_plan best{16, 16, 1, 1, 0.2};
+  double least = 1e300;
+  for (tile_plan plan : sizes) {
+    for (plan.slices = 1; plan.slices <= 16; plan.slices *= 2) {
+      if (!plan.fits(on) || plan.threads() < std::min(32u, on.max_invocations)) continue;
+      const double tiles = static_cast<double>(p.groups) * std::ceil(static_cast<double>(p.m) / plan.bm) *
+                           std::ceil(static_cast<double>(p.n) / plan.bn);
+      const double rounds = std::ceil(tiles / on.compute_units);
+      const double resident = plan.threads() * std::min(rounds, std::floor(1536.0 / plan.threads()));
+      const double steps =
+          std::ceil(static_cast<double>(p.k) / (conv_tile_k * plan.slices)) * conv_tile_k * plan.slices;
+      const double time =
+          rounds * plan.bm * plan.bn * (steps + 4.0 * plan.slices) / (plan.efficiency * std::min(1.0, resident / 384));
+      if (time < least) least = time, best = plan;
+    }
+  }
+  return best;
+}
+
+class tiled_convolution {
+ public:
+  tiled_convolution(spirv::kernel& owner, const convolution_product& p, const tile_plan& plan,
+                    convolution_memory& memory, const flat_grid& grid)
+      : owner_(owner),
+        p_(p),
+        plan_(plan),
+        memory_(memory),
+        shared_(owner.shared<spirv::f32x4>(shared_words(plan))),
+        a_pitch_(plan.bm / 4 + 1),
+        b_pitch_(plan.bn / 4 + 1) {
+    const auto n_tiles = spirv::u32((p.n + plan.bn - 1) / plan.bn), m_tiles = spirv::u32((p.m + plan.bm - 1) / plan.bm);
+    const spirv::u32 tile = grid.position(owner);
+    // Neighbouring workgroups share their columns of b, the larger operand.
+    m_first_ = tile % m_tiles * plan.bm;
+    n_first_ = tile / m_tiles % n_tiles * plan.bn;
+    group_ = tile / (m_tiles * n_tiles);
+    thread_ = owner.local_id(0) % plan.slice_threads();
+    slice_ = owner.local_id(0) / plan.slice_threads();
+  }
+
+  void run() {
+    prepare();
+    for (std::uint32_t i = 0; i < 4 * plan_.am * plan_.an; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
+    const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
+    const auto rounds = static_cast<std::uint32_t>((p_.k + step - 1) / step);
+    const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product(4 * sums_.size())};
+    for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running_sums(sums_), [&](const spirv::u32& round) {
+      const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
+      std::vector<spirv::f32> a, b;  // all loads are under way before the first is waited for
+      for (const part& each : a_parts_) a.push_back(load_a(each, first));
+      for (const part& each : b_parts_) b.push_back(load_b(each, first));
+      owner_.barrier();
+      for (std::size_t i = 0; i < a.size(); ++i) put(a_base(), a_pitch_, a_parts_[i], a[i]);
+      for (std::size_t i = 0; i < b.size(); ++i) put(b_base(), b_pitch_, b_parts_[i], b[i]);
+      owner_.barrier();
+      multiply();
+    });
+    if (plan_.slices > 1) add_slices();
+    owner_.if_(slice_ == 0u, [&] { store_all(); });
+  }
+
+ private:
+  /// One element of a tile that this invocation loads in each round: row (of m or n) and k inside the tile.
+  struct part {
+    spirv::u32 row, k;
+    spirv::u32 a;  // address part of m
+    n_part n;
+    spirv::boolean exists{true};
+  };
+
+  [[nodiscard]] std::vector<part> parts(std::uint32_t rows, bool k_fast) const {
+    const std::uint32_t threads = plan_.slice_threads(), fast = k_fast ? conv_tile_k : rows;
+    std::vector<part> list;
+    for (std::uint32_t first = 0; first < rows * conv_tile_k; first += threads) {
+      const bool regular = threads % fast == 0;
+      const spirv::u32 at = thread_ + first;
+      const spirv::u32 low = regular ? thread_ % fast : at % fast;
+      const spirv::u32 high = regular ? thread_ / fast + first / fast : at / fast;
+      part each;
+      each.row = k_fast ? high : low;
+      each.k = k_fast ? low : high;
+      list.push_back(each);
+    }
+    return list;
+  }
+
+  void prepare() {
+    // Along whichever index memory is consecutive, so that neighbours read neighbours.
+    a_parts_ = parts(plan_.bm, !p_.is(convolution_attribute::input));
+    b_parts_ = parts(plan_.bn, p_.is(convolution_attribute::filter));
+    for (part& each : a_parts_) {
+      const spirv::u32 m = m_first_ + each.row;
+      if (p_.m % plan_.bm != 0) each.exists = m < spirv::u32(p_.m);
+      each.a = part_of_m(p_, m) + group_ * p_.a_group();
+    }
+    for (part& each : b_parts_) {
+      const spirv::u32 n = n_first_ + each.row;
+      if (p_.n % plan_.bn != 0) each.exists = n < spirv::u32(p_.n);
+      each.n = part_of_n(p_, n);
+      each.n.b = each.n.b + group_ * p_.b_group();
+    }
+  }
+
+  [[nodiscard]] k_part k_at(const spirv::u32& first, const spirv::u32& offset) const {
+    const std::uint32_t inner = p_.inner();
+    // A tile that never crosses a tap (or an image) divides once for all its elements.
+    if (inner % conv_tile_k == 0) return part_of_k(p_, first / inner, first % inner + offset);
+    const spirv::u32 k = first + offset;
+    return part_of_k(p_, k / inner, k % inner);
+  }
+
+  [[nodiscard]] spirv::boolean in_range(const part& each, const spirv::u32& first) const {
+    const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
+    return p_.k % step == 0 ? each.exists : (each.exists && first + each.k < spirv::u32(p_.k));
+  }
+
+  [[nodiscard]] spirv::f32 load_a(const part& each, const spirv::u32& first) const {
+    const spirv::boolean exists = in_range(each, first);
+    const spirv::u32 address = each.a + k_at(first, each.k).a;
+    if (exists.is_literal() && exists.bits == 0) return 0.0f;
+    return select(exists, memory_.a(select(exists, address, spirv::u32(0))), spirv::f32(0.0f));
+  }
+  [[nodiscard]] spirv::f32 load_b(const part& each, const spirv::u32& first) const {
+    element found = element_of_b(p_, each.n, k_at(first, each.k));
+    found.exists = in_range(each, first) && found.exists;
+    return memory_.b(found);
+  }
+
+  [[nodiscard]] spirv::u32 a_base() const { return slice_ * (conv_tile_k * a_pitch_); }
+  [[nodiscard]] spirv::u32 b_base() const {
+    return slice_ * (conv_tile_k * b_pitch_) + plan_.slices * conv_tile_k * a_pitch_;
+  }
+
+  void put(const spirv::u32& base, std::uint32_t pitch, const part& each, const spirv::f32& value) {
+    shared_.component(base + each.k * pitch + each.row / 4u, each.row % 4u) = value;
+  }
+
+  [[nodiscard]] spirv::u32 m_thread() const { return thread_ / (plan_.bn / (4 * plan_.an)); }
+  [[nodiscard]] spirv::u32 n_thread() const { return thread_ % (plan_.bn / (4 * plan_.an)); }
+  // Groups of four are a whole part of the tile apart: neighbours read neighbouring words.
+  [[nodiscard]] spirv::u32 m_group(std::uint32_t i) const { return m_thread() + i * (plan_.bm / (4 * plan_.am)); }
+  [[nodiscard]] spirv::u32 n_group(std::uint32_t j) const { return n_thread() + j * (plan_.bn / (4 * plan_.an)); }
+
+  [[nodiscard]] std::size_t sum_index(std::uint32_t i, std::uint32_t row, std::uint32_t j) const {
+    return (i * 4 + row) * plan_.an + j;
+  }
+
+  void multiply() {
+    for (std::uint32_t k = 0; k < conv_tile_k; ++k) {
+      std::vector<spirv::f32x4> a, b;
+      for (std::uint32_t i = 0; i < plan_.am; ++i) a.push_back(shared_[a_base() + k * a_pitch_ + m_group(i)]);
+      for (std::uint32_t j = 0; j < plan_.an; ++j) b.push_back(shared_[b_base() + k * b_pitch_ + n_group(j)]);
+      for (std::uint32_t i = 0; i < plan_.am; ++i) {
+        for (std::uint32_t row = 0; row < 4; ++row) {
+          for (std::uint32_t j = 0; j < plan_.an; ++j) {
+            const auto& sum = sums_[sum_index(i, row, j)];
+            sum = fma(spirv::f32x4(a[i][row]), b[j], sum.load());
+          }
+        }
       }
-      result.insert(result.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got));
     }
-  } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: its content does not fit into memory", name);
   }
-  return result;
+
+  // Slice s lies at s * (bm * bn / 4): the tiles are no longer needed.
+  void add_slices() {
+    const std::uint32_t words = plan_.bm * plan_.bn / 4;
+    const auto own = [&](std::size_t i) { return thread_ + static_cast<std::uint32_t>(i) * plan_.slice_threads(); };
+    const auto give = [&](std::uint32_t half) {
+      for (std::size_t i = 0; i < sums_.size(); ++i) shared_[(slice_ - half) * words + own(i)] = sums_[i].load();
+    };
+    const auto take = [&] {
+      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += shared_[slice_ * words + own(i)].load();
+    };
+    add_by_halves(owner_, slice_, plan_.slices, true, give, take);
+  }
+
+  void store_all() {
+    for (std::uint32_t i = 0; i < plan_.am; ++i) {
+      for (std::uint32_t row = 0; row < 4; ++row) {
+        for (std::uint32_t j = 0; j < plan_.an; ++j) {
+          memory_.finish(group_, m_first_ + m_group(i) * 4u + row, n_first_ + n_group(j) * 4u,
+                         sums_[sum_index(i, row, j)]);
+        }
+      }
+    }
+  }
+
+  spirv::kernel& owner_;
+  const convolution_product& p_;
+  const tile_plan& plan_;
+  convolution_memory& memory_;
+  spirv::memory<spirv::f32x4> shared_;
+  std::uint32_t a_pitch_, b_pitch_;  // one word more than a row: writes along k meet different banks
+  spirv::u32 m_first_, n_first_, group_, thread_, slice_;
+  std::vector<part> a_parts_, b_parts_;
+  std::vector<spirv::var<spirv::f32x4>> sums_;
+};
+
+[[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
+                                                std::span<const dtype> types, const shape& result_extents, dtype result,
+                                                const tile_plan& plan, const target& on) {
+  const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
+  const flat_grid grid = make_flat_grid(tiles, 1, on);
+  spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
+                      {plan.threads(), 1, 1});
+  convolution_memory memory(owner, p, node, types, result_extents, result);
+  const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2];
+  const auto body = [&] { tiled_convolution(owner, p, plan, memory, grid).run(); };
+  launched == tiles ? body() : owner.if_(grid.position(owner) < spirv::u32(tiles), body);
+  return {owner.finish(), grid.groups};
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::data
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
+                                               std::span<const dtype> types, dtype result, const target& on) {
+  const convolution_attribute& c = node.convolution;
+  const shape& result_extents = node.space;
+  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
+  const shape& x = by_input ? result_extents : extents[0];
+  const shape& w = by_filter ? result_extents : extents[1];
+  const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
+  const detail::convolution_product p = detail::make_product(c, x, w, y);
+  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter)) {
+    detail::tile_plan plan = detail::choose_tiles(p, on);
+    return make_within_loop_limit([&] { return detail::make_tiled(p, node, types, result_extents, result, plan, on); },
+                                  [&] { return plan.share_wider(on); }, on);
+  }
+  detail::direct_plan plan;
+  plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
+  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
+  plan.size = std::min(plan.size, on.max_invocations);
+  if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
+  return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
+                                [&] { return plan.share_wider(on); }, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions of builder.hpp: sections, deduplication and structured control flow.
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
@@ -22930,908 +23624,6 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& p
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/tensor_access.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name)
-    : owner_(&owner),
-      type_(type),
-      elements_(owner.declare_buffer(value_type(type, 1, true), name, spirv::access::read, {})) {}
-
-MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width)
-    : owner_(&owner),
-      type_(type),
-      elements_(owner.declare_buffer(value_type(type, width, true), name, spirv::access::write, {})) {}
-
-MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
-  if (width == 4 && !groups_) groups_ = owner_->declare_view(value_type(type_, 4, true), elements_);
-  const spirv::detail::memory_object& memory = width == 4 ? *groups_ : elements_;
-  return converted(spirv::detail::load(spirv::detail::locate(memory, index)), value_type(type_));
-}
-
-MEGANEURA_INLINE void bound_tensor::store(const spirv::u32& index, const scalar_value& value) const {
-  const scalar_value wide = widened(value, elements_.type.components);
-  spirv::detail::store(spirv::detail::locate(elements_, index), converted(wide, elements_.type));
-}
-
-MEGANEURA_INLINE std::int64_t loop_nest::count(int first, int last) const {
-  return std::accumulate(extents + first, extents + last, std::int64_t{1}, std::multiplies<>());
-}
-
-namespace detail {
-
-inline bool always_outside(const index_map& each, int axis) {
-  return (each.bounded >> axis & 1) != 0 && (each.low[axis] > 0 || each.high[axis] < 1);
-}
-
-// Axis `from` of one access becomes axis `to` of the other.
-inline void move_axis(const index_map& from, int source_axis, index_map& to, int axis) {
-  to.strides[axis] = from.strides[source_axis];
-  to.low[axis] = from.low[source_axis];
-  to.high[axis] = from.high[source_axis];
-  to.bounded |= (from.bounded >> source_axis & 1) << axis;
-}
-
-inline bool mergeable(const index_map& each, int inner, std::int64_t inner_extent) {
-  return (each.bounded >> inner & 1) == 0 && each.strides[inner - 1] == each.strides[inner] * inner_extent;
-}
-
-inline void merge_axis(index_map& each, int inner, std::int64_t inner_extent, int rank) {
-  index_map merged = each;
-  merged.bounded = each.bounded & ((1u << inner) - 1);
-  merged.strides[inner - 1] = each.strides[inner];
-  merged.low[inner - 1] *= inner_extent;
-  merged.high[inner - 1] *= inner_extent;
-  for (int axis = inner + 1; axis < rank; ++axis) move_axis(each, axis, merged, axis - 1);
-  each = merged;
-}
-
-inline void merge_axes(loop_nest& nest) {
-  for (int inner = nest.rank - 1; inner > 0; --inner) {
-    if (inner == nest.outer_axes()) continue;  // outer and row axes stay apart
-    const std::int64_t extent = nest.extents[inner];
-    const auto fits = [&](const index_map& each) { return mergeable(each, inner, extent); };
-    if (!fits(nest.output) || !std::all_of(nest.accesses.begin(), nest.accesses.end(), fits)) continue;
-    merge_axis(nest.output, inner, extent, nest.rank);
-    for (index_map& each : nest.accesses) merge_axis(each, inner, extent, nest.rank);
-    nest.extents[inner - 1] *= extent;
-    std::copy(nest.extents + inner + 1, nest.extents + nest.rank, nest.extents + inner);
-    if (inner > nest.outer_axes()) --nest.row_axes;
-    --nest.rank;
-  }
-}
-
-inline index_map permuted(const index_map& from, std::span<const int> axes) {
-  index_map result;
-  result.source = from.source;
-  result.offset = from.offset;
-  result.fill = from.fill;
-  for (std::size_t i = 0; i < axes.size(); ++i) move_axis(from, axes[i], result, static_cast<int>(i));
-  return result;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
-                                          const index_map& output, int guide) {
-  const int outer = space.rank() - row_axes;
-  const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
-  std::vector<int> axes;
-  for (int axis = 0; axis < space.rank(); ++axis) {
-    const bool kept = std::any_of(accesses.begin(), accesses.end(),
-                                  [&](const index_map& a) { return detail::always_outside(a, axis); });
-    if (space[axis] != 1 || kept) axes.push_back(axis);
-  }
-  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
-    if ((a < outer) != (b < outer)) return a < outer;
-    return std::abs(leader.strides[a]) > std::abs(leader.strides[b]);
-  });
-  loop_nest nest;
-  nest.rank = static_cast<int>(axes.size());
-  nest.row_axes = static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](int axis) { return axis >= outer; }));
-  for (std::size_t i = 0; i < axes.size(); ++i) nest.extents[i] = space[axes[i]];
-  for (const index_map& each : accesses) nest.accesses.push_back(detail::permuted(each, axes));
-  nest.output = detail::permuted(output, axes);
-  detail::merge_axes(nest);
-  return nest;
-}
-
-MEGANEURA_INLINE bool is_uniform(const index_map& each, int axis) {
-  return each.strides[axis] == 0 && (each.bounded >> axis & 1) == 0;
-}
-
-MEGANEURA_INLINE bool vectorises(const loop_nest& nest, const index_map& each, int axis) {
-  if (is_uniform(each, axis)) return true;
-  if (each.strides[axis] != 1 || nest.extents[axis] % 4 != 0 || each.offset % 4 != 0) return false;
-  if ((each.bounded >> axis & 1) != 0) {
-    const bool low_fits = each.low[axis] <= 0 || each.low[axis] % 4 == 0;
-    const bool high_fits = each.high[axis] >= nest.extents[axis] || each.high[axis] % 4 == 0;
-    if (!low_fits || !high_fits) return false;
-  }
-  for (int i = 0; i < nest.rank; ++i) {
-    if (i != axis && each.strides[i] % 4 != 0) return false;
-  }
-  return true;
-}
-
-MEGANEURA_INLINE void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at) {
-  spirv::u32 rest = position;
-  for (int axis = last - 1; axis > first; --axis) {
-    const auto extent = static_cast<std::uint32_t>(nest.extents[axis]);
-    at[static_cast<std::size_t>(axis)] = rest % extent;
-    rest = rest / extent;
-  }
-  if (last > first) at[static_cast<std::size_t>(first)] = rest;
-}
-
-namespace detail {
-
-// Modulo 2^32 throughout: negative strides wrap and the sum comes out right.
-inline spirv::u32 flat_address(const loop_nest& nest, const index_map& each, const coordinates& at) {
-  spirv::u32 address(static_cast<std::uint32_t>(each.offset));
-  for (int axis = 0; axis < nest.rank; ++axis) {
-    if (each.strides[axis] == 0) continue;
-    address = address + at[static_cast<std::size_t>(axis)] * spirv::u32(static_cast<std::uint32_t>(each.strides[axis]));
-  }
-  return address;
-}
-
-inline spirv::boolean inside(const loop_nest& nest, const index_map& each, const coordinates& at) {
-  spirv::boolean valid(true);
-  for (int axis = 0; axis < nest.rank; ++axis) {
-    if ((each.bounded >> axis & 1) == 0) continue;
-    const spirv::u32& index = at[static_cast<std::size_t>(axis)];
-    const std::int64_t low = std::max<std::int64_t>(each.low[axis], 0);
-    if (low >= nest.extents[axis] || each.high[axis] <= low) return spirv::boolean(false);
-    if (low > 0) valid = valid && index >= spirv::u32(low);
-    if (each.high[axis] < nest.extents[axis]) valid = valid && index < spirv::u32(each.high[axis]);
-  }
-  return valid;
-}
-
-inline coordinates shifted(const coordinates& at, int axis, std::uint32_t by) {
-  coordinates result = at;
-  result[static_cast<std::size_t>(axis)] = at[static_cast<std::size_t>(axis)] + by;
-  return result;
-}
-
-inline scalar_value load_one(const loop_nest& nest, const index_map& each, std::span<const bound_tensor> operands,
-                             const coordinates& at, int width) {
-  const spirv::boolean valid = inside(nest, each, at);
-  const bool is_index = each.source == index_map::index_source;
-  const dtype type = is_index ? dtype::i32 : operands[static_cast<std::size_t>(each.source)].type();
-  const scalar_value fill = widened(literal(type, each.fill), width);
-  if (literal_value(valid) == 0.0) return fill;
-  spirv::u32 address = flat_address(nest, each, at);
-  if (is_index) return spirv::detail::select(valid, spirv::bitcast<spirv::i32>(address), fill);
-  address = select(valid, address, spirv::u32(0));  // any element that is there
-  if (width == 4) address = address / 4u;
-  const scalar_value loaded = operands[static_cast<std::size_t>(each.source)].load(address, width);
-  return spirv::detail::select(widened(valid, width), loaded, fill);
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
-                                   std::span<const bound_tensor> operands, const coordinates& at, int vector_axis) {
-  if (vector_axis < 0 || is_uniform(each, vector_axis)) return detail::load_one(nest, each, operands, at, 1);
-  if (each.source != index_map::index_source && vectorises(nest, each, vector_axis)) {
-    return detail::load_one(nest, each, operands, at, 4);
-  }
-  std::array<scalar_value, 4> parts;
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    parts[i] = detail::load_one(nest, each, operands, detail::shifted(at, vector_axis, i), 1);
-  }
-  return grouped(owner, parts);
-}
-
-MEGANEURA_INLINE void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value,
-                            const coordinates& at, int vector_axis) {
-  const spirv::u32 address = detail::flat_address(nest, nest.output, at);
-  if (vector_axis < 0 || is_uniform(nest.output, vector_axis)) return result.store(address, component(value, 0));
-  if (result.width() == 4) return result.store(address / 4u, value);
-  const scalar_value wide = widened(value, 4);
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    result.store(detail::flat_address(nest, nest.output, detail::shifted(at, vector_axis, i)),
-                 component(wide, static_cast<int>(i)));
-  }
-}
-
-MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
-  spirv::u32 position = owner.workgroup_id(0);
-  if (groups[1] > 1) position = position + owner.workgroup_id(1) * groups[0];
-  if (groups[2] > 1) position = position + owner.workgroup_id(2) * (groups[0] * groups[1]);
-  return position;
-}
-
-MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on) {
-  flat_grid grid;
-  std::int64_t left = std::max<std::int64_t>((count + each - 1) / each, 1);
-  for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {
-    // Spread evenly over the rows that are needed, so that few workgroups have nothing to do.
-    const std::int64_t limit = on.max_groups[axis];
-    const std::int64_t rows = (left + limit - 1) / limit;
-    grid.groups[axis] = static_cast<std::uint32_t>((left + rows - 1) / rows);
-    left = rows;
-  }
-  // Rounded up over the axes, the last workgroups stand past the end: even their positions have to be below 2^32.
-  const std::uint64_t launched = std::uint64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * each;
-  if (left > 1 || count > max_count || launched > std::uint64_t{1} << 32) {
-    fail(error_category::unsupported,
-         "a kernel over {} items was asked for; kernels count in 32 bits, {} at most, in up to {} x {} x {} workgroups "
-         "of "
-         "{}: split the computation",
-         count, max_count, on.max_groups[0], on.max_groups[1], on.max_groups[2], each);
-  }
-  return grid;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
-// Convolutions whose operands every invocation reads straight from their buffers.
-// The three forms of a convolution as one product: its indices, loads and stores.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-/// All three forms are result(m, n) = sum over k of a(m, k) * b(n, k), one product a group:
-///   output  m = output channel, n = (image, output position), k = (tap, input channel),   a = w, b = x
-///   input   m = input channel,  n = (image, input position),  k = (tap, output channel),  a = w, b = y
-///   filter  m = output channel, n = (input channel, tap),     k = (image, output position), a = y, b = x
-/// The address in `a` is a sum of a part of m and a part of k. The position in `b` is, axis by axis, the sum of a part
-/// of n and a part of k, and has to lie inside the image (and, for the input form, on the grid of the stride).
-struct convolution_product {
-  convolution_attribute geometry;
-  std::uint32_t batch = 1, in_channels = 1, out_channels = 1;  // channels of one group
-  std::uint32_t groups = 1, taps = 1, in_size = 1, out_size = 1;
-  std::array<std::uint32_t, max_spatial> in{1, 1, 1}, kernel{1, 1, 1}, out{1, 1, 1};
-  std::int64_t m = 1, n = 1, k = 1;
-
-  using form_kind = convolution_attribute::form_kind;
-  [[nodiscard]] bool is(form_kind form) const { return geometry.form == form; }
-  [[nodiscard]] std::uint32_t inner() const {  // the fast part of k
-    return is(convolution_attribute::filter)   ? out_size
-           : is(convolution_attribute::output) ? in_channels
-                                               : out_channels;
-  }
-  [[nodiscard]] std::uint32_t a_group() const {
-    return is(convolution_attribute::filter) ? out_channels * out_size : out_channels * in_channels * taps;
-  }
-  [[nodiscard]] std::uint32_t b_group() const {
-    return is(convolution_attribute::input) ? out_channels * out_size : in_channels * in_size;
-  }
-};
-
-[[nodiscard]] inline convolution_product make_product(const convolution_attribute& c, const shape& x, const shape& w,
-                                                      const shape& y) {
-  const auto narrow = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-  convolution_product p;
-  p.geometry = c;
-  p.batch = narrow(x[0]);
-  p.groups = narrow(c.groups);
-  p.in_channels = narrow(w[1]);
-  p.out_channels = narrow(w[0] / c.groups);
-  for (int i = 0; i < c.spatial; ++i) {
-    const auto axis = static_cast<std::size_t>(i);
-    p.in[axis] = narrow(x[i + 2]);
-    p.kernel[axis] = narrow(w[i + 2]);
-    p.out[axis] = narrow(y[i + 2]);
-    p.in_size *= p.in[axis];
-    p.taps *= p.kernel[axis];
-    p.out_size *= p.out[axis];
-  }
-  const std::int64_t outputs = std::int64_t{p.batch} * p.out_size, inputs = std::int64_t{p.batch} * p.in_size;
-  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
-  p.m = by_input ? p.in_channels : p.out_channels;
-  p.n = by_filter ? std::int64_t{p.in_channels} * p.taps : by_input ? inputs : outputs;
-  p.k = by_filter ? outputs : std::int64_t{p.taps} * (by_input ? p.out_channels : p.in_channels);
-  return p;
-}
-
-using spatial_index = std::array<spirv::u32, max_spatial>;
-
-[[nodiscard]] inline spatial_index split(spirv::u32 position, const std::array<std::uint32_t, max_spatial>& extents) {
-  spatial_index at;
-  for (std::size_t i = max_spatial; i-- > 0;) {
-    at[i] = i == 0 ? position : position % extents[i];
-    position = position / extents[i];
-  }
-  return at;
-}
-
-struct k_part {
-  spirv::u32 a, b;  // what k adds to the addresses
-  spatial_index at;
-};
-struct n_part {
-  spirv::u32 b;
-  spatial_index at;
-};
-struct element {
-  spirv::u32 address;
-  spirv::boolean exists;
-};
-
-[[nodiscard]] inline spirv::u32 wrapped(std::int64_t value) { return spirv::u32(static_cast<std::uint32_t>(value)); }
-
-// Of k = slow * inner + fast.
-[[nodiscard]] inline k_part part_of_k(const convolution_product& p, const spirv::u32& slow, const spirv::u32& fast) {
-  const auto& c = p.geometry;
-  k_part part;
-  if (p.is(convolution_attribute::filter)) {
-    part.a = slow * (p.groups * p.out_channels * p.out_size) + fast;
-    part.b = slow * (p.groups * p.in_channels * p.in_size);
-    part.at = split(fast, p.out);
-    for (std::size_t i = 0; i < max_spatial; ++i) part.at[i] = part.at[i] * wrapped(c.stride[i]);
-    return part;
-  }
-  const bool by_input = p.is(convolution_attribute::input);
-  part.a = by_input ? fast * (p.in_channels * p.taps) + slow : fast * p.taps + slow;
-  part.b = fast * (by_input ? p.out_size : p.in_size);
-  part.at = split(slow, p.kernel);
-  for (std::size_t i = 0; i < max_spatial; ++i)
-    part.at[i] = part.at[i] * wrapped(by_input ? -c.dilation[i] : c.dilation[i]);
-  return part;
-}
-
-[[nodiscard]] inline spirv::u32 part_of_m(const convolution_product& p, const spirv::u32& m) {
-  if (p.is(convolution_attribute::filter)) return m * p.out_size;
-  return m * (p.is(convolution_attribute::input) ? p.taps : p.in_channels * p.taps);
-}
-
-[[nodiscard]] inline n_part part_of_n(const convolution_product& p, const spirv::u32& n) {
-  const auto& c = p.geometry;
-  n_part part;
-  if (p.is(convolution_attribute::filter)) {
-    part.b = n / p.taps * p.in_size;
-    part.at = split(n % p.taps, p.kernel);
-    for (std::size_t i = 0; i < max_spatial; ++i)
-      part.at[i] = part.at[i] * wrapped(c.dilation[i]) + wrapped(-c.pad_low[i]);
-    return part;
-  }
-  const bool by_input = p.is(convolution_attribute::input);
-  const std::uint32_t size = by_input ? p.in_size : p.out_size;
-  part.b = n / size * (p.groups * (by_input ? p.out_channels * p.out_size : p.in_channels * p.in_size));
-  part.at = split(n % size, by_input ? p.in : p.out);
-  for (std::size_t i = 0; i < max_spatial; ++i) {
-    part.at[i] =
-        by_input ? part.at[i] + wrapped(c.pad_low[i]) : part.at[i] * wrapped(c.stride[i]) + wrapped(-c.pad_low[i]);
-  }
-  return part;
-}
-
-// Positions are modulo 2^32: one unsigned comparison checks both ends.
-[[nodiscard]] inline element element_of_b(const convolution_product& p, const n_part& n, const k_part& k) {
-  const bool by_input = p.is(convolution_attribute::input);
-  const auto& extents = by_input ? p.out : p.in;
-  element found{n.b + k.b, spirv::boolean(true)};
-  std::uint32_t pitch = 1;
-  for (std::size_t i = max_spatial; i-- > 0;) {
-    if (static_cast<int>(i) >= p.geometry.spatial) continue;
-    spirv::u32 position = n.at[i] + k.at[i];
-    if (by_input && p.geometry.stride[i] > 1) {
-      const spirv::u32 stride = wrapped(p.geometry.stride[i]);
-      const spirv::u32 scaled = position / stride;
-      found.exists = found.exists && position == scaled * stride;
-      position = scaled;
-    }
-    const bool never_outside = !by_input && p.geometry.pad_low[i] == 0;  // the window fits; nothing to check
-    if (!never_outside || p.geometry.pad_high[i] != 0) found.exists = found.exists && position < spirv::u32(extents[i]);
-    found.address = found.address + position * pitch;
-    pitch *= extents[i];
-  }
-  return found;
-}
-
-/// What loops over k are told of their totals.
-[[nodiscard]] inline std::vector<running_sum> running_sums(std::span<const spirv::var<spirv::f32x4>> sums) {
-  std::vector<running_sum> list;
-  const scalar_value zero = widened(literal(dtype::f32, 0), 4);
-  for (const auto& sum : sums) list.push_back({sum.reference(), scalar_op::row_sum, zero});
-  return list;
-}
-
-/// Loads, the epilogue and the store, common to both kernels.
-class convolution_memory {
- public:
-  convolution_memory(spirv::kernel& owner, const convolution_product& p, const convolve_attribute& node,
-                     std::span<const dtype> types, const shape& result_extents, dtype result)
-      : owner_(owner), p_(p), node_(node) {
-    nest_.rank = result_extents.rank();
-    for (int i = 0; i < nest_.rank; ++i) nest_.extents[i] = result_extents[i];
-    nest_.output = node.output;
-    operands_.reserve(types.size());
-    for (std::size_t i = 0; i < types.size(); ++i) operands_.emplace_back(owner, types[i], fmt::format("operand{}", i));
-    // Four consecutive n are four consecutive elements when the last axis is a multiple of four and lies densely.
-    const int last = nest_.rank - 1;
-    const bool groups_of_four = nest_.extents[last] % 4 == 0 && vectorises(nest_, nest_.output, last);
-    result_.emplace(owner, result, "result", groups_of_four ? 4 : 1);
-  }
-
-  [[nodiscard]] int width() const { return result_->width(); }
-  // In every form the second operand is read without padding.
-  [[nodiscard]] spirv::f32 a(const spirv::u32& address) const { return spirv::f32(operands_[1].load(address)); }
-  [[nodiscard]] spirv::f32 b(const spirv::u32& address) const { return spirv::f32(operands_[0].load(address)); }
-  [[nodiscard]] spirv::f32 b(const element& at) const {
-    if (at.exists.is_literal() && at.exists.bits == 0) return 0.0f;  // a constant place in the border
-    return select(at.exists, b(select(at.exists, at.address, spirv::u32(0))), spirv::f32(0.0f));
-  }
-
-  /// Finishes results (m, n) to (m, n + 3); those past the end are left out.
-  void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums) {
-    owner_.if_(m < spirv::u32(p_.m), [&] {
-      if (width() == 4) {
-        owner_.if_(n < spirv::u32(p_.n), [&] { store_at(group, m, n, sums, nest_.rank - 1); });
-        return;
-      }
-      for (std::uint32_t i = 0; i < 4; ++i) {
-        owner_.if_(n + i < spirv::u32(p_.n), [&] { store_at(group, m, n + i, sums[i], -1); });
-      }
-    });
-  }
-
- private:
-  [[nodiscard]] coordinates place(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n) const {
-    coordinates at;
-    const bool by_filter = p_.is(convolution_attribute::filter), by_input = p_.is(convolution_attribute::input);
-    const std::uint32_t size = by_filter ? p_.taps : by_input ? p_.in_size : p_.out_size;
-    const spirv::u32 channel = group * spirv::u32(p_.m) + m;
-    at[0] = by_filter ? channel : n / size;
-    at[1] = by_filter ? n / size : channel;
-    spirv::u32 rest = n % size;
-    for (int axis = nest_.rank - 1; axis > 2; --axis) {
-      const auto extent = static_cast<std::uint32_t>(nest_.extents[axis]);
-      at[static_cast<std::size_t>(axis)] = rest % extent;
-      rest = rest / extent;
-    }
-    at[2] = rest;
-    return at;
-  }
-
-  void store_at(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const scalar_value& sum,
-                int vector_axis) {
-    const coordinates at = place(group, m, n);
-    const scalar_value value = emit(owner_, node_.finish.program, [&](int argument) {
-      if (argument == 0) return sum;
-      return load(owner_, nest_, node_.finish.accesses[static_cast<std::size_t>(argument - 1)], operands_, at,
-                  vector_axis);
-    });
-    store(nest_, *result_, value, at, vector_axis);
-  }
-
-  spirv::kernel& owner_;
-  const convolution_product& p_;
-  const convolve_attribute& node_;
-  loop_nest nest_;
-  std::vector<bound_tensor> operands_;
-  std::optional<bound_tensor> result_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
-
-namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add
-/// up in shared memory.
-struct direct_plan {
-  std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
-
-  /// Lanes of one subgroup need no shared memory.
-  [[nodiscard]] bool shuffles(const target& on) const {
-    return lanes > 1 && on.subgroup_shuffle && lanes <= on.subgroup_size && size % on.subgroup_size == 0;
-  }
-  /// Twice the lanes; false when the workgroup is full.
-  [[nodiscard]] bool share_wider(const target& on) {
-    if (2 * lanes > std::bit_floor(on.max_invocations) || 32 * lanes > on.max_shared_bytes) return false;
-    lanes *= 2;
-    size = std::max(size, lanes);
-    return true;
-  }
-};
-
-class direct_convolution {
- public:
-  direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
-                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles, const target& on)
-      : owner_(owner), p_(p), plan_(plan), memory_(memory), on_(on) {
-    const std::uint32_t per_group = plan.size / plan.lanes;
-    const bool shuffles = plan.shuffles(on);
-    if (shuffles) owner.require_subgroup_size(on.subgroup_size);
-    const spirv::u32 index =
-        shuffles ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
-    const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
-    lane_ = index % plan.lanes;
-    const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
-    const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
-    exists_ = exact ? spirv::boolean(true) : wanted < spirv::u32(tiles);
-    const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
-    n_first_ = tile % spirv::u32(n_tiles) * 4u;
-    m_first_ = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
-    group_ = tile / spirv::u32(n_tiles * m_tiles);
-  }
-
-  void run() {
-    for (std::uint32_t i = 0; i < plan_.rows; ++i) {
-      a_rows_.push_back(part_of_m(p_, min(m_first_ + i, spirv::u32(p_.m - 1))) + group_ * p_.a_group());
-    }
-    for (std::uint32_t j = 0; j < 4; ++j) {
-      n_part part = part_of_n(p_, min(n_first_ + j, spirv::u32(p_.n - 1)));
-      part.b = part.b + group_ * p_.b_group();
-      b_columns_.push_back(part);
-    }
-    for (std::uint32_t i = 0; i < plan_.rows; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
-    sum_up();
-    const std::vector<spirv::f32x4> sums = shared_sums();
-    owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
-      for (std::uint32_t i = 0; i < plan_.rows; ++i) memory_.finish(group_, m_first_ + i, n_first_, sums[i]);
-    });
-  }
-
- private:
-  // Lanes lie along the fast part of k as far as it goes, then across the slow part.
-  void sum_up() {
-    const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
-    const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
-    const cascade_lengths one{};
-    const std::uint64_t passes = (inner + along - 1) / along;
-    const std::vector<running_sum> sums = running_sums(sums_);
-    for_summed(owner_, lane_ / along, outer, across, {.terms = one.after(passes)}, sums, [&](const spirv::u32& slow) {
-      // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
-      const bool by_filter = p_.is(convolution_attribute::filter);
-      const std::array<element, 4> origin =
-          by_filter ? std::array<element, 4>{} : elements(part_of_k(p_, slow, spirv::u32(0)));
-      for_summed(owner_, lane_ % along, inner, along, one, sums, [&](const spirv::u32& fast) {
-        const k_part k = part_of_k(p_, slow, fast);
-        if (by_filter) return step(k, elements(k));
-        std::array<element, 4> at = origin;
-        for (element& each : at) each.address = each.address + k.b;
-        step(k, at);
-      });
-    });
-  }
-
-  void step(const k_part& k, const std::array<element, 4>& at) {
-    const spirv::f32x4 b = vector(memory_.b(at[0]), memory_.b(at[1]), memory_.b(at[2]), memory_.b(at[3]));
-    for (std::size_t i = 0; i < plan_.rows; ++i) {
-      sums_[i] = fma(spirv::f32x4(memory_.a(a_rows_[i] + k.a)), b, sums_[i].load());
-    }
-  }
-
-  [[nodiscard]] std::array<element, 4> elements(const k_part& k) const {
-    std::array<element, 4> at;
-    for (std::size_t j = 0; j < 4; ++j) at[j] = element_of_b(p_, b_columns_[j], k);
-    return at;
-  }
-
-  // By halves; afterwards lane 0 holds the sum of all lanes. No variable is used on both sides of a barrier: a software
-  // device would keep it in memory from the first loop on.
-  [[nodiscard]] std::vector<spirv::f32x4> shared_sums() {
-    std::vector<spirv::f32x4> sums;
-    for (const auto& own : sums_) sums.push_back(own.load());
-    if (plan_.lanes == 1) return sums;
-    if (plan_.shuffles(on_)) {
-      for (spirv::f32x4& sum : sums) sum = shuffled(sum);
-      return sums;
-    }
-    shared_totals totals(owner_, plan_.size);
-    const spirv::u32 own = owner_.local_id(0);
-    const lane_place place{.lane = lane_, .lanes = plan_.lanes, .own = own, .total = own};
-    for (spirv::f32x4& sum : sums) sum = spirv::f32x4(totals.combined(scalar_op::row_sum, sum, place));
-    return sums;
-  }
-
-  [[nodiscard]] spirv::f32x4 shuffled(spirv::f32x4 sum) {
-    for (std::uint32_t mask = plan_.lanes / 2; mask > 0; mask /= 2) {
-      const auto moved = [&](std::uint32_t c) { return owner_.subgroup_shuffle_xor(sum[c], spirv::u32(mask)); };
-      sum = sum + vector(moved(0), moved(1), moved(2), moved(3));
-    }
-    return sum;
-  }
-
-  spirv::kernel& owner_;
-  const convolution_product& p_;
-  const direct_plan& plan_;
-  convolution_memory& memory_;
-  const target& on_;
-  spirv::u32 lane_, m_first_, n_first_, group_;
-  spirv::boolean exists_{true};
-  std::vector<spirv::u32> a_rows_;
-  std::vector<n_part> b_columns_;
-  std::vector<spirv::var<spirv::f32x4>> sums_;
-};
-
-[[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
-                                                 std::span<const dtype> types, const shape& result_extents,
-                                                 dtype result, const direct_plan& plan, const target& on) {
-  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
-  const std::uint32_t per_group = plan.size / plan.lanes;
-  const flat_grid grid = make_flat_grid(tiles, per_group, on);
-  spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
-  convolution_memory memory(owner, p, node, types, result_extents, result);
-  direct_convolution(owner, p, plan, memory, grid, tiles, on).run();
-  return {owner.finish(), grid.groups};
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
-// Convolutions whose operands pass through tiles in workgroup memory.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-/// A workgroup computes bm by bn results; `slices` parts of it take every slices-th step of k and add up at the end.
-struct tile_plan {
-  std::uint32_t bm, bn;
-  std::uint32_t am, an;  // groups of four m and of four n an invocation owns
-  double efficiency;     // of the multiply-add units, when enough invocations are there
-  std::uint32_t slices = 1;
-  [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
-  [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
-  [[nodiscard]] bool fits(const target& on) const;
-  /// Twice the slices; false when the workgroup is full.
-  [[nodiscard]] bool share_wider(const target& on) {
-    tile_plan wider = *this;
-    wider.slices *= 2;
-    if (!wider.fits(on)) return false;
-    *this = wider;
-    return true;
-  }
-};
-
-inline constexpr std::uint32_t conv_tile_k = 16;
-
-[[nodiscard]] inline std::uint32_t shared_words(const tile_plan& plan) {  // of four floats
-  const std::uint32_t tiles = plan.slices * conv_tile_k * (plan.bm / 4 + 1 + plan.bn / 4 + 1);
-  return plan.slices > 1 ? std::max(tiles, plan.slices * plan.bm * plan.bn / 4) : tiles;
-}
-
-[[nodiscard]] inline bool tile_plan::fits(const target& on) const {
-  return threads() <= std::min(1024u, on.max_invocations) && shared_words(*this) * 16 <= on.max_shared_bytes;
-}
-
-/// The quickest of a few tile sizes by an estimate of multiply-add time, with too few invocations counted as waiting.
-[[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const target& on) {
-  // Measured on an H200, with all multiprocessors busy.
-  constexpr tile_plan sizes[] = {{128, 128, 2, 2, 0.42}, {128, 64, 2, 1, 0.39}, {64, 64, 1, 1, 0.37},
-                                 {32, 64, 1, 1, 0.36},   {32, 32, 1, 1, 0.28},  {16, 16, 1, 1, 0.2}};
-  tile_plan best{16, 16, 1, 1, 0.2};
-  double least = 1e300;
-  for (tile_plan plan : sizes) {
-    for (plan.slices = 1; plan.slices <= 16; plan.slices *= 2) {
-      if (!plan.fits(on) || plan.threads() < std::min(32u, on.max_invocations)) continue;
-      const double tiles = static_cast<double>(p.groups) * std::ceil(static_cast<double>(p.m) / plan.bm) *
-                           std::ceil(static_cast<double>(p.n) / plan.bn);
-      const double rounds = std::ceil(tiles / on.compute_units);
-      const double resident = plan.threads() * std::min(rounds, std::floor(1536.0 / plan.threads()));
-      const double steps =
-          std::ceil(static_cast<double>(p.k) / (conv_tile_k * plan.slices)) * conv_tile_k * plan.slices;
-      const double time =
-          rounds * plan.bm * plan.bn * (steps + 4.0 * plan.slices) / (plan.efficiency * std::min(1.0, resident / 384));
-      if (time < least) least = time, best = plan;
-    }
-  }
-  return best;
-}
-
-class tiled_convolution {
- public:
-  tiled_convolution(spirv::kernel& owner, const convolution_product& p, const tile_plan& plan,
-                    convolution_memory& memory, const flat_grid& grid)
-      : owner_(owner),
-        p_(p),
-        plan_(plan),
-        memory_(memory),
-        shared_(owner.shared<spirv::f32x4>(shared_words(plan))),
-        a_pitch_(plan.bm / 4 + 1),
-        b_pitch_(plan.bn / 4 + 1) {
-    const auto n_tiles = spirv::u32((p.n + plan.bn - 1) / plan.bn), m_tiles = spirv::u32((p.m + plan.bm - 1) / plan.bm);
-    const spirv::u32 tile = grid.position(owner);
-    // Neighbouring workgroups share their columns of b, the larger operand.
-    m_first_ = tile % m_tiles * plan.bm;
-    n_first_ = tile / m_tiles % n_tiles * plan.bn;
-    group_ = tile / (m_tiles * n_tiles);
-    thread_ = owner.local_id(0) % plan.slice_threads();
-    slice_ = owner.local_id(0) / plan.slice_threads();
-  }
-
-  void run() {
-    prepare();
-    for (std::uint32_t i = 0; i < 4 * plan_.am * plan_.an; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
-    const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
-    const auto rounds = static_cast<std::uint32_t>((p_.k + step - 1) / step);
-    const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product(4 * sums_.size())};
-    for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running_sums(sums_), [&](const spirv::u32& round) {
-      const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
-      std::vector<spirv::f32> a, b;  // all loads are under way before the first is waited for
-      for (const part& each : a_parts_) a.push_back(load_a(each, first));
-      for (const part& each : b_parts_) b.push_back(load_b(each, first));
-      owner_.barrier();
-      for (std::size_t i = 0; i < a.size(); ++i) put(a_base(), a_pitch_, a_parts_[i], a[i]);
-      for (std::size_t i = 0; i < b.size(); ++i) put(b_base(), b_pitch_, b_parts_[i], b[i]);
-      owner_.barrier();
-      multiply();
-    });
-    if (plan_.slices > 1) add_slices();
-    owner_.if_(slice_ == 0u, [&] { store_all(); });
-  }
-
- private:
-  /// One element of a tile that this invocation loads in each round: row (of m or n) and k inside the tile.
-  struct part {
-    spirv::u32 row, k;
-    spirv::u32 a;  // address part of m
-    n_part n;
-    spirv::boolean exists{true};
-  };
-
-  [[nodiscard]] std::vector<part> parts(std::uint32_t rows, bool k_fast) const {
-    const std::uint32_t threads = plan_.slice_threads(), fast = k_fast ? conv_tile_k : rows;
-    std::vector<part> list;
-    for (std::uint32_t first = 0; first < rows * conv_tile_k; first += threads) {
-      const bool regular = threads % fast == 0;
-      const spirv::u32 at = thread_ + first;
-      const spirv::u32 low = regular ? thread_ % fast : at % fast;
-      const spirv::u32 high = regular ? thread_ / fast + first / fast : at / fast;
-      part each;
-      each.row = k_fast ? high : low;
-      each.k = k_fast ? low : high;
-      list.push_back(each);
-    }
-    return list;
-  }
-
-  void prepare() {
-    // Along whichever index memory is consecutive, so that neighbours read neighbours.
-    a_parts_ = parts(plan_.bm, !p_.is(convolution_attribute::input));
-    b_parts_ = parts(plan_.bn, p_.is(convolution_attribute::filter));
-    for (part& each : a_parts_) {
-      const spirv::u32 m = m_first_ + each.row;
-      if (p_.m % plan_.bm != 0) each.exists = m < spirv::u32(p_.m);
-      each.a = part_of_m(p_, m) + group_ * p_.a_group();
-    }
-    for (part& each : b_parts_) {
-      const spirv::u32 n = n_first_ + each.row;
-      if (p_.n % plan_.bn != 0) each.exists = n < spirv::u32(p_.n);
-      each.n = part_of_n(p_, n);
-      each.n.b = each.n.b + group_ * p_.b_group();
-    }
-  }
-
-  [[nodiscard]] k_part k_at(const spirv::u32& first, const spirv::u32& offset) const {
-    const std::uint32_t inner = p_.inner();
-    // A tile that never crosses a tap (or an image) divides once for all its elements.
-    if (inner % conv_tile_k == 0) return part_of_k(p_, first / inner, first % inner + offset);
-    const spirv::u32 k = first + offset;
-    return part_of_k(p_, k / inner, k % inner);
-  }
-
-  [[nodiscard]] spirv::boolean in_range(const part& each, const spirv::u32& first) const {
-    const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
-    return p_.k % step == 0 ? each.exists : (each.exists && first + each.k < spirv::u32(p_.k));
-  }
-
-  [[nodiscard]] spirv::f32 load_a(const part& each, const spirv::u32& first) const {
-    const spirv::boolean exists = in_range(each, first);
-    const spirv::u32 address = each.a + k_at(first, each.k).a;
-    if (exists.is_literal() && exists.bits == 0) return 0.0f;
-    return select(exists, memory_.a(select(exists, address, spirv::u32(0))), spirv::f32(0.0f));
-  }
-  [[nodiscard]] spirv::f32 load_b(const part& each, const spirv::u32& first) const {
-    element found = element_of_b(p_, each.n, k_at(first, each.k));
-    found.exists = in_range(each, first) && found.exists;
-    return memory_.b(found);
-  }
-
-  [[nodiscard]] spirv::u32 a_base() const { return slice_ * (conv_tile_k * a_pitch_); }
-  [[nodiscard]] spirv::u32 b_base() const {
-    return slice_ * (conv_tile_k * b_pitch_) + plan_.slices * conv_tile_k * a_pitch_;
-  }
-
-  void put(const spirv::u32& base, std::uint32_t pitch, const part& each, const spirv::f32& value) {
-    shared_.component(base + each.k * pitch + each.row / 4u, each.row % 4u) = value;
-  }
-
-  [[nodiscard]] spirv::u32 m_thread() const { return thread_ / (plan_.bn / (4 * plan_.an)); }
-  [[nodiscard]] spirv::u32 n_thread() const { return thread_ % (plan_.bn / (4 * plan_.an)); }
-  // Groups of four are a whole part of the tile apart: neighbours read neighbouring words.
-  [[nodiscard]] spirv::u32 m_group(std::uint32_t i) const { return m_thread() + i * (plan_.bm / (4 * plan_.am)); }
-  [[nodiscard]] spirv::u32 n_group(std::uint32_t j) const { return n_thread() + j * (plan_.bn / (4 * plan_.an)); }
-
-  [[nodiscard]] std::size_t sum_index(std::uint32_t i, std::uint32_t row, std::uint32_t j) const {
-    return (i * 4 + row) * plan_.an + j;
-  }
-
-  void multiply() {
-    for (std::uint32_t k = 0; k < conv_tile_k; ++k) {
-      std::vector<spirv::f32x4> a, b;
-      for (std::uint32_t i = 0; i < plan_.am; ++i) a.push_back(shared_[a_base() + k * a_pitch_ + m_group(i)]);
-      for (std::uint32_t j = 0; j < plan_.an; ++j) b.push_back(shared_[b_base() + k * b_pitch_ + n_group(j)]);
-      for (std::uint32_t i = 0; i < plan_.am; ++i) {
-        for (std::uint32_t row = 0; row < 4; ++row) {
-          for (std::uint32_t j = 0; j < plan_.an; ++j) {
-            const auto& sum = sums_[sum_index(i, row, j)];
-            sum = fma(spirv::f32x4(a[i][row]), b[j], sum.load());
-          }
-        }
-      }
-    }
-  }
-
-  // Slice s lies at s * (bm * bn / 4): the tiles are no longer needed.
-  void add_slices() {
-    const std::uint32_t words = plan_.bm * plan_.bn / 4;
-    const auto own = [&](std::size_t i) { return thread_ + static_cast<std::uint32_t>(i) * plan_.slice_threads(); };
-    const auto give = [&](std::uint32_t half) {
-      for (std::size_t i = 0; i < sums_.size(); ++i) shared_[(slice_ - half) * words + own(i)] = sums_[i].load();
-    };
-    const auto take = [&] {
-      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += shared_[slice_ * words + own(i)].load();
-    };
-    add_by_halves(owner_, slice_, plan_.slices, true, give, take);
-  }
-
-  void store_all() {
-    for (std::uint32_t i = 0; i < plan_.am; ++i) {
-      for (std::uint32_t row = 0; row < 4; ++row) {
-        for (std::uint32_t j = 0; j < plan_.an; ++j) {
-          memory_.finish(group_, m_first_ + m_group(i) * 4u + row, n_first_ + n_group(j) * 4u,
-                         sums_[sum_index(i, row, j)]);
-        }
-      }
-    }
-  }
-
-  spirv::kernel& owner_;
-  const convolution_product& p_;
-  const tile_plan& plan_;
-  convolution_memory& memory_;
-  spirv::memory<spirv::f32x4> shared_;
-  std::uint32_t a_pitch_, b_pitch_;  // one word more than a row: writes along k meet different banks
-  spirv::u32 m_first_, n_first_, group_, thread_, slice_;
-  std::vector<part> a_parts_, b_parts_;
-  std::vector<spirv::var<spirv::f32x4>> sums_;
-};
-
-[[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
-                                                std::span<const dtype> types, const shape& result_extents, dtype result,
-                                                const tile_plan& plan, const target& on) {
-  const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
-  const flat_grid grid = make_flat_grid(tiles, 1, on);
-  spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
-                      {plan.threads(), 1, 1});
-  convolution_memory memory(owner, p, node, types, result_extents, result);
-  const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2];
-  const auto body = [&] { tiled_convolution(owner, p, plan, memory, grid).run(); };
-  launched == tiles ? body() : owner.if_(grid.position(owner) < spirv::u32(tiles), body);
-  return {owner.finish(), grid.groups};
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                               std::span<const dtype> types, dtype result, const target& on) {
-  const convolution_attribute& c = node.convolution;
-  const shape& result_extents = node.space;
-  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
-  const shape& x = by_input ? result_extents : extents[0];
-  const shape& w = by_filter ? result_extents : extents[1];
-  const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
-  const detail::convolution_product p = detail::make_product(c, x, w, y);
-  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter)) {
-    detail::tile_plan plan = detail::choose_tiles(p, on);
-    return make_within_loop_limit([&] { return detail::make_tiled(p, node, types, result_extents, result, plan, on); },
-                                  [&] { return plan.share_wider(on); }, on);
-  }
-  detail::direct_plan plan;
-  plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
-  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
-  plan.size = std::min(plan.size, on.max_invocations);
-  if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
-  return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
-                                [&] { return plan.share_wider(on); }, on);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions of matmul.hpp shared by its tiers: planning of operands, the simple tier and the choice of a schedule.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -24868,11 +24660,18 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types) {
+[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types,
+                                                             std::optional<std::size_t> overwritten) {
   std::vector<bound_tensor> operands;
   operands.reserve(types.size());
-  for (std::size_t i = 0; i < types.size(); ++i) operands.emplace_back(owner, types[i], fmt::format("operand{}", i));
+  for (std::size_t i = 0; i < types.size(); ++i)
+    operands.emplace_back(owner, types[i], fmt::format("operand{}", i),
+                          i == overwritten ? spirv::access::read_write : spirv::access::read);
   return operands;
+}
+
+[[nodiscard]] inline spirv::access result_access(std::optional<std::size_t> overwritten) {
+  return overwritten ? spirv::access::read_write : spirv::access::write;
 }
 
 [[nodiscard]] inline int store_width(const loop_nest& nest, int axis) {
@@ -24897,7 +24696,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 /// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
 /// cut into whole groups and up to three single elements, which one more invocation does.
 [[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
-                                                    dtype result_type, const target& on) {
+                                                    dtype result_type, const target& on,
+                                                    std::optional<std::size_t> overwritten) {
   const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
   const int last = nest.rank - 1;
   loop_nest groups = nest;
@@ -24910,8 +24710,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   const std::uint32_t size = pointwise_group(items, on);
   const flat_grid grid = make_flat_grid(invocations, size, on);
   spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
-  const std::vector<bound_tensor> operands = bind_operands(owner, types);
-  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1);
+  const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
+  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1, result_access(overwritten));
 
   const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
   const auto whole = [&] {
@@ -25255,7 +25055,7 @@ class row_emitter {
 
 [[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
                                                dtype result_type, const loop_nest& nest, const row_mapping& map,
-                                               const target& on) {
+                                               const target& on, std::optional<std::size_t> overwritten) {
   const flat_grid grid = make_flat_grid(map.outer_items, map.rows, on);
   if (map.row_items > max_count) {
     fail(error_category::unsupported,
@@ -25266,27 +25066,30 @@ class row_emitter {
       fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
       {map.lanes * map.rows, 1, 1});
   if (uses_subgroups(map, on)) owner.require_subgroup_size(on.subgroup_size);
-  const std::vector<bound_tensor> operands = bind_operands(owner, types);
-  const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis));
+  const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
+  const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis),
+                            result_access(overwritten));
   row_emitter(owner, nest, map, region.program, operands, on).run(grid, result, region.per_row);
   return {owner.finish(), grid.groups};
 }
 
 [[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const target& on) {
+                                               dtype result_type, const target& on,
+                                               std::optional<std::size_t> overwritten) {
   const int guide = region.per_row ? reading_guide(region) : -1;
   const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
   row_mapping map = make_row_mapping(nest, guide, on);
-  return make_within_loop_limit([&] { return emit_rows(region, types, result_type, nest, map, on); },
+  return make_within_loop_limit([&] { return emit_rows(region, types, result_type, nest, map, on, overwritten); },
                                 [&] { return share_rows_wider(map, on); }, on);
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
-                                             dtype result, const target& on) {
+                                             dtype result, const target& on, std::optional<std::size_t> overwritten) {
   const bool rows = region.per_row || region.program.has_rows();
-  return rows ? detail::make_rows(region, operands, result, on) : detail::make_pointwise(region, operands, result, on);
+  return rows ? detail::make_rows(region, operands, result, on, overwritten)
+              : detail::make_pointwise(region, operands, result, on, overwritten);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -25568,6 +25371,241 @@ MEGANEURA_INLINE kernel_dispatch make_window_reduce(const window_attribute& wind
 MEGANEURA_INLINE kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
                                                      dtype type, const target& on) {
   return detail::make_window("window_scatter", window, x, y, type, true, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/tensor_access.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how)
+    : owner_(&owner), type_(type), elements_(owner.declare_buffer(value_type(type, 1, true), name, how, {})) {}
+
+MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
+                                            spirv::access how)
+    : owner_(&owner), type_(type), elements_(owner.declare_buffer(value_type(type, width, true), name, how, {})) {}
+
+MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
+  if (width == 4 && !groups_) groups_ = owner_->declare_view(value_type(type_, 4, true), elements_);
+  const spirv::detail::memory_object& memory = width == 4 ? *groups_ : elements_;
+  return converted(spirv::detail::load(spirv::detail::locate(memory, index)), value_type(type_));
+}
+
+MEGANEURA_INLINE void bound_tensor::store(const spirv::u32& index, const scalar_value& value) const {
+  const scalar_value wide = widened(value, elements_.type.components);
+  spirv::detail::store(spirv::detail::locate(elements_, index), converted(wide, elements_.type));
+}
+
+MEGANEURA_INLINE std::int64_t loop_nest::count(int first, int last) const {
+  return std::accumulate(extents + first, extents + last, std::int64_t{1}, std::multiplies<>());
+}
+
+namespace detail {
+
+inline bool always_outside(const index_map& each, int axis) {
+  return (each.bounded >> axis & 1) != 0 && (each.low[axis] > 0 || each.high[axis] < 1);
+}
+
+// Axis `from` of one access becomes axis `to` of the other.
+inline void move_axis(const index_map& from, int source_axis, index_map& to, int axis) {
+  to.strides[axis] = from.strides[source_axis];
+  to.low[axis] = from.low[source_axis];
+  to.high[axis] = from.high[source_axis];
+  to.bounded |= (from.bounded >> source_axis & 1) << axis;
+}
+
+inline bool mergeable(const index_map& each, int inner, std::int64_t inner_extent) {
+  return (each.bounded >> inner & 1) == 0 && each.strides[inner - 1] == each.strides[inner] * inner_extent;
+}
+
+inline void merge_axis(index_map& each, int inner, std::int64_t inner_extent, int rank) {
+  index_map merged = each;
+  merged.bounded = each.bounded & ((1u << inner) - 1);
+  merged.strides[inner - 1] = each.strides[inner];
+  merged.low[inner - 1] *= inner_extent;
+  merged.high[inner - 1] *= inner_extent;
+  for (int axis = inner + 1; axis < rank; ++axis) move_axis(each, axis, merged, axis - 1);
+  each = merged;
+}
+
+inline void merge_axes(loop_nest& nest) {
+  for (int inner = nest.rank - 1; inner > 0; --inner) {
+    if (inner == nest.outer_axes()) continue;  // outer and row axes stay apart
+    const std::int64_t extent = nest.extents[inner];
+    const auto fits = [&](const index_map& each) { return mergeable(each, inner, extent); };
+    if (!fits(nest.output) || !std::all_of(nest.accesses.begin(), nest.accesses.end(), fits)) continue;
+    merge_axis(nest.output, inner, extent, nest.rank);
+    for (index_map& each : nest.accesses) merge_axis(each, inner, extent, nest.rank);
+    nest.extents[inner - 1] *= extent;
+    std::copy(nest.extents + inner + 1, nest.extents + nest.rank, nest.extents + inner);
+    if (inner > nest.outer_axes()) --nest.row_axes;
+    --nest.rank;
+  }
+}
+
+inline index_map permuted(const index_map& from, std::span<const int> axes) {
+  index_map result;
+  result.source = from.source;
+  result.offset = from.offset;
+  result.fill = from.fill;
+  for (std::size_t i = 0; i < axes.size(); ++i) move_axis(from, axes[i], result, static_cast<int>(i));
+  return result;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
+                                          const index_map& output, int guide) {
+  const int outer = space.rank() - row_axes;
+  const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
+  std::vector<int> axes;
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    const bool kept = std::any_of(accesses.begin(), accesses.end(),
+                                  [&](const index_map& a) { return detail::always_outside(a, axis); });
+    if (space[axis] != 1 || kept) axes.push_back(axis);
+  }
+  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
+    if ((a < outer) != (b < outer)) return a < outer;
+    return std::abs(leader.strides[a]) > std::abs(leader.strides[b]);
+  });
+  loop_nest nest;
+  nest.rank = static_cast<int>(axes.size());
+  nest.row_axes = static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](int axis) { return axis >= outer; }));
+  for (std::size_t i = 0; i < axes.size(); ++i) nest.extents[i] = space[axes[i]];
+  for (const index_map& each : accesses) nest.accesses.push_back(detail::permuted(each, axes));
+  nest.output = detail::permuted(output, axes);
+  detail::merge_axes(nest);
+  return nest;
+}
+
+MEGANEURA_INLINE bool is_uniform(const index_map& each, int axis) {
+  return each.strides[axis] == 0 && (each.bounded >> axis & 1) == 0;
+}
+
+MEGANEURA_INLINE bool vectorises(const loop_nest& nest, const index_map& each, int axis) {
+  if (is_uniform(each, axis)) return true;
+  if (each.strides[axis] != 1 || nest.extents[axis] % 4 != 0 || each.offset % 4 != 0) return false;
+  if ((each.bounded >> axis & 1) != 0) {
+    const bool low_fits = each.low[axis] <= 0 || each.low[axis] % 4 == 0;
+    const bool high_fits = each.high[axis] >= nest.extents[axis] || each.high[axis] % 4 == 0;
+    if (!low_fits || !high_fits) return false;
+  }
+  for (int i = 0; i < nest.rank; ++i) {
+    if (i != axis && each.strides[i] % 4 != 0) return false;
+  }
+  return true;
+}
+
+MEGANEURA_INLINE void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at) {
+  spirv::u32 rest = position;
+  for (int axis = last - 1; axis > first; --axis) {
+    const auto extent = static_cast<std::uint32_t>(nest.extents[axis]);
+    at[static_cast<std::size_t>(axis)] = rest % extent;
+    rest = rest / extent;
+  }
+  if (last > first) at[static_cast<std::size_t>(first)] = rest;
+}
+
+namespace detail {
+
+// Modulo 2^32 throughout: negative strides wrap and the sum comes out right.
+inline spirv::u32 flat_address(const loop_nest& nest, const index_map& each, const coordinates& at) {
+  spirv::u32 address(static_cast<std::uint32_t>(each.offset));
+  for (int axis = 0; axis < nest.rank; ++axis) {
+    if (each.strides[axis] == 0) continue;
+    address = address + at[static_cast<std::size_t>(axis)] * spirv::u32(static_cast<std::uint32_t>(each.strides[axis]));
+  }
+  return address;
+}
+
+inline spirv::boolean inside(const loop_nest& nest, const index_map& each, const coordinates& at) {
+  spirv::boolean valid(true);
+  for (int axis = 0; axis < nest.rank; ++axis) {
+    if ((each.bounded >> axis & 1) == 0) continue;
+    const spirv::u32& index = at[static_cast<std::size_t>(axis)];
+    const std::int64_t low = std::max<std::int64_t>(each.low[axis], 0);
+    if (low >= nest.extents[axis] || each.high[axis] <= low) return spirv::boolean(false);
+    if (low > 0) valid = valid && index >= spirv::u32(low);
+    if (each.high[axis] < nest.extents[axis]) valid = valid && index < spirv::u32(each.high[axis]);
+  }
+  return valid;
+}
+
+inline coordinates shifted(const coordinates& at, int axis, std::uint32_t by) {
+  coordinates result = at;
+  result[static_cast<std::size_t>(axis)] = at[static_cast<std::size_t>(axis)] + by;
+  return result;
+}
+
+inline scalar_value load_one(const loop_nest& nest, const index_map& each, std::span<const bound_tensor> operands,
+                             const coordinates& at, int width) {
+  const spirv::boolean valid = inside(nest, each, at);
+  const bool is_index = each.source == index_map::index_source;
+  const dtype type = is_index ? dtype::i32 : operands[static_cast<std::size_t>(each.source)].type();
+  const scalar_value fill = widened(literal(type, each.fill), width);
+  if (literal_value(valid) == 0.0) return fill;
+  spirv::u32 address = flat_address(nest, each, at);
+  if (is_index) return spirv::detail::select(valid, spirv::bitcast<spirv::i32>(address), fill);
+  address = select(valid, address, spirv::u32(0));  // any element that is there
+  if (width == 4) address = address / 4u;
+  const scalar_value loaded = operands[static_cast<std::size_t>(each.source)].load(address, width);
+  return spirv::detail::select(widened(valid, width), loaded, fill);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
+                                   std::span<const bound_tensor> operands, const coordinates& at, int vector_axis) {
+  if (vector_axis < 0 || is_uniform(each, vector_axis)) return detail::load_one(nest, each, operands, at, 1);
+  if (each.source != index_map::index_source && vectorises(nest, each, vector_axis)) {
+    return detail::load_one(nest, each, operands, at, 4);
+  }
+  std::array<scalar_value, 4> parts;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    parts[i] = detail::load_one(nest, each, operands, detail::shifted(at, vector_axis, i), 1);
+  }
+  return grouped(owner, parts);
+}
+
+MEGANEURA_INLINE void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value,
+                            const coordinates& at, int vector_axis) {
+  const spirv::u32 address = detail::flat_address(nest, nest.output, at);
+  if (vector_axis < 0 || is_uniform(nest.output, vector_axis)) return result.store(address, component(value, 0));
+  if (result.width() == 4) return result.store(address / 4u, value);
+  const scalar_value wide = widened(value, 4);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    result.store(detail::flat_address(nest, nest.output, detail::shifted(at, vector_axis, i)),
+                 component(wide, static_cast<int>(i)));
+  }
+}
+
+MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
+  spirv::u32 position = owner.workgroup_id(0);
+  if (groups[1] > 1) position = position + owner.workgroup_id(1) * groups[0];
+  if (groups[2] > 1) position = position + owner.workgroup_id(2) * (groups[0] * groups[1]);
+  return position;
+}
+
+MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on) {
+  flat_grid grid;
+  std::int64_t left = std::max<std::int64_t>((count + each - 1) / each, 1);
+  for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {
+    // Spread evenly over the rows that are needed, so that few workgroups have nothing to do.
+    const std::int64_t limit = on.max_groups[axis];
+    const std::int64_t rows = (left + limit - 1) / limit;
+    grid.groups[axis] = static_cast<std::uint32_t>((left + rows - 1) / rows);
+    left = rows;
+  }
+  // Rounded up over the axes, the last workgroups stand past the end: even their positions have to be below 2^32.
+  const std::uint64_t launched = std::uint64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * each;
+  if (left > 1 || count > max_count || launched > std::uint64_t{1} << 32) {
+    fail(error_category::unsupported,
+         "a kernel over {} items was asked for; kernels count in 32 bits, {} at most, in up to {} x {} x {} workgroups "
+         "of "
+         "{}: split the computation",
+         count, max_count, on.max_groups[0], on.max_groups[1], on.max_groups[2], each);
+  }
+  return grid;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

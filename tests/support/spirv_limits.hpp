@@ -15,6 +15,7 @@ struct spirv_demands {
   std::vector<std::uint32_t> local_size;
   std::uint64_t shared_bytes = 0;
   std::set<std::uint32_t> storage_bindings, uniform_bindings, texel_bindings;
+  std::set<std::uint32_t> unwritten_bindings, alone_bindings;  // NonWritable; not Aliased: no other binding's memory
 };
 
 /// Instruction numbers are those of the SPIR-V specification, section 3.
@@ -22,6 +23,7 @@ inline spirv_demands demands_of(const spirv::module& kernel) {
   spirv_demands found;
   std::map<std::uint32_t, std::uint64_t> bytes, constants;  // sizes of types, values of constants
   std::map<std::uint32_t, std::uint32_t> pointee, binding, specialised;
+  std::map<std::uint32_t, std::set<std::uint32_t>> decorations;
   std::map<std::uint32_t, std::vector<std::uint32_t>> composites;
   std::uint32_t size_constant = 0;
   const std::vector<std::uint32_t>& w = kernel.words;
@@ -29,6 +31,7 @@ inline spirv_demands demands_of(const spirv::module& kernel) {
     const std::uint32_t code = w[i] & 0xffff, count = w[i] >> 16;
     if (code == 17) found.capabilities.insert(w[i + 1]);
     if (code == 16 && w[i + 2] == 17) found.local_size = {w[i + 3], w[i + 4], w[i + 5]};
+    if (code == 71) decorations[w[i + 1]].insert(w[i + 2]);
     if (code == 71 && w[i + 2] == 33) binding[w[i + 1]] = w[i + 3];
     if (code == 71 && w[i + 2] == 1) specialised[w[i + 1]] = w[i + 3];
     if (code == 71 && w[i + 2] == 11 && w[i + 3] == 25) size_constant = w[i + 1];  // BuiltIn WorkgroupSize
@@ -46,7 +49,11 @@ inline spirv_demands demands_of(const spirv::module& kernel) {
     if (code != 59) continue;
     const std::uint32_t id = w[i + 2], storage = w[i + 3];
     if (storage == 4) found.shared_bytes += bytes[pointee[w[i + 1]]];
-    if (storage == 12) found.storage_bindings.insert(binding[id]);
+    if (storage == 12) {
+      found.storage_bindings.insert(binding[id]);
+      if (decorations[id].contains(24)) found.unwritten_bindings.insert(binding[id]);
+      if (decorations[id].contains(19) || !decorations[id].contains(20)) found.alone_bindings.insert(binding[id]);
+    }
     if (storage == 2) found.uniform_bindings.insert(binding[id]);
     if (storage == 0) found.texel_bindings.insert(binding[id]);
   }

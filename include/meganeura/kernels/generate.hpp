@@ -4,12 +4,17 @@
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/target.hpp>
+#include <meganeura/plan/plan.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
+/// The kernel of a node whose result has memory of its own.
 /// errors: unsupported when an invocation would loop longer than the device lets it; internal when the node is not one
 /// that runs on a device (leaves, primitives, assign).
 [[nodiscard]] kernel_dispatch generate(const graph& g, node_id id, const target& on);
+
+/// The kernel of a step of a plan, in place or not. errors: as above; internal for a copy, which needs no kernel.
+[[nodiscard]] kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

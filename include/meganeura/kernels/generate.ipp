@@ -9,6 +9,7 @@
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/window.hpp>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline kernel_dispatch make_kernel(const graph& g, node_id id, const target& on) {
+[[nodiscard]] inline kernel_dispatch make_kernel(const graph& g, node_id id, const target& on,
+                                                 std::optional<std::size_t> overwritten) {
   const node& n = g[id];
   std::vector<dtype> types;
   std::vector<shape> extents;
@@ -26,7 +28,7 @@ namespace detail {
   }
   switch (n.kind) {
     case op::region:
-      return make_region(g.get<region_attribute>(id), types, n.type, on);
+      return make_region(g.get<region_attribute>(id), types, n.type, on, overwritten);
     case op::matmul:
       return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
     case op::convolve:
@@ -47,10 +49,9 @@ namespace detail {
   }
 }
 
-}  // namespace detail
-
-MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
-  kernel_dispatch made = detail::make_kernel(g, id, on);
+[[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const target& on,
+                                                            std::optional<std::size_t> overwritten) {
+  kernel_dispatch made = make_kernel(g, id, on, overwritten);
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
   fail(
@@ -59,6 +60,20 @@ MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const targ
       "and the workgroup holds too few invocations to share them: make the reduced axes shorter or reduce in two steps",
       made.module.name, id, to_string(g[id].kind), to_string(g[id].extents), made.module.loop_iterations,
       on.max_loop_iterations);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
+  return detail::generate_within_limits(g, id, on, {});
+}
+
+MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const target& on) {
+  const graph& g = p.implementation;
+  if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
+  if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operand(s));
+  const auto count = static_cast<std::int64_t>(s.bindings.at(0).where.bytes / sizeof(float));
+  return make_optimizer(g.get<optimizer_attribute>(s.node), count, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -6,13 +6,16 @@
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/target.hpp>
 
+#include <cstddef>
+#include <optional>
 #include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// One dispatch that evaluates `region` over operands of the given types.
+/// One dispatch that evaluates `region` over operands of the given types. The result may lie where operand number
+/// `overwritten` does.
 [[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
-                                          const target& on);
+                                          const target& on, std::optional<std::size_t> overwritten = {});
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

@@ -17,11 +17,18 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types) {
+[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types,
+                                                             std::optional<std::size_t> overwritten) {
   std::vector<bound_tensor> operands;
   operands.reserve(types.size());
-  for (std::size_t i = 0; i < types.size(); ++i) operands.emplace_back(owner, types[i], fmt::format("operand{}", i));
+  for (std::size_t i = 0; i < types.size(); ++i)
+    operands.emplace_back(owner, types[i], fmt::format("operand{}", i),
+                          i == overwritten ? spirv::access::read_write : spirv::access::read);
   return operands;
+}
+
+[[nodiscard]] inline spirv::access result_access(std::optional<std::size_t> overwritten) {
+  return overwritten ? spirv::access::read_write : spirv::access::write;
 }
 
 [[nodiscard]] inline int store_width(const loop_nest& nest, int axis) {
@@ -46,7 +53,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 /// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
 /// cut into whole groups and up to three single elements, which one more invocation does.
 [[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
-                                                    dtype result_type, const target& on) {
+                                                    dtype result_type, const target& on,
+                                                    std::optional<std::size_t> overwritten) {
   const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
   const int last = nest.rank - 1;
   loop_nest groups = nest;
@@ -59,8 +67,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   const std::uint32_t size = pointwise_group(items, on);
   const flat_grid grid = make_flat_grid(invocations, size, on);
   spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
-  const std::vector<bound_tensor> operands = bind_operands(owner, types);
-  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1);
+  const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
+  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1, result_access(overwritten));
 
   const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
   const auto whole = [&] {
@@ -404,7 +412,7 @@ class row_emitter {
 
 [[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
                                                dtype result_type, const loop_nest& nest, const row_mapping& map,
-                                               const target& on) {
+                                               const target& on, std::optional<std::size_t> overwritten) {
   const flat_grid grid = make_flat_grid(map.outer_items, map.rows, on);
   if (map.row_items > max_count) {
     fail(error_category::unsupported,
@@ -415,27 +423,30 @@ class row_emitter {
       fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
       {map.lanes * map.rows, 1, 1});
   if (uses_subgroups(map, on)) owner.require_subgroup_size(on.subgroup_size);
-  const std::vector<bound_tensor> operands = bind_operands(owner, types);
-  const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis));
+  const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
+  const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis),
+                            result_access(overwritten));
   row_emitter(owner, nest, map, region.program, operands, on).run(grid, result, region.per_row);
   return {owner.finish(), grid.groups};
 }
 
 [[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const target& on) {
+                                               dtype result_type, const target& on,
+                                               std::optional<std::size_t> overwritten) {
   const int guide = region.per_row ? reading_guide(region) : -1;
   const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
   row_mapping map = make_row_mapping(nest, guide, on);
-  return make_within_loop_limit([&] { return emit_rows(region, types, result_type, nest, map, on); },
+  return make_within_loop_limit([&] { return emit_rows(region, types, result_type, nest, map, on, overwritten); },
                                 [&] { return share_rows_wider(map, on); }, on);
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
-                                             dtype result, const target& on) {
+                                             dtype result, const target& on, std::optional<std::size_t> overwritten) {
   const bool rows = region.per_row || region.program.has_rows();
-  return rows ? detail::make_rows(region, operands, result, on) : detail::make_pointwise(region, operands, result, on);
+  return rows ? detail::make_rows(region, operands, result, on, overwritten)
+              : detail::make_pointwise(region, operands, result, on, overwritten);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -18,9 +18,11 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// four.
 class bound_tensor {
  public:
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name);  // an operand
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name,
-               int width);  // the result, stored `width` at a time
+  /// An operand, which `how` is read_write for if the result has the same memory.
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how = spirv::access::read);
+  /// The result, stored `width` at a time; `how` is read_write for one in the memory of an operand.
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
+               spirv::access how = spirv::access::write);
   [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
   void store(const spirv::u32& index, const scalar_value& value) const;
   [[nodiscard]] dtype type() const { return type_; }

@@ -9,15 +9,12 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name)
-    : owner_(&owner),
-      type_(type),
-      elements_(owner.declare_buffer(value_type(type, 1, true), name, spirv::access::read, {})) {}
+MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how)
+    : owner_(&owner), type_(type), elements_(owner.declare_buffer(value_type(type, 1, true), name, how, {})) {}
 
-MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width)
-    : owner_(&owner),
-      type_(type),
-      elements_(owner.declare_buffer(value_type(type, width, true), name, spirv::access::write, {})) {}
+MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
+                                            spirv::access how)
+    : owner_(&owner), type_(type), elements_(owner.declare_buffer(value_type(type, width, true), name, how, {})) {}
 
 MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
   if (width == 4 && !groups_) groups_ = owner_->declare_view(value_type(type_, 4, true), elements_);

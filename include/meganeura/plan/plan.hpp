@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +93,9 @@ struct step {
   std::uint32_t group = 0;  // a barrier separates consecutive groups; inside a group order does not matter
   std::vector<binding> bindings{};
 };
+
+/// The operand of a kernel whose memory its result overwrites, if there is one.
+[[nodiscard]] std::optional<std::size_t> overwritten_operand(const step& s);
 
 struct named_range {
   std::string name;

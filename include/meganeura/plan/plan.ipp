@@ -38,6 +38,15 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
   return std::accumulate(area_bytes.begin(), area_bytes.end(), std::uint64_t{0});
 }
 
+MEGANEURA_INLINE std::optional<std::size_t> overwritten_operand(const step& s) {
+  const auto result = std::ranges::find(s.bindings, usage::write, &binding::how);
+  if (s.kind != step::kernel || result == s.bindings.end()) return {};
+  const auto operand =
+      std::find_if(s.bindings.begin(), result, [&](const binding& b) { return b.where.overlaps(result->where); });
+  if (operand == result) return {};
+  return static_cast<std::size_t>(operand - s.bindings.begin());
+}
+
 namespace detail {
 
 inline std::uint64_t tensor_bytes(const node& n) { return static_cast<std::uint64_t>(n.extents.bytes(n.type)); }

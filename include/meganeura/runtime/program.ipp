@@ -6,7 +6,6 @@
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
-#include <meganeura/kernels/builtin.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/runtime/program.hpp>
 
@@ -198,10 +197,7 @@ MEGANEURA_INLINE program::generated program::generate_kernels() const {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const plan::step& s = plan_.steps[i];
     if (s.kind == plan::step::copy) continue;
-    kernels::kernel_dispatch dispatch =
-        s.kind == plan::step::optimizer ? kernels::make_optimizer(plan_.implementation.get<optimizer_attribute>(s.node),
-                                                                  s.bindings[0].where.bytes / sizeof(float), target)
-                                        : kernels::generate(plan_.implementation, s.node, target);
+    kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, target);
     result.steps[i].groups = dispatch.groups;
     result.steps[i].kinds = dispatch.module.bindings;
     const std::uint64_t key = detail::module_hash(dispatch.module);

@@ -21,7 +21,7 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 enum class access : std::uint8_t {
   read,       // never written by this dispatch, through any binding: the driver may cache it freely
   write,      // written, and read only by the invocation that wrote
-  read_write  // in-place; also to be used for an operand whose memory another binding writes
+  read_write  // in-place; also to be used for an operand whose memory another binding writes, and for that binding
 };
 
 namespace detail {
