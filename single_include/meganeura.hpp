@@ -6208,8 +6208,8 @@ inline void check_loss(const graph& g, node_id value) {
 inline void check_trained(const graph& g, node_id parameter) {
   if (g[parameter].type == dtype::f32) return;
   fail(error_category::invalid_argument,
-       "the parameter \"{0}\" is {1}, and a trainer updates f32; declare it f32 and cast where it is used, or freeze "
-       "it: stop_gradient",
+       "the parameter \"{}\" is {}, and a trainer updates f32 alone; declare it f32 (a layer's parameters have its "
+       "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: stop_gradient",
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
 

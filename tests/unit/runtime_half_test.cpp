@@ -172,4 +172,25 @@ TEST(runtime_half, long_rows_have_a_softmax) {
   }
 }
 
+struct cross_entropies {
+  static constexpr auto forward(value auto x) {
+    return cast<dtype::f16>(cross_entropy_loss(x, coordinates<dims<1>, 0>));
+  }
+};
+struct squared_errors {
+  static constexpr auto forward(value auto x) { return cast<dtype::f16>(sqrt(mean_squared_error_loss(x, -x))); }
+};
+
+// Of as many classes as are more than f16 holds, and of squares that are.
+TEST(runtime_half, losses_are_computed_in_f32) {
+  constexpr int n = 80'000;
+  for (const bool fusion : {true, false}) {
+    const result entropy = on_device(lowered<cross_entropies, dims<1, n>>(), std::vector<double>(n, 5), fusion, {1});
+    expect_rounded(entropy.y[0], std::log(n), "cross entropy", 5, fusion);
+    expect_rounded(entropy.slope[0], 1.0 / n - 1, "slope of cross entropy", 5, fusion);
+    const result error = on_device(lowered<squared_errors, dims<n>>(), std::vector<double>(n, 500), fusion, {1});
+    expect_rounded(error.y[0], 1000, "squared error", 500, fusion);
+  }
+}
+
 }  // namespace
