@@ -226,6 +226,7 @@ class shape {
 
 #include <optional>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -323,6 +324,7 @@ struct scalar_program {
 class scalar_builder {
  public:
   [[nodiscard]] scalar_ref argument(int index, dtype type);
+  /// Errors: invalid_argument when `type` is an integer and does not have the value.
   [[nodiscard]] scalar_ref constant(double value, dtype type = dtype::f32);
   [[nodiscard]] scalar_ref unary(scalar_op kind, scalar_ref a);
   [[nodiscard]] scalar_ref binary(scalar_op kind, scalar_ref a, scalar_ref b);
@@ -341,6 +343,7 @@ class scalar_builder {
 
  private:
   scalar_ref add(const scalar_node& node);
+  scalar_ref folded(double value, dtype type);
   [[nodiscard]] std::optional<scalar_ref> find(const scalar_node& node);
   [[nodiscard]] bool is_constant(scalar_ref ref, double value) const;
   std::vector<scalar_node> nodes_;
@@ -356,6 +359,10 @@ class scalar_builder {
 /// integers drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
 /// for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
+
+/// Refuses a number written for an integer dtype that does not have it: a fraction, a NaN or one out of range. `asked`
+/// begins the sentence.
+void expect_representable(std::string_view asked, double value, dtype type);
 
 /// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. `type` is the result's; `from`, the
 /// operand's, matters to convert alone. Folding and the tests share it.
@@ -631,8 +638,6 @@ inline constexpr op_info op_table[op_count] = {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-#include <string_view>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 using node_id = strong_id<struct node_kind>;
@@ -684,6 +689,7 @@ class graph {
   node_id input(std::string_view name, dtype type, const shape& extents);
   node_id parameter(std::string_view name, dtype type, const shape& extents);
   node_id state(std::string_view name, dtype type, const shape& extents);
+  // An integer dtype takes the numbers it has: no fraction, no NaN, -1 for i32 only.
   node_id constant(double value, dtype type = dtype::f32);
   node_id iota(std::int64_t count);  // [count] of i32
   node_id random(std::string_view stream, random_attribute::distribution_kind distribution, const shape& extents);
@@ -1638,6 +1644,24 @@ constexpr typed_node constant_node(double value, dtype type) {
   return result;
 }
 
+// Integers hold whole numbers within their range; a NaN compares false.
+constexpr bool holds(dtype type, double value) {
+  if (type != dtype::i32 && type != dtype::u32) return true;
+  const double low = type == dtype::i32 ? -2147483648.0 : 0.0, high = type == dtype::i32 ? 2147483647.0 : 4294967295.0;
+  return value >= low && value <= high && static_cast<double>(static_cast<std::int64_t>(value)) == value;
+}
+
+// Its arguments are what a compiler shows.
+template <dtype Type, number Value>
+inline constexpr bool dtype_holds = holds(Type, Value.value);
+
+template <number Value, dtype Type>
+constexpr auto constant_leaf() {
+  static_assert(dtype_holds<Type, Value>,
+                "meganeura: constant<value, dtype>: an integer dtype holds whole numbers within its range");
+  return apply<constant_node(Value.value, Type)>();
+}
+
 template <symbolic_shape Shape>
 inline constexpr bool extents_static = Shape.is_static();
 
@@ -1667,9 +1691,10 @@ inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name,
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto state = detail::named_leaf<primitive::state, Name, Shape, Type>();
 
-/// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with.
+/// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with, which an integer has to have.
+/// errors: "an integer dtype holds whole numbers within its range".
 template <detail::number Value, dtype Type = dtype::f32>
-inline constexpr auto constant = detail::apply<detail::constant_node(Value.value, Type)>();
+inline constexpr auto constant = detail::constant_leaf<Value, Type>();
 
 /// The index along `Axis` at every element of `Shape`, as i32.
 template <symbolic_shape Shape, int Axis>
@@ -1745,6 +1770,22 @@ inline constexpr dtype common_type = is_constant<A> ? B.root().type : A.root().t
 template <auto A, auto B>
 inline constexpr bool both_fit = dtypes_agree<A.root().type, B.root().type> || is_constant<A> || is_constant<B>;
 
+// Of the numbers among two operands one that the other's dtype does not hold, otherwise 0. No templates: every operator
+// asks, and models are long types.
+constexpr number unfitting_number(const typed_node& a, const typed_node& b) {
+  const dtype type = a.kind == primitive::constant ? b.type : a.type;
+  if (a.kind == primitive::constant && !holds(type, a.value)) return a.value;
+  if (b.kind == primitive::constant && !holds(type, b.value)) return b.value;
+  return 0.0;
+}
+
+constexpr bool divides_by_zero(const typed_node& a, const typed_node& b) {
+  return b.kind == primitive::constant && b.value == 0 && !is_float(a.kind == primitive::constant ? b.type : a.type);
+}
+
+template <dtype Type>
+inline constexpr bool is_float_dtype = is_float(Type);
+
 constexpr bool folds(scalar_function function) {
   return function == scalar_function::add || function == scalar_function::subtract ||
          function == scalar_function::multiply || function == scalar_function::divide;
@@ -1761,7 +1802,7 @@ template <scalar_function Function, auto A>
 constexpr auto unary(expr<A>) {
   if constexpr (Function == scalar_function::negate && is_map_of<A, Function>) {
     return at_root<A, A.root().operand(0)>();  // -(-x)
-  } else if constexpr (Function == scalar_function::negate && is_constant<A>) {
+  } else if constexpr (Function == scalar_function::negate && is_constant<A> && holds(A.root().type, -A.root().value)) {
     return apply<constant_node(-A.root().value, A.root().type)>();
   } else {
     return apply<with_function(make_node(primitive::map, A.root().type, A.root().shape), static_cast<int>(Function)),
@@ -2329,8 +2370,9 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
 namespace meganeura::inline MEGANEURA_ABI {
 
 // shapes: trailing axes align, extents are equal or one of them is 1. dtypes: equal; a number (`constant<2.0f>`) takes
-// the other operand's. Comparisons give conditions, which only `select`, `logical_and` and `logical_or` take: bool
-// tensors are never stored. The checks stand in each function, so that a compiler's first line is the user's own call.
+// the other operand's, and an integer's only if it is one. Comparisons give conditions, which only `select`,
+// `logical_and` and `logical_or` take: bool tensors are never stored. The checks stand in each function, so that a
+// compiler's first line is the user's own call.
 
 template <auto A, auto B>
 [[nodiscard]] constexpr auto operator+(expr<A> a, expr<B> b) {
@@ -2338,6 +2380,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: a + b: extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: a + b: dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: a + b: an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::add>(a, b);
 }
 
@@ -2347,6 +2391,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: a - b: extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: a - b: dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: a - b: an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::subtract>(a, b);
 }
 
@@ -2356,6 +2402,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: a * b: extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: a * b: dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: a * b: an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::multiply>(a, b);
 }
 
@@ -2365,6 +2413,9 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: a / b: extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: a / b: dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: a / b: an integer takes whole numbers within its range; cast it to f32");
+  static_assert(!detail::divides_by_zero(A.root(), B.root()), "meganeura: a / b: integers cannot be divided by 0");
   return detail::binary<scalar_function::divide>(a, b);
 }
 
@@ -2375,6 +2426,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: maximum(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: maximum(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: maximum(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::maximum>(a, b);
 }
 
@@ -2385,6 +2438,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: minimum(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: minimum(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: minimum(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::minimum>(a, b);
 }
 
@@ -2395,6 +2450,7 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: power(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: power(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::is_float_dtype<detail::common_type<A, B>>, "meganeura: power(a, b): a must be floats; cast it");
   return detail::binary<scalar_function::power>(a, b);
 }
 
@@ -2405,6 +2461,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: less(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: less(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: less(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::less>(a, b);
 }
 
@@ -2415,6 +2473,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: less_equal(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: less_equal(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: less_equal(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::less_equal>(a, b);
 }
 
@@ -2425,6 +2485,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: equal(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: equal(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: equal(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::equal>(a, b);
 }
 
@@ -2514,59 +2576,70 @@ template <auto A>
 /// 1 / x.
 template <auto A>
 [[nodiscard]] constexpr auto reciprocal(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: reciprocal(x): x must be floats; cast it");
   return detail::unary<scalar_function::reciprocal>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto sqrt(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sqrt(x): x must be floats; cast it");
   return detail::unary<scalar_function::sqrt>(a);
 }
 
 /// 1 / sqrt(x).
 template <auto A>
 [[nodiscard]] constexpr auto rsqrt(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: rsqrt(x): x must be floats; cast it");
   return detail::unary<scalar_function::rsqrt>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto exp(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: exp(x): x must be floats; cast it");
   return detail::unary<scalar_function::exp>(a);
 }
 
 /// Natural logarithm.
 template <auto A>
 [[nodiscard]] constexpr auto log(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: log(x): x must be floats; cast it");
   return detail::unary<scalar_function::log>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto sin(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sin(x): x must be floats; cast it");
   return detail::unary<scalar_function::sin>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto cos(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: cos(x): x must be floats; cast it");
   return detail::unary<scalar_function::cos>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto tanh(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: tanh(x): x must be floats; cast it");
   return detail::unary<scalar_function::tanh>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto floor(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: floor(x): x must be floats; cast it");
   return detail::unary<scalar_function::floor>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto ceil(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: ceil(x): x must be floats; cast it");
   return detail::unary<scalar_function::ceil>(a);
 }
 
 /// To the nearest integer, ties to even.
 template <auto A>
 [[nodiscard]] constexpr auto round(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: round(x): x must be floats; cast it");
   return detail::unary<scalar_function::round>(a);
 }
 
@@ -2589,6 +2662,8 @@ template <auto C, auto A, auto B>
                     detail::extents_agree<whole.axis_from_end, whole.left, whole.right, whole.same_symbol>,
                 "meganeura: select(c, a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: select(c, a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: select(c, a, b): an integer takes whole numbers within its range; cast it to f32");
   constexpr dtype type = detail::common_type<A, B>;
   return detail::apply<detail::with_function(
                            detail::make_node(primitive::map, type,
@@ -3039,6 +3114,8 @@ template <int Axis, int Low, int High, detail::number Value = 0.0, auto A>
   constexpr int axis = detail::normal_axis(Axis, shape.rank);
   constexpr bool fits = axis >= 0 && shape[axis].is_static() && Low >= 0 && High >= 0;
   static_assert(fits, "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border");
+  static_assert(detail::dtype_holds<A.root().type, Value>,
+                "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range");
   if constexpr (fits) {
     constexpr symbolic_shape result = detail::with_extent(shape, axis, shape[axis].coefficient + Low + High);
     constexpr typed_node base = detail::with_value(
@@ -6488,6 +6565,11 @@ MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::constant(double value, dtype type) {
+  expect_representable("scalar constant", value, type);
+  return folded(value, type);
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::folded(double value, dtype type) {
   return add({.op = scalar_op::constant, .type = compute_type(type), .value = rounded_to(value, type)});
 }
 
@@ -6550,7 +6632,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
   const bool undefined = kind == scalar_op::divide && !is_float(node.type) && values[1].value == 0;
   if (constant_operands && !undefined) {
     const double value = evaluate(kind, values[0].value, values[1].value, values[2].value, node.type, values[0].type);
-    return constant(value, node.type);
+    return folded(value, node.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
   switch (kind) {
@@ -6713,6 +6795,13 @@ MEGANEURA_INLINE double rounded_to(double value, dtype type) {
     default:
       return detail::wrapped(value, type);
   }
+}
+
+MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
+  if ((type != dtype::i32 && type != dtype::u32) || rounded_to(value, type) == value) return;
+  fail(error_category::invalid_argument, "{}: {} was asked for as {}, which holds whole numbers from {}; {}", asked,
+       value, to_string(type), type == dtype::i32 ? "-2147483648 to 2147483647" : "0 to 4294967295",
+       "round the number, or cast what it meets to f32");
 }
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
@@ -7189,6 +7278,7 @@ MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const s
   return leaf(op::state, name, type, extents);
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
+  expect_representable("constant", value, type);
   return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
 }
 MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
@@ -7512,6 +7602,7 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
 MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
                                     double value) {
   expect_values("pad", {a});
+  expect_representable("pad", value, nodes_[a].type);
   shape extents = nodes_[a].extents;
   pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
   bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(),

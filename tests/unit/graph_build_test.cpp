@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 
@@ -54,6 +55,17 @@ TEST(graph_build, scalar_identities_fold_inside_programs) {
   EXPECT_EQ(b.node(b.binary(scalar_op::add, b.constant(2), b.constant(3))).value, 5);
 }
 
+TEST(graph_build, integer_constants_take_what_their_dtype_holds) {
+  graph g;
+  for (double value : {-2147483648.0, -1.0, 0.0, -0.0, 2147483647.0}) {
+    EXPECT_EQ(g.get<constant_attribute>(g.constant(value, dtype::i32)).value, value);
+  }
+  EXPECT_EQ(g.get<constant_attribute>(g.constant(4294967295.0, dtype::u32)).value, 4294967295.0);
+  scalar_builder b;  // what arithmetic makes of constants wraps
+  const scalar_ref most = b.constant(2147483647, dtype::i32), one = b.constant(1, dtype::i32);
+  EXPECT_EQ(b.node(b.binary(scalar_op::add, most, one)).value, -2147483648.0);
+}
+
 struct mistake {
   const char* expected;  // a part of the sentence
   std::function<void(graph&, node_id, node_id)> make;
@@ -64,6 +76,18 @@ const mistake mistakes[] = {
     {"both operands must have one type",
      [](graph& g, node_id a, node_id) {
        g.add(a, g.input("i", dtype::i32, {2, 3}));
+     }},
+    {"constant: 0.5 was asked for as i32, which holds whole numbers from -2147483648 to 2147483647",
+     [](graph& g, node_id, node_id) { g.full({2}, 0.5, dtype::i32); }},
+    {"constant: nan was asked for as u32", [](graph& g, node_id, node_id) { g.constant(std::nan(""), dtype::u32); }},
+    {"constant: 3000000000 was asked for as i32", [](graph& g, node_id, node_id) { g.constant(3e9, dtype::i32); }},
+    {"constant: -1 was asked for as u32, which holds whole numbers from 0 to 4294967295",
+     [](graph& g, node_id, node_id) { g.full_like(g.input("u", dtype::u32, {2}), -1); }},
+    {"scalar constant: 2.5 was asked for as i32",
+     [](graph&, node_id, node_id) { static_cast<void>(scalar_builder().constant(2.5, dtype::i32)); }},
+    {"pad: inf was asked for as i32",
+     [](graph& g, node_id, node_id) {
+       g.pad(g.input("i", dtype::i32, {2}), std::array{std::int64_t{1}}, std::array{std::int64_t{0}}, INFINITY);
      }},
     {"there is no such axis", [](graph& g, node_id a, node_id) { g.reduce(reduce_kind::sum, a, 4); }},
     {"extents of one label must agree", [](graph& g, node_id a, node_id v) { g.contract(a, v, "ij", "j", "i"); }},

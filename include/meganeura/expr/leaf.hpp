@@ -23,6 +23,24 @@ constexpr typed_node constant_node(double value, dtype type) {
   return result;
 }
 
+// Integers hold whole numbers within their range; a NaN compares false.
+constexpr bool holds(dtype type, double value) {
+  if (type != dtype::i32 && type != dtype::u32) return true;
+  const double low = type == dtype::i32 ? -2147483648.0 : 0.0, high = type == dtype::i32 ? 2147483647.0 : 4294967295.0;
+  return value >= low && value <= high && static_cast<double>(static_cast<std::int64_t>(value)) == value;
+}
+
+// Its arguments are what a compiler shows.
+template <dtype Type, number Value>
+inline constexpr bool dtype_holds = holds(Type, Value.value);
+
+template <number Value, dtype Type>
+constexpr auto constant_leaf() {
+  static_assert(dtype_holds<Type, Value>,
+                "meganeura: constant<value, dtype>: an integer dtype holds whole numbers within its range");
+  return apply<constant_node(Value.value, Type)>();
+}
+
 template <symbolic_shape Shape>
 inline constexpr bool extents_static = Shape.is_static();
 
@@ -52,9 +70,10 @@ inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name,
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto state = detail::named_leaf<primitive::state, Name, Shape, Type>();
 
-/// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with.
+/// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with, which an integer has to have.
+/// errors: "an integer dtype holds whole numbers within its range".
 template <detail::number Value, dtype Type = dtype::f32>
-inline constexpr auto constant = detail::apply<detail::constant_node(Value.value, Type)>();
+inline constexpr auto constant = detail::constant_leaf<Value, Type>();
 
 /// The index along `Axis` at every element of `Shape`, as i32.
 template <symbolic_shape Shape, int Axis>

@@ -64,6 +64,22 @@ inline constexpr dtype common_type = is_constant<A> ? B.root().type : A.root().t
 template <auto A, auto B>
 inline constexpr bool both_fit = dtypes_agree<A.root().type, B.root().type> || is_constant<A> || is_constant<B>;
 
+// Of the numbers among two operands one that the other's dtype does not hold, otherwise 0. No templates: every operator
+// asks, and models are long types.
+constexpr number unfitting_number(const typed_node& a, const typed_node& b) {
+  const dtype type = a.kind == primitive::constant ? b.type : a.type;
+  if (a.kind == primitive::constant && !holds(type, a.value)) return a.value;
+  if (b.kind == primitive::constant && !holds(type, b.value)) return b.value;
+  return 0.0;
+}
+
+constexpr bool divides_by_zero(const typed_node& a, const typed_node& b) {
+  return b.kind == primitive::constant && b.value == 0 && !is_float(a.kind == primitive::constant ? b.type : a.type);
+}
+
+template <dtype Type>
+inline constexpr bool is_float_dtype = is_float(Type);
+
 constexpr bool folds(scalar_function function) {
   return function == scalar_function::add || function == scalar_function::subtract ||
          function == scalar_function::multiply || function == scalar_function::divide;
@@ -80,7 +96,7 @@ template <scalar_function Function, auto A>
 constexpr auto unary(expr<A>) {
   if constexpr (Function == scalar_function::negate && is_map_of<A, Function>) {
     return at_root<A, A.root().operand(0)>();  // -(-x)
-  } else if constexpr (Function == scalar_function::negate && is_constant<A>) {
+  } else if constexpr (Function == scalar_function::negate && is_constant<A> && holds(A.root().type, -A.root().value)) {
     return apply<constant_node(-A.root().value, A.root().type)>();
   } else {
     return apply<with_function(make_node(primitive::map, A.root().type, A.root().shape), static_cast<int>(Function)),

@@ -66,6 +66,7 @@ class graph {
   node_id input(std::string_view name, dtype type, const shape& extents);
   node_id parameter(std::string_view name, dtype type, const shape& extents);
   node_id state(std::string_view name, dtype type, const shape& extents);
+  // An integer dtype takes the numbers it has: no fraction, no NaN, -1 for i32 only.
   node_id constant(double value, dtype type = dtype::f32);
   node_id iota(std::int64_t count);  // [count] of i32
   node_id random(std::string_view stream, random_attribute::distribution_kind distribution, const shape& extents);

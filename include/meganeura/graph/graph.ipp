@@ -151,6 +151,7 @@ MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const s
   return leaf(op::state, name, type, extents);
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
+  expect_representable("constant", value, type);
   return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
 }
 MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
@@ -474,6 +475,7 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
 MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
                                     double value) {
   expect_values("pad", {a});
+  expect_representable("pad", value, nodes_[a].type);
   shape extents = nodes_[a].extents;
   pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
   bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(),

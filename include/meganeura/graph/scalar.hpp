@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -105,6 +106,7 @@ struct scalar_program {
 class scalar_builder {
  public:
   [[nodiscard]] scalar_ref argument(int index, dtype type);
+  /// Errors: invalid_argument when `type` is an integer and does not have the value.
   [[nodiscard]] scalar_ref constant(double value, dtype type = dtype::f32);
   [[nodiscard]] scalar_ref unary(scalar_op kind, scalar_ref a);
   [[nodiscard]] scalar_ref binary(scalar_op kind, scalar_ref a, scalar_ref b);
@@ -123,6 +125,7 @@ class scalar_builder {
 
  private:
   scalar_ref add(const scalar_node& node);
+  scalar_ref folded(double value, dtype type);
   [[nodiscard]] std::optional<scalar_ref> find(const scalar_node& node);
   [[nodiscard]] bool is_constant(scalar_ref ref, double value) const;
   std::vector<scalar_node> nodes_;
@@ -138,6 +141,10 @@ class scalar_builder {
 /// integers drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
 /// for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
+
+/// Refuses a number written for an integer dtype that does not have it: a fraction, a NaN or one out of range. `asked`
+/// begins the sentence.
+void expect_representable(std::string_view asked, double value, dtype type);
 
 /// Evaluates one operation in double precision (comparison: 0 or 1); rows excluded. `type` is the result's; `from`, the
 /// operand's, matters to convert alone. Folding and the tests share it.

@@ -98,6 +98,11 @@ MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::constant(double value, dtype type) {
+  expect_representable("scalar constant", value, type);
+  return folded(value, type);
+}
+
+MEGANEURA_INLINE scalar_ref scalar_builder::folded(double value, dtype type) {
   return add({.op = scalar_op::constant, .type = compute_type(type), .value = rounded_to(value, type)});
 }
 
@@ -160,7 +165,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
   const bool undefined = kind == scalar_op::divide && !is_float(node.type) && values[1].value == 0;
   if (constant_operands && !undefined) {
     const double value = evaluate(kind, values[0].value, values[1].value, values[2].value, node.type, values[0].type);
-    return constant(value, node.type);
+    return folded(value, node.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
   switch (kind) {
@@ -323,6 +328,13 @@ MEGANEURA_INLINE double rounded_to(double value, dtype type) {
     default:
       return detail::wrapped(value, type);
   }
+}
+
+MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
+  if ((type != dtype::i32 && type != dtype::u32) || rounded_to(value, type) == value) return;
+  fail(error_category::invalid_argument, "{}: {} was asked for as {}, which holds whole numbers from {}; {}", asked,
+       value, to_string(type), type == dtype::i32 ? "-2147483648 to 2147483647" : "0 to 4294967295",
+       "round the number, or cast what it meets to f32");
 }
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {

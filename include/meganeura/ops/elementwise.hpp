@@ -8,8 +8,9 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 // shapes: trailing axes align, extents are equal or one of them is 1. dtypes: equal; a number (`constant<2.0f>`) takes
-// the other operand's. Comparisons give conditions, which only `select`, `logical_and` and `logical_or` take: bool
-// tensors are never stored. The checks stand in each function, so that a compiler's first line is the user's own call.
+// the other operand's, and an integer's only if it is one. Comparisons give conditions, which only `select`,
+// `logical_and` and `logical_or` take: bool tensors are never stored. The checks stand in each function, so that a
+// compiler's first line is the user's own call.
 
 template <auto A, auto B>
 [[nodiscard]] constexpr auto operator+(expr<A> a, expr<B> b) {
@@ -17,6 +18,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: a + b: extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: a + b: dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: a + b: an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::add>(a, b);
 }
 
@@ -26,6 +29,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: a - b: extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: a - b: dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: a - b: an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::subtract>(a, b);
 }
 
@@ -35,6 +40,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: a * b: extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: a * b: dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: a * b: an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::multiply>(a, b);
 }
 
@@ -44,6 +51,9 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: a / b: extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: a / b: dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: a / b: an integer takes whole numbers within its range; cast it to f32");
+  static_assert(!detail::divides_by_zero(A.root(), B.root()), "meganeura: a / b: integers cannot be divided by 0");
   return detail::binary<scalar_function::divide>(a, b);
 }
 
@@ -54,6 +64,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: maximum(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: maximum(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: maximum(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::maximum>(a, b);
 }
 
@@ -64,6 +76,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: minimum(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: minimum(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: minimum(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::minimum>(a, b);
 }
 
@@ -74,6 +88,7 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: power(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: power(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::is_float_dtype<detail::common_type<A, B>>, "meganeura: power(a, b): a must be floats; cast it");
   return detail::binary<scalar_function::power>(a, b);
 }
 
@@ -84,6 +99,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: less(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: less(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: less(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::less>(a, b);
 }
 
@@ -94,6 +111,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: less_equal(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: less_equal(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: less_equal(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::less_equal>(a, b);
 }
 
@@ -104,6 +123,8 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: equal(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: equal(a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: equal(a, b): an integer takes whole numbers within its range; cast it to f32");
   return detail::binary<scalar_function::equal>(a, b);
 }
 
@@ -193,59 +214,70 @@ template <auto A>
 /// 1 / x.
 template <auto A>
 [[nodiscard]] constexpr auto reciprocal(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: reciprocal(x): x must be floats; cast it");
   return detail::unary<scalar_function::reciprocal>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto sqrt(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sqrt(x): x must be floats; cast it");
   return detail::unary<scalar_function::sqrt>(a);
 }
 
 /// 1 / sqrt(x).
 template <auto A>
 [[nodiscard]] constexpr auto rsqrt(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: rsqrt(x): x must be floats; cast it");
   return detail::unary<scalar_function::rsqrt>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto exp(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: exp(x): x must be floats; cast it");
   return detail::unary<scalar_function::exp>(a);
 }
 
 /// Natural logarithm.
 template <auto A>
 [[nodiscard]] constexpr auto log(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: log(x): x must be floats; cast it");
   return detail::unary<scalar_function::log>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto sin(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sin(x): x must be floats; cast it");
   return detail::unary<scalar_function::sin>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto cos(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: cos(x): x must be floats; cast it");
   return detail::unary<scalar_function::cos>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto tanh(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: tanh(x): x must be floats; cast it");
   return detail::unary<scalar_function::tanh>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto floor(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: floor(x): x must be floats; cast it");
   return detail::unary<scalar_function::floor>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto ceil(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: ceil(x): x must be floats; cast it");
   return detail::unary<scalar_function::ceil>(a);
 }
 
 /// To the nearest integer, ties to even.
 template <auto A>
 [[nodiscard]] constexpr auto round(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: round(x): x must be floats; cast it");
   return detail::unary<scalar_function::round>(a);
 }
 
@@ -268,6 +300,8 @@ template <auto C, auto A, auto B>
                     detail::extents_agree<whole.axis_from_end, whole.left, whole.right, whole.same_symbol>,
                 "meganeura: select(c, a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: select(c, a, b): dtypes must agree; cast one operand");
+  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
+                "meganeura: select(c, a, b): an integer takes whole numbers within its range; cast it to f32");
   constexpr dtype type = detail::common_type<A, B>;
   return detail::apply<detail::with_function(
                            detail::make_node(primitive::map, type,

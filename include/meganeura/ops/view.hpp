@@ -244,6 +244,8 @@ template <int Axis, int Low, int High, detail::number Value = 0.0, auto A>
   constexpr int axis = detail::normal_axis(Axis, shape.rank);
   constexpr bool fits = axis >= 0 && shape[axis].is_static() && Low >= 0 && High >= 0;
   static_assert(fits, "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border");
+  static_assert(detail::dtype_holds<A.root().type, Value>,
+                "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range");
   if constexpr (fits) {
     constexpr symbolic_shape result = detail::with_extent(shape, axis, shape[axis].coefficient + Low + High);
     constexpr typed_node base = detail::with_value(
