@@ -161,6 +161,46 @@ window_attribute pooling(reduce_kind kind) {
   return window;
 }
 
+// Large windows that do not overlap, compared with the primitive that defines which tap gets the gradient.
+TEST(autodiff_primitive, large_windows_pass_their_gradient_to_the_first_maximum_without_reading_windows_again) {
+  struct large_case {
+    shape x;
+    window_attribute window;
+    bool through_rows;
+  };
+  const large_case cases[] = {
+      {{2, 3, 8, 9}, {.window = {8, 9}}, true},
+      {{2, 14, 15}, {.window = {7, 6}, .stride = {7, 8}}, true},
+      {{3, 9, 7}, {.window = {11, 12}, .pad_low = {2, 1}, .pad_high = {0, 4}}, true},
+      {{7, 7}, {.window = {6, 6}, .stride = {2, 3}}, true},  // one window, and elements outside of it
+      {{2, 120}, {.spatial = 1, .window = {40}, .stride = {40}}, true},
+      {{2, 2, 8, 4, 6}, {.spatial = 3, .window = {4, 4, 3}, .stride = {4, 1, 3}}, true},
+      {{2, 8, 8}, {.window = {4, 4}, .stride = {4, 4}}, false},  // small
+      {{2, 9, 9}, {.window = {7, 7}, .stride = {1, 1}}, false},  // these overlap
+      {{2, 14, 14}, {.window = {7, 7}, .stride = {7, 7}, .pad_low = {7, 0}}, false},
+  };
+  for (const large_case& each : cases) {
+    SCOPED_TRACE(to_string(each.x));
+    graph g;
+    const node_id x = g.input("x", dtype::f32, each.x), wrt[] = {x};
+    const node_id y = g.window_reduce(x, each.window);
+    const node_id seed = g.input("seed", dtype::f32, g[y].extents), seeds[] = {seed}, outputs[] = {y};
+    const node_id result = gradients(g, outputs, seeds, wrt)[0], both[] = {x, seed};
+    EXPECT_NE(g[result].kind == op::window_scatter, each.through_rows);
+    const node_id expected = g.window_scatter(both, each.window, each.x);
+    for (int values : {3, 1000}) {  // few: most windows hold their maximum, infinity or NaN more than once
+      tensor<double> data = random_tensor(each.x, 7, 0, values);
+      for (std::size_t i = 0; i < data.values.size(); ++i) {
+        data.values[i] = std::floor(data.values[i]);
+        if (i * 7919 % 71 == 3) data.values[i] = NAN;
+        if (i >= data.values.size() / 2 && values == 3) data.values[i] = -INFINITY;
+      }
+      interpreter<double> run(g, {{"x", data}, {"seed", random_tensor(g[y].extents, 8)}});
+      EXPECT_EQ(run.value(result).values, run.value(expected).values);
+    }
+  }
+}
+
 TEST(autodiff_primitive, pooling_matches) {
   for (reduce_kind kind : {reduce_kind::max, reduce_kind::sum}) {
     graph g;

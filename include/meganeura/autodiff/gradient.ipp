@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -365,7 +366,56 @@ class gradient_sweep {
     const window_attribute window = graph_.get<window_attribute>(id);
     const node_id x = graph_.operand(id, 0), both[] = {x, g};
     const std::span<const node_id> operands(both);
-    add(x, graph_.window_scatter(window.kind == reduce_kind::max ? operands : operands.last(1), window, extents(x)));
+    if (window.kind != reduce_kind::max) return add(x, graph_.window_scatter(operands.last(1), window, extents(x)));
+    const std::optional<window_rows> rows = disjoint_windows(window, extents(x), extents(id));
+    if (!rows || rows->taps <= 32) return add(x, graph_.window_scatter(operands, window, extents(x)));
+    const node_id taps = graph_.view(x, rows->extents, rows->map);
+    const node_id moved = routed(graph_.reduce(reduce_kind::arg_max, taps, rows->axes),
+                                 graph_.reshape(g, rows->windows), taps, rows->axes);
+    add(x, view_adjoint(graph_, moved, rows->map, extents(x)));
+  }
+
+  /// Windows as rows: a view [outer, windows.., taps..], `axes` the taps.
+  struct window_rows {
+    shape extents, windows;
+    view_attribute map;
+    std::uint32_t axes = 0;
+    std::int64_t taps = 1;
+  };
+
+  // Each element of such windows is in one row at most, so that going through rows takes one pass over them, where
+  // window_scatter reads for each element all taps of its window again. Nothing where windows overlap or hold padding
+  // (whose -inf could tie with an element's), other than one window alone, whose padding is cut off.
+  [[nodiscard]] static std::optional<window_rows> disjoint_windows(const window_attribute& window, const shape& x,
+                                                                   const shape& y) {
+    const int outer = x.rank() - window.spatial;
+    window_rows rows;
+    std::int64_t count = 1;  // the axes before are dense and become one
+    for (int i = 0; i < outer; ++i) {
+      count *= x[i];
+      rows.map.strides[0] = x.stride(i);
+    }
+    rows.extents.push_back(count);
+    shape taps;
+    for (int i = 0; i < window.spatial; ++i) {
+      const std::int64_t in = x[outer + i], out = y[outer + i], unit = x.stride(outer + i);
+      const std::int64_t first = -window.pad_low[i], last = first + (out - 1) * window.stride[i] + window.window[i];
+      const bool inside = first >= 0 && last <= in;
+      if (out > 1 && (!inside || window.stride[i] < window.window[i])) return std::nullopt;
+      const std::int64_t start = std::max<std::int64_t>(first, 0);
+      const std::int64_t extent = out > 1 ? window.window[i] : std::min(last, in) - start;
+      if (extent < 1) return std::nullopt;  // padding alone
+      rows.extents.push_back(out);
+      taps.push_back(extent);
+      rows.map.offset += start * unit;
+      rows.map.strides[1 + i] = window.stride[i] * unit;
+      rows.map.strides[1 + window.spatial + i] = unit;
+      rows.axes |= 1u << (1 + window.spatial + i);
+      rows.taps *= extent;
+    }
+    rows.windows = rows.extents;
+    for (int i = 0; i < taps.rank(); ++i) rows.extents.push_back(taps[i]);
+    return rows;
   }
 
   void window_scatter(node_id id, node_id g) {
