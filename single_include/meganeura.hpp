@@ -233,7 +233,10 @@ class shape {
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
-/// and GLSL differ the comment decides.
+/// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
+/// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
+/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; power 8, and 2|b| + 3
+/// where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
 // clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
@@ -8350,7 +8353,56 @@ class gradient_sweep {
     const window_attribute window = graph_.get<window_attribute>(id);
     const node_id x = graph_.operand(id, 0), both[] = {x, g};
     const std::span<const node_id> operands(both);
-    add(x, graph_.window_scatter(window.kind == reduce_kind::max ? operands : operands.last(1), window, extents(x)));
+    if (window.kind != reduce_kind::max) return add(x, graph_.window_scatter(operands.last(1), window, extents(x)));
+    const std::optional<window_rows> rows = disjoint_windows(window, extents(x), extents(id));
+    if (!rows || rows->taps <= 32) return add(x, graph_.window_scatter(operands, window, extents(x)));
+    const node_id taps = graph_.view(x, rows->extents, rows->map);
+    const node_id moved = routed(graph_.reduce(reduce_kind::arg_max, taps, rows->axes),
+                                 graph_.reshape(g, rows->windows), taps, rows->axes);
+    add(x, view_adjoint(graph_, moved, rows->map, extents(x)));
+  }
+
+  /// Windows as rows: a view [outer, windows.., taps..], `axes` the taps.
+  struct window_rows {
+    shape extents, windows;
+    view_attribute map;
+    std::uint32_t axes = 0;
+    std::int64_t taps = 1;
+  };
+
+  // Each element of such windows is in one row at most, so that going through rows takes one pass over them, where
+  // window_scatter reads for each element all taps of its window again. Nothing where windows overlap or hold padding
+  // (whose -inf could tie with an element's), other than one window alone, whose padding is cut off.
+  [[nodiscard]] static std::optional<window_rows> disjoint_windows(const window_attribute& window, const shape& x,
+                                                                   const shape& y) {
+    const int outer = x.rank() - window.spatial;
+    window_rows rows;
+    std::int64_t count = 1;  // the axes before are dense and become one
+    for (int i = 0; i < outer; ++i) {
+      count *= x[i];
+      rows.map.strides[0] = x.stride(i);
+    }
+    rows.extents.push_back(count);
+    shape taps;
+    for (int i = 0; i < window.spatial; ++i) {
+      const std::int64_t in = x[outer + i], out = y[outer + i], unit = x.stride(outer + i);
+      const std::int64_t first = -window.pad_low[i], last = first + (out - 1) * window.stride[i] + window.window[i];
+      const bool inside = first >= 0 && last <= in;
+      if (out > 1 && (!inside || window.stride[i] < window.window[i])) return std::nullopt;
+      const std::int64_t start = std::max<std::int64_t>(first, 0);
+      const std::int64_t extent = out > 1 ? window.window[i] : std::min(last, in) - start;
+      if (extent < 1) return std::nullopt;  // padding alone
+      rows.extents.push_back(out);
+      taps.push_back(extent);
+      rows.map.offset += start * unit;
+      rows.map.strides[1 + i] = window.stride[i] * unit;
+      rows.map.strides[1 + window.spatial + i] = unit;
+      rows.axes |= 1u << (1 + window.spatial + i);
+      rows.taps *= extent;
+    }
+    rows.windows = rows.extents;
+    for (int i = 0; i < taps.rank(); ++i) rows.extents.push_back(taps[i]);
+    return rows;
   }
 
   void window_scatter(node_id id, node_id g) {
@@ -23327,6 +23379,132 @@ MEGANEURA_INLINE u32x2 multiply_extended(const u32& a, const u32& b) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv
 // Definitions for kernels/scalar_emit.hpp.
+// log and power in f32 arithmetic of our own. Vulkan permits its Log an absolute error of 2^-21 between 0.5 and 2,
+// which is all of log(x) near 1, and its Pow that error times b: drivers use the permission.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+using spirv::detail::binary_op;
+using spirv::detail::comparison;
+
+/// A float or u32 of any number of components with C++ operators; numbers are repeated.
+struct lanes {
+  spirv::detail::operand value;
+
+  [[nodiscard]] lanes like(float number) const {
+    return {{nullptr, 0, value.type, std::bit_cast<std::uint32_t>(number)}};
+  }
+  [[nodiscard]] lanes word(std::uint32_t bits) const { return {{nullptr, 0, bits_type(), bits}}; }
+  [[nodiscard]] lanes bits() const { return {spirv::detail::bitcast(bits_type(), value)}; }
+  [[nodiscard]] lanes as_float() const { return {spirv::detail::bitcast(float_type(), value)}; }
+  [[nodiscard]] lanes to_float() const { return {spirv::detail::convert(float_type(), value)}; }
+  /// The first 12 bits of the number: a product of two such is exact.
+  [[nodiscard]] lanes head() const { return with(binary_op::bit_and, bits(), word(0xfffff000u)).as_float(); }
+  [[nodiscard]] lanes function(spirv::glsl code) const { return {spirv::detail::math(code, value.type, {value})}; }
+  [[nodiscard]] lanes if_less(const lanes& limit, const lanes& yes, const lanes& no) const {
+    return {spirv::detail::select(spirv::detail::compare(comparison::less, value, limit.value), yes.value, no.value)};
+  }
+
+  [[nodiscard]] static lanes with(binary_op code, const lanes& a, const lanes& b) {
+    return {spirv::detail::binary(code, a.value, b.value)};
+  }
+  [[nodiscard]] friend lanes operator+(const lanes& a, const lanes& b) { return with(binary_op::add, a, b); }
+  [[nodiscard]] friend lanes operator-(const lanes& a, const lanes& b) { return with(binary_op::subtract, a, b); }
+  [[nodiscard]] friend lanes operator*(const lanes& a, const lanes& b) { return with(binary_op::multiply, a, b); }
+  [[nodiscard]] friend lanes operator/(const lanes& a, const lanes& b) { return with(binary_op::divide, a, b); }
+  [[nodiscard]] friend lanes operator+(const lanes& a, float b) { return a + a.like(b); }
+  [[nodiscard]] friend lanes operator-(const lanes& a, float b) { return a - a.like(b); }
+  [[nodiscard]] friend lanes operator*(const lanes& a, float b) { return a * a.like(b); }
+
+ private:
+  [[nodiscard]] spirv::data_type bits_type() const { return {spirv::scalar_kind::u32, value.type.components}; }
+  [[nodiscard]] spirv::data_type float_type() const { return {spirv::scalar_kind::f32, value.type.components}; }
+};
+
+/// x = 2^exponent * mantissa with a mantissa in [sqrt(1/2), sqrt(2)), for finite x > 0; denormal numbers by their bits,
+/// since a device may read them as 0.
+struct split_number {
+  lanes exponent, mantissa;
+};
+
+[[nodiscard]] inline split_number split(const lanes& x) {
+  constexpr std::uint32_t least_normal = 0x00800000u, root_half = 0x3f3504f3u, one = 0x3f800000u;
+  const lanes bits = x.bits(), limit = x.word(least_normal);
+  const lanes normal = bits.if_less(limit, bits.to_float().bits(), bits);  // of a denormal number: x * 2^149
+  const lanes moved = normal + x.word(one - root_half);
+  const lanes biased = lanes::with(binary_op::shift_right, moved, x.word(23));
+  const lanes mantissa = lanes::with(binary_op::bit_and, moved, x.word(0x007fffffu)) + x.word(root_half);
+  return {biased.to_float() - bits.if_less(limit, x.like(127 + 149), x.like(127)), mantissa.as_float()};
+}
+
+/// Within 4 ulp everywhere (0.83 where the device rounds to nearest): log((1+s)/(1-s)) with the coefficients of Sun's
+/// fdlibm (FreeBSD, e_logf.c, below 2^-34.24).
+[[nodiscard]] inline spirv::detail::operand accurate_log(const spirv::detail::operand& value) {
+  const lanes x{value};
+  const auto [exponent, mantissa] = split(x);
+  const lanes f = mantissa - 1.0f;  // exact
+  const lanes s = f / (f + 2.0f), z = s * s, w = z * z;
+  const lanes series = z * (w * 0x1.23d3dcp-2f + 0x1.555554p-1f) + w * (w * 0x1.f13c4cp-3f + 0x1.999c26p-2f);
+  const lanes half_square = f * f * 0.5f;
+  const lanes finite =
+      s * (half_square + series) + exponent * 0x1.2fefa2p-17f - half_square + f + exponent * 0x1.62e3p-1f;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
+  const lanes beyond = x.if_less(x.like(0.0f), nan, x);  // an infinity or NaN of its own
+  const lanes doubled = x.bits() + x.bits();             // 0 of either zero
+  const lanes special = doubled.if_less(x.word(1), x.like(-infinity), beyond);
+  return (x.bits() - x.word(1)).if_less(x.word(0x7f7fffffu), finite, special).value;
+}
+
+/// log2(x) in two floats, the first of 12 bits, together within 2^-30 of it, for finite x > 0 (fdlibm, e_powf.c).
+struct long_log2 {
+  lanes high, low;
+};
+
+[[nodiscard]] inline long_log2 accurate_log2(const lanes& x) {
+  const auto [exponent, mantissa] = split(x);
+  const lanes f = mantissa - 1.0f, inverse = x.like(1.0f) / (mantissa + 1.0f);
+  const lanes s = f * inverse, s_high = s.head(), divisor = (mantissa + 1.0f).head();
+  const lanes s_low = inverse * ((f - s_high * divisor) - s_high * (mantissa - (divisor - 1.0f)));
+  // 3/2 log((1+s)/(1-s)) / s = 3 + s^2 + 3/5 s^4 + 3/7 s^6 + ..
+  const lanes z = s * s, square = s_high * s_high;
+  const lanes series = z * z * (z * (z * (z * (3.0f / 11) + 3.0f / 9) + 3.0f / 7) + 3.0f / 5) + s_low * (s_high + s);
+  const lanes sum = (square + 3.0f + series).head(), rest = series - ((sum - 3.0f) - square);
+  const lanes u = s_high * sum, v = s_low * sum + rest * s;
+  const lanes high = (u + v).head(), low = v - (high - u);
+  constexpr float scale = 0x1.ec709ep-1f, scale_high = 0x1.ec8p-1f, scale_low = -0x1.ec478cp-14f;  // 2 / (3 log 2)
+  const lanes p = high * scale_high, q = high * scale_low + low * scale;
+  const lanes total = (p + q + exponent).head();
+  return {total, q - ((total - exponent) - p)};
+}
+
+/// x^y for finite x > 0, y no NaN; within 8 ulp (1.3 where the device rounds to nearest).
+[[nodiscard]] inline spirv::detail::operand accurate_power(const spirv::detail::operand& base,
+                                                           const spirv::detail::operand& exponent) {
+  const lanes x{base};
+  const auto clamped = [](const lanes& a, float limit) {
+    const lanes below = a.if_less(a.like(limit), a, a.like(limit));
+    return a.if_less(a.like(-limit), a.like(-limit), below);
+  };
+  const lanes y = clamped(lanes{exponent}, 0x1p40f);  // beyond, x^y is 0, 1 or infinity
+  const long_log2 logarithm = accurate_log2(x);
+  const lanes y_high = y.head();
+  const lanes high = y_high * logarithm.high, low = (y - y_high) * logarithm.high + y * logarithm.low;
+  const lanes whole = clamped((high + low).function(spirv::glsl::round_even), 252.0f);
+  const lanes fraction = clamped((high - whole) + low, 1.0f);
+  lanes series = x.like(0x1.44149ap-13f);  // (2^f - 1) / f for |f| <= 0.501, interpolated at Chebyshev nodes: 9e-09 off
+  for (const float c : {0x1.5f0a1cp-10f, 0x1.3b2a52p-7f, 0x1.c6af6ap-5f, 0x1.ebfbep-3f, 0x1.62e43p-1f}) {
+    series = series * fraction + c;
+  }
+  const lanes half = (whole * 0.5f).function(spirv::glsl::floor);
+  const auto power_of_two = [&](const lanes& n) {  // -126 <= n <= 126; the sum is a whole number below 2^8
+    const lanes biased{spirv::detail::convert({spirv::scalar_kind::u32, base.type.components}, (n + 127.0f).value)};
+    return lanes::with(binary_op::shift_left, biased, n.word(23)).as_float();
+  };
+  return ((series * fraction + 1.0f) * power_of_two(half) * power_of_two(whole - half)).value;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -23473,29 +23651,35 @@ class beside_zero {
   return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
 }
 
-// GLSL leaves 0^0, 0^negative, NaN and a < 0 open; scalar.hpp does not.
+// accurate_power is for finite a > 0; scalar.hpp tells the rest.
 [[nodiscard]] inline scalar_value emit_power(const scalar_value& base, const scalar_value& b) {
   using namespace spirv::detail;
   const std::optional<double> exponent = literal_value(b);
   const bool even = exponent && std::isinf(*exponent);  // as C has it
-  const scalar_value a = even && !base.is_literal() ? math(spirv::glsl::f_abs, base.type, {base}) : base;
-  if (exponent && *exponent == std::trunc(*exponent) && std::fabs(*exponent) <= 64) {
-    return emit_integer_power(a, static_cast<int>(*exponent));
-  }
+  const auto size_of = [](const scalar_value& x) {
+    return x.is_literal() ? float_like(x, std::fabs(std::bit_cast<float>(x.bits)))
+                          : math(spirv::glsl::f_abs, x.type, {x});
+  };
+  const scalar_value a = even ? size_of(base) : base;
+  const bool whole = exponent && *exponent == std::trunc(*exponent);
+  if (whole && std::fabs(*exponent) <= 64) return emit_integer_power(a, static_cast<int>(*exponent));
   if (exponent && *exponent == 0.5) return math(spirv::glsl::sqrt, a.type, {a});
   if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
   const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
   const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
-  const scalar_value at_zero = spirv::detail::select(compare(comparison::less, b, zero), infinity, zero);
-  scalar_value below_zero = nan;
-  if (exponent && *exponent == std::trunc(*exponent)) {  // an integer beyond 64 in magnitude
-    below_zero = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
-    if (std::fmod(std::fabs(*exponent), 2.0) == 1.0) below_zero = spirv::detail::negate(below_zero);
+  const scalar_value size = whole ? size_of(a) : a;
+  const scalar_value falls = compare(comparison::less, b, zero);
+  scalar_value result = accurate_power(size, b);
+  result =
+      spirv::detail::select(compare(comparison::equal, a, zero), spirv::detail::select(falls, infinity, zero), result);
+  result = spirv::detail::select(compare(comparison::equal, size, infinity),
+                                 spirv::detail::select(falls, zero, infinity), result);
+  const bool odd = whole && std::fmod(std::fabs(*exponent), 2.0) == 1.0;
+  if (!whole || odd) {
+    const scalar_value below_zero = odd ? spirv::detail::negate(result) : nan;
+    result = spirv::detail::select(compare(comparison::less, a, zero), below_zero, result);
   }
-  scalar_value result = math(spirv::glsl::pow, a.type, {a, b});
-  result = spirv::detail::select(compare(comparison::equal, a, zero), at_zero, result);
-  result = spirv::detail::select(compare(comparison::less, a, zero), below_zero, result);
   result = spirv::detail::select(logical(spirv::op::logical_or, is_nan(a), is_nan(b)), nan, result);
   const scalar_value is_one = logical(spirv::op::logical_or, compare(comparison::equal, b, zero),
                                       compare(comparison::equal, a, one));  // x^0 and 1^x, whatever x is
@@ -23568,7 +23752,7 @@ class beside_zero {
     case scalar_op::exp:
       return function(spirv::glsl::exp);
     case scalar_op::log:
-      return function(spirv::glsl::log);
+      return accurate_log(a);
     case scalar_op::sin:
     case scalar_op::cos:
       if (a.type.components > 1) return emit_by_component(owner, node, a);

@@ -2,12 +2,15 @@
 // Fused loop nests on the device against the oracle: pointwise, rows, columns, every scalar operation.
 #include <meganeura/kernels/region.hpp>
 
+#include <oracle/precision.hpp>
 #include <support/device_fixture.hpp>
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <initializer_list>
+#include <random>
 
 using namespace meganeura;
 using support::expect_matches_oracle;
@@ -331,6 +334,63 @@ oracle::tensor<double> evaluate_on_device(const scalar_program& program, std::ve
   return support::device_graph(g, support::device_target())
       .run({{"a", {space, std::move(a)}}, {"b", {space, std::move(b)}}})
       .at("y");
+}
+
+// Log and power of every size, half of the bases near 1.
+TEST(kernels_region, logarithms_and_powers_are_accurate_near_one_as_well) {
+  std::mt19937 generator(19);
+  const auto dice = [&] { return static_cast<std::uint32_t>(generator()); };
+  std::vector<double> a, b;
+  for (int i = 0; i < 1 << 16; ++i) {
+    const std::uint32_t near_one = 0x3f800000u - 0x8000u + dice() % 0x10000u, any = 0x00800000u + dice() % 0x7f000000u;
+    const auto base = static_cast<double>(std::bit_cast<float>(i % 2 == 0 ? near_one : any));
+    const double result = static_cast<double>(dice() % 250) - 125;  // 2 to which power
+    a.push_back(base);
+    b.push_back(base == 1 ? result : static_cast<double>(static_cast<float>(result / std::log2(base))));
+  }
+  a.insert(a.end(), {0x1.fffffep-1, 0x1.000002p0, 0x1p-126, 0x1.fffffep127});
+  b.insert(b.end(), {0x1.8p24, -0x1.8p24, 0.75, -0.75});
+  const dtype types[] = {dtype::f32, dtype::f32};
+  const scalar_op kinds[] = {scalar_op::log, scalar_op::power};
+  for (const scalar_op kind : kinds) {
+    SCOPED_TRACE(info(kind).name);
+    const bool is_log = kind == scalar_op::log;
+    const auto found = evaluate_on_device(single_op_program(kind, std::span(types).first(is_log ? 1 : 2)), a, b);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const double exact = is_log ? std::log(a[i]) : std::pow(a[i], b[i]);
+      ASSERT_NEAR(found[i], exact, oracle::permitted_error(kind, dtype::f32, a[i], b[i], exact)) << a[i] << ' ' << b[i];
+    }
+  }
+}
+
+TEST(kernels_region, logarithms_and_powers_beyond_every_range) {
+  const dtype types[] = {dtype::f32, dtype::f32};
+  const double inf = INFINITY, least = 0x1p-149, lowest = std::log(least);
+  const double permitted = oracle::permitted_error(scalar_op::log, dtype::f32, least, 0, lowest);
+  const auto logs = evaluate_on_device(single_op_program(scalar_op::log, std::span(types).first(1)),
+                                       {0, -0.0, inf, -inf, -1, NAN, 1, least}, std::vector<double>(8));
+  EXPECT_TRUE(logs[0] == -inf && logs[1] == -inf && logs[2] == inf && logs[6] == 0);
+  for (std::size_t i : {3u, 4u, 5u}) EXPECT_TRUE(std::isnan(logs[i])) << i;
+  EXPECT_TRUE(logs[7] == -inf || std::fabs(logs[7] - lowest) <= permitted) << logs[7];  // may be read as 0
+  const std::vector<double> a = {2, 2, 0.5, 0.5, inf, inf, 0x1.fffffep-1, 0x1.000002p0, 3, 0.1, 1e30, 0, 0, inf},
+                            b = {inf, -inf, inf, -inf, 1.5, -1.5, 1e30, 1e30, 1e38, 1e38, -7.5, inf, -inf, inf};
+  const auto powers = evaluate_on_device(single_op_program(scalar_op::power, types), a, b);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto exact = static_cast<float>(std::pow(a[i], b[i]));
+    EXPECT_EQ(powers[i], static_cast<double>(exact)) << a[i] << ' ' << b[i];
+  }
+  for (const int exponent : {65, 66, -67}) {
+    scalar_builder w;
+    const auto found =
+        evaluate_on_device(w.finish(w.binary(scalar_op::power, w.argument(0, dtype::f32), w.constant(exponent))),
+                           {-1.25, 1.25, -inf, NAN}, std::vector<double>(4));
+    for (std::size_t i = 0; i < 2; ++i) {
+      const double exact = std::pow(i == 0 ? -1.25 : 1.25, exponent);
+      EXPECT_NEAR(found[i], exact, oracle::permitted_error(scalar_op::power, dtype::f32, 1.25, exponent, exact));
+    }
+    EXPECT_EQ(found[2], std::pow(-inf, exponent));
+    EXPECT_TRUE(std::isnan(found[3]));
+  }
 }
 
 TEST(kernels_region, power_and_extrema_at_the_edges) {

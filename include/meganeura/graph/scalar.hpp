@@ -15,7 +15,10 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
-/// and GLSL differ the comment decides.
+/// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
+/// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
+/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; power 8, and 2|b| + 3
+/// where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
 // clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand

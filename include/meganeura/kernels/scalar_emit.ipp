@@ -2,6 +2,7 @@
 // Definitions for kernels/scalar_emit.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/kernels/logarithm.hpp>
 #include <meganeura/kernels/scalar_emit.hpp>
 
 #include <algorithm>
@@ -155,29 +156,35 @@ class beside_zero {
   return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
 }
 
-// GLSL leaves 0^0, 0^negative, NaN and a < 0 open; scalar.hpp does not.
+// accurate_power is for finite a > 0; scalar.hpp tells the rest.
 [[nodiscard]] inline scalar_value emit_power(const scalar_value& base, const scalar_value& b) {
   using namespace spirv::detail;
   const std::optional<double> exponent = literal_value(b);
   const bool even = exponent && std::isinf(*exponent);  // as C has it
-  const scalar_value a = even && !base.is_literal() ? math(spirv::glsl::f_abs, base.type, {base}) : base;
-  if (exponent && *exponent == std::trunc(*exponent) && std::fabs(*exponent) <= 64) {
-    return emit_integer_power(a, static_cast<int>(*exponent));
-  }
+  const auto size_of = [](const scalar_value& x) {
+    return x.is_literal() ? float_like(x, std::fabs(std::bit_cast<float>(x.bits)))
+                          : math(spirv::glsl::f_abs, x.type, {x});
+  };
+  const scalar_value a = even ? size_of(base) : base;
+  const bool whole = exponent && *exponent == std::trunc(*exponent);
+  if (whole && std::fabs(*exponent) <= 64) return emit_integer_power(a, static_cast<int>(*exponent));
   if (exponent && *exponent == 0.5) return math(spirv::glsl::sqrt, a.type, {a});
   if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
   const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
   const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
-  const scalar_value at_zero = spirv::detail::select(compare(comparison::less, b, zero), infinity, zero);
-  scalar_value below_zero = nan;
-  if (exponent && *exponent == std::trunc(*exponent)) {  // an integer beyond 64 in magnitude
-    below_zero = math(spirv::glsl::pow, a.type, {math(spirv::glsl::f_abs, a.type, {a}), b});
-    if (std::fmod(std::fabs(*exponent), 2.0) == 1.0) below_zero = spirv::detail::negate(below_zero);
+  const scalar_value size = whole ? size_of(a) : a;
+  const scalar_value falls = compare(comparison::less, b, zero);
+  scalar_value result = accurate_power(size, b);
+  result =
+      spirv::detail::select(compare(comparison::equal, a, zero), spirv::detail::select(falls, infinity, zero), result);
+  result = spirv::detail::select(compare(comparison::equal, size, infinity),
+                                 spirv::detail::select(falls, zero, infinity), result);
+  const bool odd = whole && std::fmod(std::fabs(*exponent), 2.0) == 1.0;
+  if (!whole || odd) {
+    const scalar_value below_zero = odd ? spirv::detail::negate(result) : nan;
+    result = spirv::detail::select(compare(comparison::less, a, zero), below_zero, result);
   }
-  scalar_value result = math(spirv::glsl::pow, a.type, {a, b});
-  result = spirv::detail::select(compare(comparison::equal, a, zero), at_zero, result);
-  result = spirv::detail::select(compare(comparison::less, a, zero), below_zero, result);
   result = spirv::detail::select(logical(spirv::op::logical_or, is_nan(a), is_nan(b)), nan, result);
   const scalar_value is_one = logical(spirv::op::logical_or, compare(comparison::equal, b, zero),
                                       compare(comparison::equal, a, one));  // x^0 and 1^x, whatever x is
@@ -250,7 +257,7 @@ class beside_zero {
     case scalar_op::exp:
       return function(spirv::glsl::exp);
     case scalar_op::log:
-      return function(spirv::glsl::log);
+      return accurate_log(a);
     case scalar_op::sin:
     case scalar_op::cos:
       if (a.type.components > 1) return emit_by_component(owner, node, a);

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// log and power in f32 arithmetic of our own. Vulkan permits its Log an absolute error of 2^-21 between 0.5 and 2,
+// which is all of log(x) near 1, and its Pow that error times b: drivers use the permission.
+#pragma once
+#include <meganeura/spirv/kernel.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+using spirv::detail::binary_op;
+using spirv::detail::comparison;
+
+/// A float or u32 of any number of components with C++ operators; numbers are repeated.
+struct lanes {
+  spirv::detail::operand value;
+
+  [[nodiscard]] lanes like(float number) const {
+    return {{nullptr, 0, value.type, std::bit_cast<std::uint32_t>(number)}};
+  }
+  [[nodiscard]] lanes word(std::uint32_t bits) const { return {{nullptr, 0, bits_type(), bits}}; }
+  [[nodiscard]] lanes bits() const { return {spirv::detail::bitcast(bits_type(), value)}; }
+  [[nodiscard]] lanes as_float() const { return {spirv::detail::bitcast(float_type(), value)}; }
+  [[nodiscard]] lanes to_float() const { return {spirv::detail::convert(float_type(), value)}; }
+  /// The first 12 bits of the number: a product of two such is exact.
+  [[nodiscard]] lanes head() const { return with(binary_op::bit_and, bits(), word(0xfffff000u)).as_float(); }
+  [[nodiscard]] lanes function(spirv::glsl code) const { return {spirv::detail::math(code, value.type, {value})}; }
+  [[nodiscard]] lanes if_less(const lanes& limit, const lanes& yes, const lanes& no) const {
+    return {spirv::detail::select(spirv::detail::compare(comparison::less, value, limit.value), yes.value, no.value)};
+  }
+
+  [[nodiscard]] static lanes with(binary_op code, const lanes& a, const lanes& b) {
+    return {spirv::detail::binary(code, a.value, b.value)};
+  }
+  [[nodiscard]] friend lanes operator+(const lanes& a, const lanes& b) { return with(binary_op::add, a, b); }
+  [[nodiscard]] friend lanes operator-(const lanes& a, const lanes& b) { return with(binary_op::subtract, a, b); }
+  [[nodiscard]] friend lanes operator*(const lanes& a, const lanes& b) { return with(binary_op::multiply, a, b); }
+  [[nodiscard]] friend lanes operator/(const lanes& a, const lanes& b) { return with(binary_op::divide, a, b); }
+  [[nodiscard]] friend lanes operator+(const lanes& a, float b) { return a + a.like(b); }
+  [[nodiscard]] friend lanes operator-(const lanes& a, float b) { return a - a.like(b); }
+  [[nodiscard]] friend lanes operator*(const lanes& a, float b) { return a * a.like(b); }
+
+ private:
+  [[nodiscard]] spirv::data_type bits_type() const { return {spirv::scalar_kind::u32, value.type.components}; }
+  [[nodiscard]] spirv::data_type float_type() const { return {spirv::scalar_kind::f32, value.type.components}; }
+};
+
+/// x = 2^exponent * mantissa with a mantissa in [sqrt(1/2), sqrt(2)), for finite x > 0; denormal numbers by their bits,
+/// since a device may read them as 0.
+struct split_number {
+  lanes exponent, mantissa;
+};
+
+[[nodiscard]] inline split_number split(const lanes& x) {
+  constexpr std::uint32_t least_normal = 0x00800000u, root_half = 0x3f3504f3u, one = 0x3f800000u;
+  const lanes bits = x.bits(), limit = x.word(least_normal);
+  const lanes normal = bits.if_less(limit, bits.to_float().bits(), bits);  // of a denormal number: x * 2^149
+  const lanes moved = normal + x.word(one - root_half);
+  const lanes biased = lanes::with(binary_op::shift_right, moved, x.word(23));
+  const lanes mantissa = lanes::with(binary_op::bit_and, moved, x.word(0x007fffffu)) + x.word(root_half);
+  return {biased.to_float() - bits.if_less(limit, x.like(127 + 149), x.like(127)), mantissa.as_float()};
+}
+
+/// Within 4 ulp everywhere (0.83 where the device rounds to nearest): log((1+s)/(1-s)) with the coefficients of Sun's
+/// fdlibm (FreeBSD, e_logf.c, below 2^-34.24).
+[[nodiscard]] inline spirv::detail::operand accurate_log(const spirv::detail::operand& value) {
+  const lanes x{value};
+  const auto [exponent, mantissa] = split(x);
+  const lanes f = mantissa - 1.0f;  // exact
+  const lanes s = f / (f + 2.0f), z = s * s, w = z * z;
+  const lanes series = z * (w * 0x1.23d3dcp-2f + 0x1.555554p-1f) + w * (w * 0x1.f13c4cp-3f + 0x1.999c26p-2f);
+  const lanes half_square = f * f * 0.5f;
+  const lanes finite =
+      s * (half_square + series) + exponent * 0x1.2fefa2p-17f - half_square + f + exponent * 0x1.62e3p-1f;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
+  const lanes beyond = x.if_less(x.like(0.0f), nan, x);  // an infinity or NaN of its own
+  const lanes doubled = x.bits() + x.bits();             // 0 of either zero
+  const lanes special = doubled.if_less(x.word(1), x.like(-infinity), beyond);
+  return (x.bits() - x.word(1)).if_less(x.word(0x7f7fffffu), finite, special).value;
+}
+
+/// log2(x) in two floats, the first of 12 bits, together within 2^-30 of it, for finite x > 0 (fdlibm, e_powf.c).
+struct long_log2 {
+  lanes high, low;
+};
+
+[[nodiscard]] inline long_log2 accurate_log2(const lanes& x) {
+  const auto [exponent, mantissa] = split(x);
+  const lanes f = mantissa - 1.0f, inverse = x.like(1.0f) / (mantissa + 1.0f);
+  const lanes s = f * inverse, s_high = s.head(), divisor = (mantissa + 1.0f).head();
+  const lanes s_low = inverse * ((f - s_high * divisor) - s_high * (mantissa - (divisor - 1.0f)));
+  // 3/2 log((1+s)/(1-s)) / s = 3 + s^2 + 3/5 s^4 + 3/7 s^6 + ..
+  const lanes z = s * s, square = s_high * s_high;
+  const lanes series = z * z * (z * (z * (z * (3.0f / 11) + 3.0f / 9) + 3.0f / 7) + 3.0f / 5) + s_low * (s_high + s);
+  const lanes sum = (square + 3.0f + series).head(), rest = series - ((sum - 3.0f) - square);
+  const lanes u = s_high * sum, v = s_low * sum + rest * s;
+  const lanes high = (u + v).head(), low = v - (high - u);
+  constexpr float scale = 0x1.ec709ep-1f, scale_high = 0x1.ec8p-1f, scale_low = -0x1.ec478cp-14f;  // 2 / (3 log 2)
+  const lanes p = high * scale_high, q = high * scale_low + low * scale;
+  const lanes total = (p + q + exponent).head();
+  return {total, q - ((total - exponent) - p)};
+}
+
+/// x^y for finite x > 0, y no NaN; within 8 ulp (1.3 where the device rounds to nearest).
+[[nodiscard]] inline spirv::detail::operand accurate_power(const spirv::detail::operand& base,
+                                                           const spirv::detail::operand& exponent) {
+  const lanes x{base};
+  const auto clamped = [](const lanes& a, float limit) {
+    const lanes below = a.if_less(a.like(limit), a, a.like(limit));
+    return a.if_less(a.like(-limit), a.like(-limit), below);
+  };
+  const lanes y = clamped(lanes{exponent}, 0x1p40f);  // beyond, x^y is 0, 1 or infinity
+  const long_log2 logarithm = accurate_log2(x);
+  const lanes y_high = y.head();
+  const lanes high = y_high * logarithm.high, low = (y - y_high) * logarithm.high + y * logarithm.low;
+  const lanes whole = clamped((high + low).function(spirv::glsl::round_even), 252.0f);
+  const lanes fraction = clamped((high - whole) + low, 1.0f);
+  lanes series = x.like(0x1.44149ap-13f);  // (2^f - 1) / f for |f| <= 0.501, interpolated at Chebyshev nodes: 9e-09 off
+  for (const float c : {0x1.5f0a1cp-10f, 0x1.3b2a52p-7f, 0x1.c6af6ap-5f, 0x1.ebfbep-3f, 0x1.62e43p-1f}) {
+    series = series * fraction + c;
+  }
+  const lanes half = (whole * 0.5f).function(spirv::glsl::floor);
+  const auto power_of_two = [&](const lanes& n) {  // -126 <= n <= 126; the sum is a whole number below 2^8
+    const lanes biased{spirv::detail::convert({spirv::scalar_kind::u32, base.type.components}, (n + 127.0f).value)};
+    return lanes::with(binary_op::shift_left, biased, n.word(23)).as_float();
+  };
+  return ((series * fraction + 1.0f) * power_of_two(half) * power_of_two(whole - half)).value;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
