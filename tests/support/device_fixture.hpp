@@ -103,32 +103,32 @@ inline oracle::tensor<double> loaded(std::span<const std::byte> bytes, dtype typ
 /// A graph on the device: every node has a buffer of its own, poisoned with NaN before it is written.
 class device_graph {
  public:
-  device_graph(const graph& g, const kernels::target& on, const kernels::step_values& step = {})
-      : graph_(g), on_(on), buffers_(g.size()) {
-    step_ = shared_device().allocate(sizeof step);
-    shared_device().upload(step_, 0, std::vector<kernels::step_values>{step});
+  device_graph(const graph& g, const kernels::target& on, const kernels::step_values& step = {},
+               const vulkan::device& device = shared_device())
+      : graph_(g), on_(on), device_(device), buffers_(g.size()) {
+    step_ = device_.allocate(sizeof step);
+    device_.upload(step_, 0, std::vector<kernels::step_values>{step});
   }
 
   oracle::tensors<double> run(const oracle::tensors<double>& leaves) {
-    const vulkan::device& device = shared_device();
     oracle::interpreter<double> truth(graph_, leaves);
-    vulkan::recorder recorder(device);
+    vulkan::recorder recorder(device_);
     for (node_id id{0}; id < graph_.size(); ++id) {
       const node& n = graph_[id];
       const std::size_t bytes = static_cast<std::size_t>(n.extents.elements() * size_of(n.type));
-      buffers_[id] = device.allocate(std::max<std::size_t>(bytes, 4));
+      buffers_[id] = device_.allocate(std::max<std::size_t>(bytes, 4));
       if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) {
-        device.upload(buffers_[id], 0, std::span<const std::byte>(stored_bytes(truth.value(id))));
+        device_.upload(buffers_[id], 0, std::span<const std::byte>(stored_bytes(truth.value(id))));
       } else {
-        device.upload(buffers_[id], 0, std::vector<std::byte>(bytes, std::byte{0xff}));
+        device_.upload(buffers_[id], 0, std::vector<std::byte>(bytes, std::byte{0xff}));
         dispatch(recorder, id);
       }
     }
-    device.submit(recorder.finish());
+    device_.submit(recorder.finish());
     oracle::tensors<double> results;
     for (const graph_output& output : graph_.outputs()) {
       const node& n = graph_[output.node];
-      const auto ticket = device.read_back(buffers_[output.node]);
+      const auto ticket = device_.read_back(buffers_[output.node]);
       results[output.name] = loaded(ticket.data(), n.type, n.extents);
     }
     return results;
@@ -142,12 +142,13 @@ class device_graph {
     for (node_id operand : graph_.operands(id)) ranges.push_back({buffers_[operand], 0, 0});
     ranges.push_back({buffers_[id], 0, 0});
     if (made.module.bindings.size() > ranges.size()) ranges.push_back({step_, 0, 0});
-    recorder.dispatch(shared_device().create_pipeline(made.module), ranges, made.groups);
+    recorder.dispatch(device_.create_pipeline(made.module), ranges, made.groups);
     recorder.barrier();
   }
 
   const graph& graph_;
   kernels::target on_;
+  vulkan::device device_;
   std::vector<vulkan::buffer> buffers_;
   vulkan::buffer step_;
 };

@@ -19,12 +19,13 @@ class register_operand {
     if (!texels && plan.width == 4) fours_ = k.view<spirv::f32x4>(*buffer_);
   }
 
-  void place(const spirv::u32& batch, const spirv::u32& first_row) {
+  /// `group_rows`: of all invocations of a workgroup, which reach past the last row where they do not divide the rows.
+  void place(const spirv::u32& batch, const spirv::u32& first_row, std::uint32_t group_rows) {
     const spirv::u32 base = offset_of(plan_.batch, batch) + plan_.offset;
     const std::uint32_t step = reads_rows() ? 4 : 1;
     for (std::uint32_t r = 0; r < rows_; r += step) {
       spirv::u32 row = first_row + r;
-      if (plan_.row_count % rows_ != 0) row = min(row, spirv::u32(plan_.row_count - step));
+      if (plan_.row_count % group_rows != 0) row = min(row, spirv::u32(plan_.row_count - step));
       bases_.push_back(base + offset_of(plan_.rows, row));
     }
   }
@@ -138,8 +139,8 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
     const u32 slice = s.slices == 1 ? u32(0) : k.local_index() / lanes;
     const u32 first_m = (linear / tiles_n % tiles_m * lanes_m + lane / lanes_n) * s.thread_m;
     const u32 first_n = (linear % tiles_n * lanes_n + lane % lanes_n) * s.thread_n;
-    left.place(batch, first_m);
-    right.place(batch, first_n);
+    left.place(batch, first_m, lanes_m * s.thread_m);
+    right.place(batch, first_n, lanes_n * s.thread_n);
     std::vector<var<f32>> sums;
     for (std::uint32_t i = 0; i < s.thread_m * s.thread_n; ++i) sums.push_back(k.variable<f32>(0.0f));
     accumulate_rows(k, left, right, s, a_plan.k_count, slice, sums);
