@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 namespace {
 
@@ -142,26 +143,81 @@ TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
   run.parameters().load(weights);  // and plain weights stay plain weights
 }
 
+// The same file with other metadata.
+void rewrite(const std::string& path, const std::function<void(io::safetensors_metadata&)>& change) {
+  const auto file = io::safetensors_file::open(path);
+  io::safetensors_metadata metadata = file.metadata();
+  change(metadata);
+  std::vector<std::vector<std::byte>> values;
+  std::vector<io::safetensors_entry> entries;
+  for (const auto& tensor : file.tensors()) {
+    values.push_back(file.read(tensor));
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape, values.back()});
+  }
+  io::write_safetensors(path, entries, metadata);
+}
+
+std::string& text_of(io::safetensors_metadata& metadata, std::string_view key) {
+  return std::ranges::find(metadata, key, &io::safetensors_metadata::value_type::first)->second;
+}
+
+// As another program might write it.
+void write_rate(const std::string& path, std::string_view name, std::string_view rate) {
+  rewrite(path, [&](io::safetensors_metadata& metadata) { text_of(metadata, name) = rate; });
+}
+
+TEST(runtime_checkpoint, rates_of_a_file_are_those_an_optimizer_can_have) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  trainer<network<6>> run(support::shared_device(), remembering{}, adam{}, {{"batch", 5}});
+  run.parameters().init();
+  train(run, 1);
+  run.save_checkpoint(path);
+  const auto written = io::read_file(path);
+  train(run, 1);
+  const auto before = everything(run);
+  const auto restore = [&] {
+    const auto bytes = std::as_bytes(std::span(written));
+    io::write_file(path, {&bytes, 1});
+  };
+  const auto refused = [&](std::string_view name, std::string_view rate, const std::string& why) {
+    restore();
+    write_rate(path, name, rate);
+    EXPECT_EQ(support::sentence_of([&] { run.load_checkpoint(path); }),
+              path + ": " + why + "; nothing was loaded, take another copy");
+    EXPECT_EQ(everything(run), before);
+    EXPECT_EQ(run.steps(), 2u);
+  };
+  refused("learning_rate", "nan", "adam: learning_rate is nan; it must be finite and at least 0");
+  refused("weight_decay", "inf", "adam: weight_decay is inf; it must be finite and at least 0");
+  refused("epsilon", "-1", "adam: epsilon is -1; it must be finite and at least 0");
+  refused("beta2", "1", "adam: beta2 is 1; it must be at least 0 and less than 1");
+  restore();
+  write_rate(path, "beta2", "0.5");
+  run.load_checkpoint(path);
+  EXPECT_EQ(run.steps(), 1u);
+}
+
+TEST(runtime_checkpoint, a_momentum_without_moments_is_refused) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
+  run.parameters().init();
+  run.save_checkpoint(path);
+  write_rate(path, "momentum", "0.5");
+  EXPECT_EQ(support::sentence_of([&] { run.load_checkpoint(path); }),
+            path +
+                ": the optimizer is said to be sgd and its rates are those of sgd with momentum; nothing was loaded, "
+                "take another copy");
+}
+
 TEST(runtime_checkpoint, a_later_format_is_refused) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
   trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
   run.parameters().init();
   run.save_checkpoint(path);
-  {
-    const auto file = io::safetensors_file::open(path);
-    io::safetensors_metadata metadata = file.metadata();
-    for (auto& [key, value] : metadata) {
-      if (key == "meganeura.checkpoint") value = "2";
-    }
-    std::vector<std::vector<std::byte>> values;
-    std::vector<io::safetensors_entry> entries;
-    for (const auto& tensor : file.tensors()) {
-      values.push_back(file.read(tensor));
-      entries.push_back({tensor.name, tensor.dtype, tensor.shape, values.back()});
-    }
-    io::write_safetensors(path, entries, metadata);
-  }
+  rewrite(path, [](io::safetensors_metadata& metadata) { text_of(metadata, "meganeura.checkpoint") = "2"; });
   EXPECT_EQ(
       support::sentence_of([&] { run.load_checkpoint(path); }),
       path +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A training run in a file: everything that going on later needs to be the same as not having stopped.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/program.hpp>
@@ -24,8 +25,8 @@ void save_checkpoint(const std::string& path, const parameters& weights, const p
                      const training_position& position);
 
 /// Reads such a file back, exactly; returns where training goes on. Everything is checked before anything is changed.
-/// errors: io; invalid_file for a damaged file, one that is no checkpoint, and, in one sentence with all that differs,
-/// one of another model or of another kind of optimiser than `expected`.
+/// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
+/// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
 [[nodiscard]] training_position load_checkpoint(const std::string& path, const parameters& weights,
                                                 const program& training, const optimizer& expected);
 

@@ -23,6 +23,18 @@ namespace detail {
 
 inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the only format there is yet
 
+// What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
+// momentum it would be of another kind.
+inline void check_chosen(const io::safetensors_file& file, const optimizer& found, const optimizer& expected) {
+  if (const std::string problem = wrong_rate(found); !problem.empty())
+    fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", file.path(), problem);
+  const std::string_view kind = name_of(found), wanted = name_of(expected);
+  if (kind == wanted) return;
+  fail(error_category::invalid_file,
+       "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
+       file.path(), wanted, kind);
+}
+
 // The metadata of a checkpoint, entry by entry.
 class checkpoint_metadata {
  public:
@@ -150,6 +162,7 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
+  detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -61,14 +62,23 @@ void each_rate(Optimizer& chosen, Visit visit) {
       chosen);
 }
 
-// As torch.optim's. errors: invalid_argument for a rate that is negative, not finite, or a beta of 1 or more.
-inline void check_rates(const optimizer& chosen) {
+// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or a beta of 1 or more, as
+// torch.optim has it. Empty if all are fine.
+inline std::string wrong_rate(const optimizer& chosen) {
+  std::string problem;
   each_rate(chosen, [&](std::string_view name, float rate) {
     const bool beta = name.starts_with("beta");
-    if (rate >= 0 && rate <= std::numeric_limits<float>::max() && (!beta || rate < 1)) return;
-    fail(error_category::invalid_argument, "{}: {} is {}; it must be {}", name_of(chosen), name, rate,
-         beta ? "at least 0 and less than 1" : "finite and at least 0");
+    if (!problem.empty() || (rate >= 0 && rate <= std::numeric_limits<float>::max() && (!beta || rate < 1))) return;
+    problem = fmt::format("{}: {} is {}; it must be {}", name_of(chosen), name, rate,
+                          beta ? "at least 0 and less than 1" : "finite and at least 0");
   });
+  return problem;
+}
+
+// errors: invalid_argument for a wrong rate.
+inline void check_rates(const optimizer& chosen) {
+  if (const std::string problem = wrong_rate(chosen); !problem.empty())
+    fail(error_category::invalid_argument, "{}", problem);
 }
 
 inline optimizer_attribute attribute_of(const optimizer& chosen) {
