@@ -39,7 +39,6 @@ struct eclass {
   std::uint64_t symbols = 0;        // of its nodes
   std::uint32_t extents = 0;
   dtype type = dtype::f32;
-  bool parameter_only = false;       // depends on parameters and constants alone
   bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
   std::optional<double> constant{};  // every element has this value
 };
@@ -79,8 +78,6 @@ class engine {
   [[nodiscard]] const attribute& attribute_of(enode_id id) const { return attributes_[nodes_[id].attribute]; }
   [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
   [[nodiscard]] std::size_t class_slots() const { return classes_.size(); }
-  [[nodiscard]] bool is_canonical(class_id id) const { return links_[id] == id; }
-  [[nodiscard]] std::size_t merges() const { return merges_; }
   /// Whether something decided depends on what node `id` reads from this class.
   [[nodiscard]] bool decides_for(enode_id id, class_id operand) const;
   /// Whether any class decides something.
@@ -117,7 +114,6 @@ class engine {
   std::vector<class_id> unions_;  // classes to repair
   std::vector<enode_id> dirty_;
   std::vector<class_id> changed_;
-  std::size_t merges_ = 0;
   bool any_decides_ = false;
 };
 

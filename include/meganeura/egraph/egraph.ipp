@@ -178,13 +178,11 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
   kept.nodes.insert(kept.nodes.end(), gone.nodes.begin(), gone.nodes.end());
   kept.parents.insert(kept.parents.end(), gone.parents.begin(), gone.parents.end());
   kept.symbols |= gone.symbols;
-  kept.parameter_only |= gone.parameter_only;
   if (!kept.constant) kept.constant = gone.constant;
   gone.nodes = {};
   gone.parents = {};
   unions_.push_back(a);
   changed_.push_back(a);
-  ++merges_;
   return true;
 }
 
@@ -242,11 +240,6 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
   const class_id owner = find(node.owner);
   eclass& self = classes_[owner];
   const auto operand_constant = [&](std::size_t i) { return classes_[operand(id, i)].constant; };
-  bool parameter_only = node.kind == op::parameter || node.kind == op::constant;
-  if (node.operand_count > 0 && info(node.kind).stage != op_stage::effect) {
-    parameter_only = true;
-    for (class_id child : operands(id)) parameter_only &= classes_[find(child)].parameter_only;
-  }
   std::optional<double> constant;
   if (node.kind == op::constant) {
     constant = get<constant_attribute>(id).value;
@@ -265,10 +258,9 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
     if (values.size() == node.operand_count) constant = evaluate(get<map_attribute>(id).program, values);
   }
   if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
-  const bool news = (constant && !self.constant) || (parameter_only && !self.parameter_only);
-  if (constant && !self.constant) self.constant = constant;
-  self.parameter_only |= parameter_only;
-  if (news && !self.parents.empty()) {
+  if (!constant || self.constant) return;
+  self.constant = constant;
+  if (!self.parents.empty()) {
     unions_.push_back(owner);  // its parents may know more now
     changed_.push_back(owner);
   }
