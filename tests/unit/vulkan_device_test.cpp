@@ -86,10 +86,9 @@ TEST(vulkan_loader, a_loader_without_drivers_finds_no_device) {
 
 TEST(vulkan_quirks, match_on_vendor_and_driver) {
   static_assert(vulkan::find_quirks(0x10005, 13).prefers_texel_buffers);
-  static_assert(vulkan::find_quirks(0x10005, 13).jit_at_first_dispatch);
   static_assert(!vulkan::find_quirks(0x10DE, 4).prefers_texel_buffers);
   static_assert(vulkan::find_quirks(0x10DE, 4).max_shared_bytes == 49152);
-  static_assert(!vulkan::find_quirks(0x10DE, 23).slow_cooperative_matrix2, "NVK is not NVIDIA's driver");
+  static_assert(vulkan::find_quirks(0x10DE, 23).max_shared_bytes == 0, "NVK is not NVIDIA's driver");
   static_assert(vulkan::find_quirks(0x1002, 3).max_shared_bytes == 0);
   static_assert(vulkan::find_quirks(0x10005, 13).max_loop_iterations == 65535);
   static_assert(vulkan::find_quirks(0x10DE, 4).max_loop_iterations == 0);

@@ -38,54 +38,42 @@ MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instan
   create_transfer_objects(staging_bytes);
 }
 
-/// Keeps of the features on offer those that kernels use. Robust buffer access stays off: kernels are in bounds.
+/// Keeps of the features on offer those that this folder or a module of the kernel language may need: 16-bit floats,
+/// subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of every size. Robust buffer
+/// access stays off: kernels are in bounds.
 inline void select_features(const feature_chain& offered, feature_chain& chosen) {
-  const VkPhysicalDeviceFeatures& base = offered.base.features;
-  chosen.base.features.shaderInt64 = base.shaderInt64;
-  chosen.base.features.shaderInt16 = base.shaderInt16;
-  chosen.base.features.shaderFloat64 = base.shaderFloat64;
   chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
-  chosen.v11.uniformAndStorageBuffer16BitAccess = offered.v11.uniformAndStorageBuffer16BitAccess;
   chosen.v12.shaderFloat16 = offered.v12.shaderFloat16;
-  chosen.v12.shaderInt8 = offered.v12.shaderInt8;
-  chosen.v12.storageBuffer8BitAccess = offered.v12.storageBuffer8BitAccess;
-  chosen.v12.uniformAndStorageBuffer8BitAccess = offered.v12.uniformAndStorageBuffer8BitAccess;
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
   chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
-  chosen.v12.bufferDeviceAddress = offered.v12.bufferDeviceAddress;
-  chosen.v12.scalarBlockLayout = offered.v12.scalarBlockLayout;
   chosen.v12.shaderSubgroupExtendedTypes = offered.v12.shaderSubgroupExtendedTypes;
-  chosen.v12.subgroupBroadcastDynamicId = offered.v12.subgroupBroadcastDynamicId;
   chosen.v13.subgroupSizeControl = offered.v13.subgroupSizeControl;
   chosen.v13.computeFullSubgroups = offered.v13.computeFullSubgroups;
   chosen.subgroup_sizes.subgroupSizeControl = offered.subgroup_sizes.subgroupSizeControl;
   chosen.subgroup_sizes.computeFullSubgroups = offered.subgroup_sizes.computeFullSubgroups;
   chosen.v13.maintenance4 = offered.v13.maintenance4;
-  chosen.v13.shaderIntegerDotProduct = offered.v13.shaderIntegerDotProduct;
   chosen.robustness.pipelineRobustness = offered.robustness.pipelineRobustness;
-  chosen.atomic_float.shaderBufferFloat32Atomics = offered.atomic_float.shaderBufferFloat32Atomics;
-  chosen.atomic_float.shaderBufferFloat32AtomicAdd = offered.atomic_float.shaderBufferFloat32AtomicAdd;
   chosen.cooperative_matrix.cooperativeMatrix = offered.cooperative_matrix.cooperativeMatrix;
-  chosen.bfloat16.shaderBFloat16Type = offered.bfloat16.shaderBFloat16Type;
-  chosen.bfloat16.shaderBFloat16CooperativeMatrix = offered.bfloat16.shaderBFloat16CooperativeMatrix;
 }
 
 MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>& extensions) {
-  feature_chain offered;
-  feature_chain chosen;
-  offered.link(facts.api_version, extensions);
-  chosen.link(facts.api_version, extensions);
-  owner->call.GetPhysicalDeviceFeatures2(physical, &offered.base);
-  select_features(offered, chosen);
-
-  std::vector<const char*> names;
-  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_EXT_shader_atomic_float", "VK_KHR_cooperative_matrix",
-                           "VK_KHR_shader_bfloat16", "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
-    if (contains(extensions, name)) names.push_back(name);
+  std::vector<std::string> enabled;
+  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_EXT_memory_budget",
+                           "VK_KHR_portability_subset"}) {
+    if (contains(extensions, name)) enabled.emplace_back(name);
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
-    names.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    enabled.emplace_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  std::vector<const char*> names;
+  for (const std::string& name : enabled) names.push_back(name.c_str());
+
+  feature_chain offered;
+  feature_chain chosen;
+  offered.link(facts.api_version, enabled);
+  chosen.link(facts.api_version, enabled);
+  owner->call.GetPhysicalDeviceFeatures2(physical, &offered.base);
+  select_features(offered, chosen);
   constexpr float priority = 1.0F;
   VkDeviceQueueCreateInfo queue{};
   queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;

@@ -10,14 +10,9 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 /// All are false or 0 for a driver nobody has measured.
 struct quirk_set {
-  // Generators and checks ask for these.
   bool prefers_texel_buffers = false;     // vec4 texel fetches are far cheaper than storage-buffer loads
   std::uint32_t max_loop_iterations = 0;  // an invocation stops after so many, of all its loops; 0 = never
   std::uint32_t max_shared_bytes = 0;     // a workgroup that uses more loses the device; 0 = the reported limit holds
-  // Recorded only, for whoever measures or extends: nothing in this library reads them.
-  bool jit_at_first_dispatch = false;        // pipeline creation is a promise: run each pipeline once before timing
-  bool slow_cooperative_matrix2 = false;     // VK_NV_cooperative_matrix2 compiles slowly and runs below the KHR path
-  bool expensive_workgroup_barrier = false;  // prefer workgroups of one subgroup
 };
 
 struct quirk {
@@ -29,23 +24,15 @@ struct quirk {
 };
 
 /// PCI vendor 0x10DE is NVIDIA. VkDriverId 4 is NVIDIA's proprietary driver, 13 is Mesa's llvmpipe (lavapipe).
-inline constexpr std::array<quirk, 6> quirk_table{{
+inline constexpr std::array<quirk, 3> quirk_table{{
     {"lavapipe prefers texel buffers", 0, 13, [](quirk_set& quirks) { quirks.prefers_texel_buffers = true; },
      "Mesa 22.3.6: a storage-buffer load becomes eight scalar, bounds-checked loads; f32 GEMM 512^3 gains 2 to 4 "
      "times"},
-    {"lavapipe compiles at the first dispatch", 0, 13, [](quirk_set& quirks) { quirks.jit_at_first_dispatch = true; },
-     "Mesa 22.3.6: 2-20 ms to create a pipeline, then 50-800 ms the first time it runs"},
-    {"lavapipe pays for workgroup barriers", 0, 13,
-     [](quirk_set& quirks) { quirks.expensive_workgroup_barrier = true; },
-     "Mesa 22.3.6: about 15 ns a subgroup and barrier; a workgroup of one subgroup is 6.6 times cheaper"},
     {"lavapipe stops long loops", 0, 13, [](quirk_set& quirks) { quirks.max_loop_iterations = 65535; },
      "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
      "an error"},
     {"NVIDIA accepts too much shared memory", 0x10DE, 4, [](quirk_set& quirks) { quirks.max_shared_bytes = 49152; },
      "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
-    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4,
-     [](quirk_set& quirks) { quirks.slow_cooperative_matrix2 = true; },
-     "driver 580.159, H200: at most 77 TFLOP/s against 279, and 0.5 to 2.8 s to create a pipeline"},
 }};
 
 [[nodiscard]] constexpr quirk_set find_quirks(std::uint32_t vendor_id, std::uint32_t driver_id) {
