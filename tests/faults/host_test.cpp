@@ -166,6 +166,39 @@ TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
   EXPECT_EQ(faults::living_objects(), "");
 }
 
+TEST(faults_memory, what_is_asked_beside_a_program_is_answered_with_an_error_too) {
+  {
+    const mn::device gpu = open_device();
+    mn::trainer<model> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", 2}});
+    const std::vector<std::string> names{"fc1.weight"};
+    expect_refusal("check_values", [&] { run.parameters().check_values("a step of a training run", names); });
+    expect_refusal("set_learning_rate", [&] { run.set_learning_rate(-1); });
+    expect_refusal("parameters of an empty handle", [] { (void)mn::parameters().slots(); });
+
+    mn::graph g;
+    const mn::node_id integers = g.input("integers", mn::dtype::i32, {2, 3});
+    expect_refusal("cross_entropy", [&] { (void)mn::cross_entropy{"label"}(g, integers); });
+    expect_refusal("mean_squared_error", [&] { (void)mn::mean_squared_error{"target"}(g, integers); });
+    const std::vector<mn::binding> symbols{{"batch", 2}};
+    expect_survival(
+        [&] { (void)mn::make_training_graph<model>(mn::mean_squared_error{"target"}, mn::adam{}, symbols); }, 40);
+
+    const std::vector<std::uint64_t> sizes{std::uint64_t{1} << 60};
+    const mn::device_facts& facts = gpu.facts();
+    expect_survival([&] { EXPECT_NE(gpu.reason_to_refuse(sizes), ""); }, 20);
+    expect_survival([&] { EXPECT_NE(mn::vulkan::reason_to_refuse(facts, {0xffffffffu, 1, 1}), ""); }, 20);
+    expect_survival(
+        [&] {
+          const auto kind = mn::spirv::binding_kind::storage_buffer;
+          EXPECT_NE(mn::vulkan::reason_to_refuse(facts, kind, std::uint64_t{1} << 60), "");
+        },
+        20);
+    expect_survival([&] { (void)mn::vulkan::weaker(facts, mn::vulkan::minimum_facts()); }, 20);
+    expect_survival([&] { (void)mn::buffers_of(facts, 256); }, 20);
+  }
+  EXPECT_EQ(faults::living_objects(), "");
+}
+
 TEST(faults_memory, weights_are_saved_whole_or_not_at_all) {
   const support::temporary_folder folder;
   const std::string path = folder / "m.safetensors";

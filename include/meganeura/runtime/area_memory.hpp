@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The memory of one area of a plan: as many buffers as the device asks for, seen as one range of bytes.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/device.hpp>
 
@@ -18,11 +19,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 }
 
 /// Bytes of each buffer that an area becomes.
-[[nodiscard]] inline std::vector<std::uint64_t> buffers_of(const device_facts& facts, std::uint64_t area_bytes) {
+[[nodiscard]] inline std::vector<std::uint64_t> buffers_of(const device_facts& facts, std::uint64_t area_bytes) try {
   const std::uint64_t page = page_bytes_of(facts);
   std::vector<std::uint64_t> result;
   for (std::uint64_t begin = 0; begin < area_bytes; begin += page) result.push_back(std::min(page, area_bytes - begin));
   return result;
+} catch (...) {
+  rethrow_as_error("dividing memory into buffers");
 }
 
 /// Page i holds the bytes from i * page_bytes on; the last one ends where the area does. Copies are the same memory.
@@ -30,9 +33,11 @@ class area_memory {
  public:
   area_memory() = default;
   /// Contents are undefined. errors: out_of_memory.
-  area_memory(const device& on, std::uint64_t bytes, vulkan::memory_kind kind = vulkan::memory_kind::device_local)
+  area_memory(const device& on, std::uint64_t bytes, vulkan::memory_kind kind = vulkan::memory_kind::device_local) try
       : page_bytes_(page_bytes_of(on.facts())) {
     for (const std::uint64_t page : buffers_of(on.facts(), bytes)) pages_.push_back(on.allocate(page, kind));
+  } catch (...) {
+    rethrow_as_error("allocating memory");
   }
 
   /// The range must not cross a page; a plan made with this page size has no such range.
@@ -46,11 +51,13 @@ class area_memory {
   }
   /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those
   /// of device::read_back and device::upload.
-  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const {
+  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const try {
     const vulkan::buffer_range from = at(offset, bytes);
     const auto ticket = on.read_back(from.target, from.offset, from.size);
     const auto found = ticket.data();
     return {found.begin(), found.end()};
+  } catch (...) {
+    rethrow_as_error("a read-back");
   }
   void write(const device& on, std::uint64_t offset, std::span<const std::byte> values) const {
     const vulkan::buffer_range to = at(offset, values.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Losses as primitives of the run-time graph.
 #pragma once
-#include <meganeura/core/error.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/runtime/loss.hpp>
 
 #include <fmt/format.h>
@@ -87,7 +87,7 @@ inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std:
 
 }  // namespace detail
 
-MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const {
+MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const try {
   const shape whole = g[logits].extents;
   if (whole.rank() < 1 || !is_float(g[logits].type)) {
     fail(error_category::invalid_argument, "cross_entropy: logits must be floats [.., classes]; found {} {}",
@@ -112,9 +112,11 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
   const node_id share = g.map(scalar_op::reciprocal, {count});
   return detail::sum_of_all(
       g, detail::where_counted(g, labels, classes, ignore_index, g.multiply(losses, g.expand(share, rows))));
+} catch (...) {
+  rethrow_as_error("adding a loss");
 }
 
-MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const {
+MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const try {
   if (!is_float(g[prediction].type)) {
     fail(error_category::invalid_argument, "mean_squared_error: the prediction must be floats; found {} {}; cast it",
          to_string(g[prediction].type), to_string(g[prediction].extents));
@@ -122,6 +124,8 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
   const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
   const node_id difference = g.subtract(g.cast(prediction, dtype::f32), g.cast(wanted, dtype::f32));
   return detail::mean_of_all(g, g.multiply(difference, difference));
+} catch (...) {
+  rethrow_as_error("adding a loss");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -94,12 +94,14 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   rethrow_as_error("allocating parameters");
 }
 
-MEGANEURA_INLINE const parameters::shared_state& parameters::state() const {
+MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   if (!state_) {
     fail(error_category::invalid_argument,
          "these parameters are an empty handle, or were moved from; take those of a session or a trainer");
   }
   return *state_;
+} catch (...) {
+  rethrow_as_error("using parameters");
 }
 
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
@@ -117,7 +119,7 @@ MEGANEURA_INLINE std::size_t parameters::count() const {
   return total;
 }
 
-MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const {
+MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const try {
   std::vector<std::string> missing;
   for (const std::string& name : names) {
     if (!has_values(slot(name))) missing.push_back('"' + name + '"');
@@ -127,6 +129,8 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
   fail(error_category::invalid_argument, "{}: {} parameter{} no values: {}{}; init, load or set {} first", asker,
        missing.size(), missing.size() == 1 ? " has" : "s have", fmt::join(first, ", "),
        missing.size() > first.size() ? ", ..." : "", missing.size() == 1 ? "it" : "them");
+} catch (...) {
+  rethrow_as_error("looking for values");
 }
 
 MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const try {

@@ -43,9 +43,11 @@ inline void check_same_device(const device& on, const device& of_weights) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE const program& program::alive() const {
+MEGANEURA_INLINE const program& program::alive() const try {
   if (device_) return *this;
   fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
+} catch (...) {
+  rethrow_as_error("using a program");
 }
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,

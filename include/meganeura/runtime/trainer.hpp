@@ -56,7 +56,8 @@ inline void check_trained(const graph& g, node_id parameter) {
 /// gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
 /// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
 template <class Model, loss_function Loss>
-[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, std::span<const binding> symbols) {
+[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen,
+                                        std::span<const binding> symbols) try {
   graph g;
   const node_id output = lower_into<Model>(g, symbols);
   const node_id value = loss(g, output);
@@ -77,6 +78,8 @@ template <class Model, loss_function Loss>
   }
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
+} catch (...) {
+  rethrow_as_error("building a training step");
 }
 
 /// One training step under way; must not outlive its trainer.
@@ -137,11 +140,13 @@ class trainer {
   }
 
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
-  void set_learning_rate(float rate) {
+  void set_learning_rate(float rate) try {
     optimizer changed = optimizer_;
     std::visit([&](auto& o) { o.learning_rate = rate; }, changed);
     detail::check_rates(changed);
     optimizer_ = changed;
+  } catch (...) {
+    rethrow_as_error("setting a learning rate");
   }
   [[nodiscard]] std::uint32_t steps() const { return step_; }
 

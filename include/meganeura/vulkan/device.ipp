@@ -58,11 +58,13 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   rethrow_as_error("opening a device");
 }
 
-MEGANEURA_INLINE const std::shared_ptr<detail::device_state>& device::state() const {
+MEGANEURA_INLINE const std::shared_ptr<detail::device_state>& device::state() const try {
   if (state_ == nullptr) {
     fail(error_category::invalid_argument, "this device was moved from; use what it was moved into, or copy devices");
   }
   return state_;
+} catch (...) {
+  rethrow_as_error("using a device");
 }
 
 MEGANEURA_INLINE const device_facts& device::facts() const { return state()->facts; }
@@ -83,7 +85,7 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   rethrow_as_error("allocating a buffer");
 }
 
-MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const {
+MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const try {
   for (const std::uint64_t bytes : buffer_bytes) {
     if (bytes <= facts().max_buffer_bytes) continue;
     return fmt::format("{} bytes are needed in one buffer and {} allows {}", bytes, facts().name,
@@ -93,6 +95,8 @@ MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint6
   if (living + buffer_bytes.size() <= most) return {};
   return fmt::format("{} allocations are needed beside {} that live and {} allows {}; close sessions that are done",
                      buffer_bytes.size(), living, facts().name, most);
+} catch (...) {
+  rethrow_as_error("looking at a device's limits");
 }
 
 MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset, std::span<const std::byte> bytes) const

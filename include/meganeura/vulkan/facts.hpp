@@ -2,6 +2,7 @@
 // What is known of one device before anything is run on it: identity, limits and abilities, as plain data.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/spirv/module.hpp>
 #include <meganeura/vulkan/quirks.hpp>
 
@@ -77,6 +78,7 @@ struct device_facts {
   double timestamp_period = 0;       // nanoseconds a tick
   std::uint32_t timestamp_bits = 0;  // 0 = no timestamps
 
+  // What the driver offers. An opened device has of it what modules of the kernel language can need.
   bool has_f16 = false;   // arithmetic, and 16-bit loads and stores in storage buffers
   bool has_bf16 = false;  // VK_KHR_shader_bfloat16 with its cooperative matrices
   bool has_int8 = false;  // arithmetic and storage

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Choosing one of the devices that were found.
 #pragma once
-#include <meganeura/core/error.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/vulkan/facts.hpp>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ MEGANEURA_INLINE device_facts minimum_facts() {
   return least;
 }
 
-MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_facts& most) {
+MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_facts& most) try {
   device_facts result = found;
   const auto limit = [&](auto member) { result.*member = std::min(result.*member, most.*member); };
   limit(&device_facts::api_version);
@@ -114,9 +114,11 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
   result.quirks.prefers_texel_buffers = result.quirks.prefers_texel_buffers && most.quirks.prefers_texel_buffers;
   return result;
+} catch (...) {
+  rethrow_as_error("weakening a device");
 }
 
-MEGANEURA_INLINE std::size_t choose_device(const std::vector<device_facts>& found, std::string_view wish) {
+MEGANEURA_INLINE std::size_t choose_device(const std::vector<device_facts>& found, std::string_view wish) try {
   constexpr std::size_t none = static_cast<std::size_t>(-1);
   std::size_t best = none;
   std::size_t refused = none;
@@ -140,6 +142,8 @@ MEGANEURA_INLINE std::size_t choose_device(const std::vector<device_facts>& foun
   fail(error_category::no_device,
        "no Vulkan device matches \"{}\"; found: {}; ask for an index, a part of a name or cpu", wish,
        detail::list_devices(found));
+} catch (...) {
+  rethrow_as_error("choosing a device");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan

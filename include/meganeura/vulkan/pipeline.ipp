@@ -75,7 +75,7 @@ inline std::string refuse_subgroup(const device_facts& facts, const spirv::modul
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel) {
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel) try {
   if (kernel.words.size() < 5 || kernel.words[0] != 0x07230203) return "its words are not a SPIR-V module";
   const std::uint32_t most = facts.api_version >= VK_API_VERSION_1_3 ? 0x10600 : 0x10500;  // Vulkan appendix A
   if (kernel.words[1] > most) {
@@ -96,6 +96,8 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   }
   if (std::string reason = detail::refuse_subgroup(facts, kernel); !reason.empty()) return reason;
   return detail::refuse_size(facts, kernel);
+} catch (...) {
+  rethrow_as_error("looking at a device's limits");
 }
 
 namespace detail {
@@ -103,22 +105,27 @@ inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device 
 }  // namespace detail
 
 MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, spirv::binding_kind kind,
-                                              std::uint64_t bytes) {
+                                              std::uint64_t bytes) try {
   const std::uint64_t most = kind == spirv::binding_kind::uniform_texel_buffer
                                  ? facts.max_texel_elements * detail::texel_bytes
                              : kind == spirv::binding_kind::uniform_buffer ? detail::max_uniform_range
                                                                            : facts.max_storage_range;
   if (bytes <= most) return {};
   return fmt::format("it covers {} bytes and {} binds {} at most", bytes, facts.name, most);
+} catch (...) {
+  rethrow_as_error("looking at a device's limits");
 }
 
-MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const std::array<std::uint32_t, 3>& groups) {
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts,
+                                              const std::array<std::uint32_t, 3>& groups) try {
   for (std::size_t axis = 0; axis < 3; ++axis) {
     if (groups[axis] <= facts.max_workgroup_count[axis]) continue;
     return fmt::format("it is launched with {} workgroups on axis {} and {} allows {}", groups[axis], axis, facts.name,
                        facts.max_workgroup_count[axis]);
   }
   return {};
+} catch (...) {
+  rethrow_as_error("looking at a device's limits");
 }
 
 MEGANEURA_INLINE const std::string& pipeline::name() const try {
