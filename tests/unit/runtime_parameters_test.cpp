@@ -14,7 +14,9 @@
 
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <random>
+#include <string>
 
 namespace {
 
@@ -91,6 +93,40 @@ TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
   others.load(path);
   EXPECT_EQ(others.get("q"), read);
   EXPECT_EQ(others.get("r"), read);
+}
+
+// A line of /proc/self/status, in bytes.
+std::uint64_t status(const std::string& key) {
+  std::ifstream lines("/proc/self/status");
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(key + ":")) return std::stoull(line.substr(key.size() + 1)) * 1024;
+  }
+  return 0;
+}
+
+TEST(runtime_parameters, loading_holds_no_more_than_twice_a_tensor) {
+  const support::temporary_folder folder;
+  constexpr std::int64_t count = 16 << 20;
+  const auto expect_at_most = [&](double tensors, dtype type, const std::string& stored_type) {
+    SCOPED_TRACE(stored_type + " as " + to_string(type));
+    const std::string path = folder / stored_type;
+    const auto bytes = static_cast<std::size_t>(count * size_of(type));
+    {
+      const std::vector<std::byte> zeros(count * io::safetensors_element_size(stored_type));
+      io::write_safetensors(path, std::vector<io::safetensors_entry>{{"w", stored_type, {count}, zeros}});
+    }
+    const parameters weights = made(with_parameters({{"w", type}}, count));
+    weights.set_bytes("w", std::vector<std::byte>(bytes));  // the device's memory is there from now on
+    if (!(std::ofstream("/proc/self/clear_refs") << 5).flush()) GTEST_SKIP() << "no peak of memory to be had here";
+    const std::uint64_t before = status("VmHWM");
+    weights.load(path);
+    const auto grown = static_cast<double>(status("VmHWM") - before);
+    EXPECT_LT(grown, (tensors + 0.25) * static_cast<double>(bytes));
+  };
+  expect_at_most(2, dtype::f16, "F32");
+  expect_at_most(1, dtype::f16, "BF16");
+  expect_at_most(1.5, dtype::f32, "F16");
+  expect_at_most(1, dtype::f32, "F32");
 }
 
 TEST(runtime_parameters, a_dtype_that_does_not_fit_is_found_before_anything_is_changed) {

@@ -44,20 +44,37 @@ inline std::vector<float> initial_values(const plan::layout::slot& slot, std::ui
   return values;
 }
 
-// Values of a file or of the caller as a parameter holds them. One dtype on both sides is copied bit for bit.
-inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::string_view dtype) {
-  if (dtype == "F32") {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
+// One value after the other, `count` of them. `to` may be `from` where it needs no more room.
+template <class From, class To, class Convert>
+void convert_values(const std::byte* from, std::byte* to, std::size_t count, Convert convert) {
+  for (std::size_t i = 0; i < count; ++i) {
+    From value{};
+    std::memcpy(&value, from + i * sizeof(From), sizeof(From));
+    const To converted = convert(value);
+    std::memcpy(to + i * sizeof(To), &converted, sizeof(To));
   }
-  std::vector<float> values(bytes.size() / sizeof(std::uint16_t));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::uint16_t half = 0;
-    std::memcpy(&half, bytes.data() + i * sizeof(half), sizeof(half));
-    values[i] = dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16);
+}
+
+inline float bfloat_to_float(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
+
+// Floats of a file as a parameter of dtype `to` holds them; one dtype on both sides stays bit for bit. What does not
+// grow is converted where it lies, so that at no time there is more than twice the parameter.
+inline std::vector<std::byte> converted(std::vector<std::byte> bytes, std::string_view from, dtype to) {
+  if (from == io::safetensors_dtype(to)) return bytes;
+  const std::size_t count = bytes.size() / io::safetensors_element_size(from);
+  using half = std::uint16_t;
+  if (to == dtype::f32) {
+    std::vector<std::byte> wide(count * sizeof(float));
+    convert_values<half, float>(bytes.data(), wide.data(), count, from == "F16" ? half_to_float : bfloat_to_float);
+    return wide;
   }
-  return values;
+  if (from == "F32")
+    convert_values<float, half>(bytes.data(), bytes.data(), count, float_to_half);
+  else
+    convert_values<half, half>(bytes.data(), bytes.data(), count,
+                               [](half value) { return float_to_half(bfloat_to_float(value)); });
+  bytes.resize(count * sizeof(half));
+  return bytes;
 }
 
 inline std::vector<std::uint16_t> to_halves(std::span<const float> values) {
@@ -173,7 +190,10 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
     fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
-  return detail::to_floats(get_bytes(name), io::safetensors_dtype(source.type));
+  const auto bytes = detail::converted(get_bytes(name), io::safetensors_dtype(source.type), dtype::f32);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 } catch (...) {
   rethrow_as_error("reading a parameter");
 }
@@ -227,11 +247,8 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
                 : "");
   }
   for (const auto& [target, entry] : matches) {
-    const std::vector<std::byte> bytes = file.read(*entry);  // one tensor at a time in memory
-    if (entry->dtype == io::safetensors_dtype(target->type))
-      set_bytes(target->name, bytes);
-    else
-      set(target->name, detail::to_floats(bytes, entry->dtype));
+    // One tensor at a time in memory.
+    set_bytes(target->name, detail::converted(file.read(*entry), entry->dtype, target->type));
   }
 } catch (...) {
   rethrow_as_error("loading parameters");
