@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that a folder includes only the folders left of it, and that Eigen is named in tests/ and bench/ alone."""
+"""Checks that a folder includes only the folders left of it, that a header whose functions throw declares `error`, and
+that Eigen is named in tests/ and bench/ alone."""
 import pathlib
 import re
 import sys
@@ -45,6 +46,26 @@ def check_library(root):
                 yield f"{where}: includes <{name}>; {folder}/ may include {', '.join(sorted(allowed(folder)))} only"
 
 
+def check_errors(root):
+    """With the compiled library a header stands alone; the front end's errors are static_asserts."""
+    base, known = root / "include", {}
+
+    def reached(name):
+        if name not in known:
+            known[name] = {name}
+            text = re.sub(r"#if MEGANEURA_HEADER_ONLY.*?#endif", "", (base / name).read_text(), flags=re.S)
+            known[name].update(*[reached(other) for _, other in INCLUDE.findall(text) if other.startswith("meganeura/")])
+        return known[name]
+
+    front_end = reached("meganeura/frontend.hpp")
+    for path in sorted(base.rglob("*.hpp")):
+        name, body = str(path.relative_to(base)), path.with_suffix(".ipp")
+        text = path.read_text() + (body.read_text() if body.exists() else "")
+        throws = re.search(r"errors:|\bfail\(|\bthrow\b", text)
+        if throws and name not in front_end and "meganeura/core/error.hpp" not in reached(name):
+            yield f"{path.relative_to(root)}: its functions throw and it does not include <meganeura/core/error.hpp>"
+
+
 def check_eigen(root):
     for top in ("include", "examples", "shaders"):
         for path in sorted((root / top).rglob("*")):
@@ -54,7 +75,7 @@ def check_eigen(root):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    problems = [*check_library(root), *check_eigen(root)]
+    problems = [*check_library(root), *check_errors(root), *check_eigen(root)]
     print("\n".join(problems) or "the folder order holds")
     return 1 if problems else 0
 

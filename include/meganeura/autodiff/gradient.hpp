@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reverse-mode differentiation: appends the gradients of some nodes to the graph that holds them.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 
 #include <span>

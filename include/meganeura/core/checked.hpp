@@ -2,6 +2,7 @@
 // 64-bit arithmetic on extents, strides, offsets and bytes that refuses to wrap.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/config.hpp>
 #include <meganeura/core/dtype.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/core/rank.hpp>
 
 #include <algorithm>

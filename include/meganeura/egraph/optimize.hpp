@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/egraph/lower.hpp>
 
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/expr/model.hpp>
 #include <meganeura/graph/graph.hpp>
 

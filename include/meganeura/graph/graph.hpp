@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/core/id.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/graph/op.hpp>

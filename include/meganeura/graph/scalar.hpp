@@ -2,6 +2,7 @@
 // Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
 #pragma once
 #include <meganeura/core/dtype.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/core/id.hpp>
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 // Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
 #pragma once
 #include <meganeura/core/dtype.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/target.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From a node of an implementation graph to its kernel.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/target.hpp>

@@ -2,6 +2,7 @@
 // Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
 #pragma once
 #include <meganeura/core/dtype.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/target.hpp>

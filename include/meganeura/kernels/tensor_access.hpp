@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tensors bound to a kernel, and loop nests that read them through affine accesses.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/scalar_emit.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 
 #include <array>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Looking at what is bound before a step runs, so that a mistake has a name and a place.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 
 #include <cstddef>

@@ -2,6 +2,7 @@
 // Losses a trainer appends to a model's output: each adds its own input, or takes the model's of that name, dtype and
 // shape, and returns a scalar.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The weights of a model on one device: one object, shared by every session and trainer of that model.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/area_memory.hpp>
 #include <meganeura/runtime/device.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/step_values.hpp>

@@ -2,6 +2,7 @@
 // Inference: a typed model bound to a device, its symbols fixed, ready to run.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>

@@ -2,6 +2,7 @@
 // A finished shader module as data: words plus what a pipeline and a limit check need to know about them.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 
 #include <array>
 #include <cstdint>

@@ -2,6 +2,7 @@
 // Device memory as the rest of the library sees it: a buffer, a range of it, and a read-back that is under way.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 
 #include <cstddef>
 #include <cstdint>

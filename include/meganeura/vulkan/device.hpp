@@ -2,6 +2,7 @@
 // One Vulkan device: opening it, memory, copies, pipelines, submissions. The front door of this folder.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/core/log.hpp>
 #include <meganeura/spirv/module.hpp>
 #include <meganeura/vulkan/buffer.hpp>

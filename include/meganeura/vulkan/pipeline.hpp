@@ -2,6 +2,7 @@
 // A kernel compiled for one device, and the check of its limits that comes first.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/spirv/module.hpp>
 #include <meganeura/vulkan/facts.hpp>
 

@@ -2,6 +2,7 @@
 // A fixed list of dispatches and copies: recorded once, submitted any number of times.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 #include <meganeura/vulkan/buffer.hpp>
 #include <meganeura/vulkan/pipeline.hpp>
 
