@@ -3,8 +3,7 @@
 #pragma once
 // Everything: models, training, inference, data. `frontend.hpp` is the part that only types models.
 // Reverse-mode differentiation: appends the gradients of some nodes to the graph that holds them.
-// The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
-// Dense indices with a kind: an id of one table is not an id of another.
+// The one exception type: a category a program can branch on and a sentence a person can act on.
 // The one build switch (header-only or compiled) and the ABI namespace that keeps the two modes apart.
 // The only place the version lives; CMakeLists.txt reads these three numbers.
 #define MEGANEURA_VERSION_MAJOR 0
@@ -25,6 +24,53 @@
 #define MEGANEURA_ABI v0_1
 #define MEGANEURA_INLINE
 #endif
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+enum class error_category {
+  invalid_argument,  // a call that can never work: wrong shape, name, dtype, option
+  invalid_file,      // a file that is not what it claims; the message gives file, offset, expected and found
+  io,                // the operating system refused: open, read, write, rename
+  no_device,         // no Vulkan loader, no driver, no device of that name
+  unsupported,       // the device or this version cannot do what was asked
+  out_of_memory,     // host or device memory
+  device_lost,       // the driver gave up on the device
+  internal           // a broken invariant of this library; please report
+};
+
+[[nodiscard]] constexpr const char* to_string(error_category category) {
+  constexpr const char* names[] = {"invalid argument", "invalid file",  "input/output", "no device",
+                                   "unsupported",      "out of memory", "device lost",  "internal error"};
+  return names[static_cast<int>(category)];
+}
+
+/// What every function of this library throws. `what()` is one sentence: what was asked, what was found, what to do. It
+/// begins with the thing it is about (a file, a symbol, a parameter) or with the call as written (`init: `); only
+/// internal errors name a pass of this library (`plan: `).
+class error : public std::runtime_error {
+ public:
+  error(error_category category, const std::string& message) : std::runtime_error(message), category_(category) {}
+  [[nodiscard]] error_category category() const { return category_; }
+
+ private:
+  error_category category_;
+};
+
+/// Throws `error` with a formatted sentence.
+template <class... Arguments>
+[[noreturn]] void fail(error_category category, fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  throw error(category, fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
+// Dense indices with a kind: an id of one table is not an id of another.
 
 #include <fmt/core.h>
 
@@ -146,7 +192,6 @@ inline constexpr int max_rank = 8;
 
 #include <algorithm>
 #include <initializer_list>
-#include <string>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -854,51 +899,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// The one exception type: a category a program can branch on and a sentence a person can act on.
-
-#include <fmt/format.h>
-
-#include <stdexcept>
-#include <utility>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-enum class error_category {
-  invalid_argument,  // a call that can never work: wrong shape, name, dtype, option
-  invalid_file,      // a file that is not what it claims; the message gives file, offset, expected and found
-  io,                // the operating system refused: open, read, write, rename
-  no_device,         // no Vulkan loader, no driver, no device of that name
-  unsupported,       // the device or this version cannot do what was asked
-  out_of_memory,     // host or device memory
-  device_lost,       // the driver gave up on the device
-  internal           // a broken invariant of this library; please report
-};
-
-[[nodiscard]] constexpr const char* to_string(error_category category) {
-  constexpr const char* names[] = {"invalid argument", "invalid file",  "input/output", "no device",
-                                   "unsupported",      "out of memory", "device lost",  "internal error"};
-  return names[static_cast<int>(category)];
-}
-
-/// What every function of this library throws. `what()` is one sentence: what was asked, what was found, what to do. It
-/// begins with the thing it is about (a file, a symbol, a parameter) or with the call as written (`init: `); only
-/// internal errors name a pass of this library (`plan: `).
-class error : public std::runtime_error {
- public:
-  error(error_category category, const std::string& message) : std::runtime_error(message), category_(category) {}
-  [[nodiscard]] error_category category() const { return category_; }
-
- private:
-  error_category category_;
-};
-
-/// Throws `error` with a formatted sentence.
-template <class... Arguments>
-[[noreturn]] void fail(error_category category, fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  throw error(category, fmt::format(text, std::forward<Arguments>(arguments)...));
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // The one way this library speaks: a sink the caller hands in. Silent by default, no global.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -4304,7 +4304,6 @@ struct eclass {
   std::uint64_t symbols = 0;        // of its nodes
   std::uint32_t extents = 0;
   dtype type = dtype::f32;
-  bool parameter_only = false;       // depends on parameters and constants alone
   bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
   std::optional<double> constant{};  // every element has this value
 };
@@ -4344,8 +4343,6 @@ class engine {
   [[nodiscard]] const attribute& attribute_of(enode_id id) const { return attributes_[nodes_[id].attribute]; }
   [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
   [[nodiscard]] std::size_t class_slots() const { return classes_.size(); }
-  [[nodiscard]] bool is_canonical(class_id id) const { return links_[id] == id; }
-  [[nodiscard]] std::size_t merges() const { return merges_; }
   /// Whether something decided depends on what node `id` reads from this class.
   [[nodiscard]] bool decides_for(enode_id id, class_id operand) const;
   /// Whether any class decides something.
@@ -4382,7 +4379,6 @@ class engine {
   std::vector<class_id> unions_;  // classes to repair
   std::vector<enode_id> dirty_;
   std::vector<class_id> changed_;
-  std::size_t merges_ = 0;
   bool any_decides_ = false;
 };
 
@@ -4679,14 +4675,9 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 /// All are false or 0 for a driver nobody has measured.
 struct quirk_set {
-  // Generators and checks ask for these.
   bool prefers_texel_buffers = false;     // vec4 texel fetches are far cheaper than storage-buffer loads
   std::uint32_t max_loop_iterations = 0;  // an invocation stops after so many, of all its loops; 0 = never
   std::uint32_t max_shared_bytes = 0;     // a workgroup that uses more loses the device; 0 = the reported limit holds
-  // Recorded only, for whoever measures or extends: nothing in this library reads them.
-  bool jit_at_first_dispatch = false;        // pipeline creation is a promise: run each pipeline once before timing
-  bool slow_cooperative_matrix2 = false;     // VK_NV_cooperative_matrix2 compiles slowly and runs below the KHR path
-  bool expensive_workgroup_barrier = false;  // prefer workgroups of one subgroup
 };
 
 struct quirk {
@@ -4698,23 +4689,15 @@ struct quirk {
 };
 
 /// PCI vendor 0x10DE is NVIDIA. VkDriverId 4 is NVIDIA's proprietary driver, 13 is Mesa's llvmpipe (lavapipe).
-inline constexpr std::array<quirk, 6> quirk_table{{
+inline constexpr std::array<quirk, 3> quirk_table{{
     {"lavapipe prefers texel buffers", 0, 13, [](quirk_set& quirks) { quirks.prefers_texel_buffers = true; },
      "Mesa 22.3.6: a storage-buffer load becomes eight scalar, bounds-checked loads; f32 GEMM 512^3 gains 2 to 4 "
      "times"},
-    {"lavapipe compiles at the first dispatch", 0, 13, [](quirk_set& quirks) { quirks.jit_at_first_dispatch = true; },
-     "Mesa 22.3.6: 2-20 ms to create a pipeline, then 50-800 ms the first time it runs"},
-    {"lavapipe pays for workgroup barriers", 0, 13,
-     [](quirk_set& quirks) { quirks.expensive_workgroup_barrier = true; },
-     "Mesa 22.3.6: about 15 ns a subgroup and barrier; a workgroup of one subgroup is 6.6 times cheaper"},
     {"lavapipe stops long loops", 0, 13, [](quirk_set& quirks) { quirks.max_loop_iterations = 65535; },
      "Mesa 22.3.6: LP_MAX_TGSI_LOOP_ITERATIONS, one counter for all loops of a kernel; what is left is skipped without "
      "an error"},
     {"NVIDIA accepts too much shared memory", 0x10DE, 4, [](quirk_set& quirks) { quirks.max_shared_bytes = 49152; },
      "driver 580.159, H200: over 48 KiB the pipeline is created and its dispatch loses the device"},
-    {"NVIDIA cooperative matrix 2 is slow", 0x10DE, 4,
-     [](quirk_set& quirks) { quirks.slow_cooperative_matrix2 = true; },
-     "driver 580.159, H200: at most 77 TFLOP/s against 279, and 0.5 to 2.8 s to create a pipeline"},
 }};
 
 [[nodiscard]] constexpr quirk_set find_quirks(std::uint32_t vendor_id, std::uint32_t driver_id) {
@@ -4796,6 +4779,7 @@ struct device_facts {
   double timestamp_period = 0;       // nanoseconds a tick
   std::uint32_t timestamp_bits = 0;  // 0 = no timestamps
 
+  // What the driver offers. An opened device has of it what modules of the kernel language can need.
   bool has_f16 = false;   // arithmetic, and 16-bit loads and stores in storage buffers
   bool has_bf16 = false;  // VK_KHR_shader_bfloat16 with its cooperative matrices
   bool has_int8 = false;  // arithmetic and storage
@@ -5241,6 +5225,31 @@ void verify(const execution_plan& p);
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 
 // The memory of one area of a plan: as many buffers as the device asks for, seen as one range of bytes.
+// Where a call of this library begins: what the standard library throws below becomes the one exception type.
+
+#include <system_error>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// For handlers only: throws what is being handled as `error`, `doing` naming the call. Exceptions that neither this
+/// library nor the standard library's own resources throw (a caller's callback, say) pass unchanged.
+/// errors: out_of_memory, io. Where not even a sentence finds memory, std::bad_alloc.
+[[noreturn]] inline void rethrow_as_error(const char* doing) {
+  try {
+    throw;
+  } catch (const error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
+         doing);
+  } catch (const std::length_error&) {
+    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
+  } catch (const std::system_error& problem) {  // files, folders, threads, locks
+    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5250,11 +5259,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 }
 
 /// Bytes of each buffer that an area becomes.
-[[nodiscard]] inline std::vector<std::uint64_t> buffers_of(const device_facts& facts, std::uint64_t area_bytes) {
+[[nodiscard]] inline std::vector<std::uint64_t> buffers_of(const device_facts& facts, std::uint64_t area_bytes) try {
   const std::uint64_t page = page_bytes_of(facts);
   std::vector<std::uint64_t> result;
   for (std::uint64_t begin = 0; begin < area_bytes; begin += page) result.push_back(std::min(page, area_bytes - begin));
   return result;
+} catch (...) {
+  rethrow_as_error("dividing memory into buffers");
 }
 
 /// Page i holds the bytes from i * page_bytes on; the last one ends where the area does. Copies are the same memory.
@@ -5262,9 +5273,11 @@ class area_memory {
  public:
   area_memory() = default;
   /// Contents are undefined. errors: out_of_memory.
-  area_memory(const device& on, std::uint64_t bytes, vulkan::memory_kind kind = vulkan::memory_kind::device_local)
+  area_memory(const device& on, std::uint64_t bytes, vulkan::memory_kind kind = vulkan::memory_kind::device_local) try
       : page_bytes_(page_bytes_of(on.facts())) {
     for (const std::uint64_t page : buffers_of(on.facts(), bytes)) pages_.push_back(on.allocate(page, kind));
+  } catch (...) {
+    rethrow_as_error("allocating memory");
   }
 
   /// The range must not cross a page; a plan made with this page size has no such range.
@@ -5278,11 +5291,13 @@ class area_memory {
   }
   /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those
   /// of device::read_back and device::upload.
-  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const {
+  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const try {
     const vulkan::buffer_range from = at(offset, bytes);
     const auto ticket = on.read_back(from.target, from.offset, from.size);
     const auto found = ticket.data();
     return {found.begin(), found.end()};
+  } catch (...) {
+    rethrow_as_error("a read-back");
   }
   void write(const device& on, std::uint64_t offset, std::span<const std::byte> values) const {
     const vulkan::buffer_range to = at(offset, values.size());
@@ -5375,31 +5390,6 @@ class parameters {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // A training progress line: rewritten in place on a terminal, one line an epoch in a log.
-// Where a call of this library begins: what the standard library throws below becomes the one exception type.
-
-#include <system_error>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// For handlers only: throws what is being handled as `error`, `doing` naming the call. Exceptions that neither this
-/// library nor the standard library's own resources throw (a caller's callback, say) pass unchanged.
-/// errors: out_of_memory, io. Where not even a sentence finds memory, std::bad_alloc.
-[[noreturn]] inline void rethrow_as_error(const char* doing) {
-  try {
-    throw;
-  } catch (const error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
-         doing);
-  } catch (const std::length_error&) {
-    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
-  } catch (const std::system_error& problem) {  // files, folders, threads, locks
-    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <unistd.h>
 
@@ -5595,14 +5585,23 @@ void each_rate(Optimizer& chosen, Visit visit) {
       chosen);
 }
 
-// As torch.optim's. errors: invalid_argument for a rate that is negative, not finite, or a beta of 1 or more.
-inline void check_rates(const optimizer& chosen) {
+// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or a beta of 1 or more, as
+// torch.optim has it. Empty if all are fine.
+inline std::string wrong_rate(const optimizer& chosen) {
+  std::string problem;
   each_rate(chosen, [&](std::string_view name, float rate) {
     const bool beta = name.starts_with("beta");
-    if (rate >= 0 && rate <= std::numeric_limits<float>::max() && (!beta || rate < 1)) return;
-    fail(error_category::invalid_argument, "{}: {} is {}; it must be {}", name_of(chosen), name, rate,
-         beta ? "at least 0 and less than 1" : "finite and at least 0");
+    if (!problem.empty() || (rate >= 0 && rate <= std::numeric_limits<float>::max() && (!beta || rate < 1))) return;
+    problem = fmt::format("{}: {} is {}; it must be {}", name_of(chosen), name, rate,
+                          beta ? "at least 0 and less than 1" : "finite and at least 0");
   });
+  return problem;
+}
+
+// errors: invalid_argument for a wrong rate.
+inline void check_rates(const optimizer& chosen) {
+  if (const std::string problem = wrong_rate(chosen); !problem.empty())
+    fail(error_category::invalid_argument, "{}", problem);
 }
 
 inline optimizer_attribute attribute_of(const optimizer& chosen) {
@@ -6230,8 +6229,8 @@ void save_checkpoint(const std::string& path, const parameters& weights, const p
                      const training_position& position);
 
 /// Reads such a file back, exactly; returns where training goes on. Everything is checked before anything is changed.
-/// errors: io; invalid_file for a damaged file, one that is no checkpoint, and, in one sentence with all that differs,
-/// one of another model or of another kind of optimiser than `expected`.
+/// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
+/// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
 [[nodiscard]] training_position load_checkpoint(const std::string& path, const parameters& weights,
                                                 const program& training, const optimizer& expected);
 
@@ -6299,7 +6298,8 @@ inline void check_trained(const graph& g, node_id parameter) {
 /// gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
 /// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
 template <class Model, loss_function Loss>
-[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, std::span<const binding> symbols) {
+[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen,
+                                        std::span<const binding> symbols) try {
   graph g;
   const node_id output = lower_into<Model>(g, symbols);
   const node_id value = loss(g, output);
@@ -6320,6 +6320,8 @@ template <class Model, loss_function Loss>
   }
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
+} catch (...) {
+  rethrow_as_error("building a training step");
 }
 
 /// One training step under way; must not outlive its trainer.
@@ -6380,11 +6382,13 @@ class trainer {
   }
 
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
-  void set_learning_rate(float rate) {
+  void set_learning_rate(float rate) try {
     optimizer changed = optimizer_;
     std::visit([&](auto& o) { o.learning_rate = rate; }, changed);
     detail::check_rates(changed);
     optimizer_ = changed;
+  } catch (...) {
+    rethrow_as_error("setting a learning rate");
   }
   [[nodiscard]] std::uint32_t steps() const { return step_; }
 
@@ -9856,13 +9860,11 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
   kept.nodes.insert(kept.nodes.end(), gone.nodes.begin(), gone.nodes.end());
   kept.parents.insert(kept.parents.end(), gone.parents.begin(), gone.parents.end());
   kept.symbols |= gone.symbols;
-  kept.parameter_only |= gone.parameter_only;
   if (!kept.constant) kept.constant = gone.constant;
   gone.nodes = {};
   gone.parents = {};
   unions_.push_back(a);
   changed_.push_back(a);
-  ++merges_;
   return true;
 }
 
@@ -9920,11 +9922,6 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
   const class_id owner = find(node.owner);
   eclass& self = classes_[owner];
   const auto operand_constant = [&](std::size_t i) { return classes_[operand(id, i)].constant; };
-  bool parameter_only = node.kind == op::parameter || node.kind == op::constant;
-  if (node.operand_count > 0 && info(node.kind).stage != op_stage::effect) {
-    parameter_only = true;
-    for (class_id child : operands(id)) parameter_only &= classes_[find(child)].parameter_only;
-  }
   std::optional<double> constant;
   if (node.kind == op::constant) {
     constant = get<constant_attribute>(id).value;
@@ -9943,10 +9940,9 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
     if (values.size() == node.operand_count) constant = evaluate(get<map_attribute>(id).program, values);
   }
   if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
-  const bool news = (constant && !self.constant) || (parameter_only && !self.parameter_only);
-  if (constant && !self.constant) self.constant = constant;
-  self.parameter_only |= parameter_only;
-  if (news && !self.parents.empty()) {
+  if (!constant || self.constant) return;
+  self.constant = constant;
+  if (!self.parents.empty()) {
     unions_.push_back(owner);  // its parents may know more now
     changed_.push_back(owner);
   }
@@ -11513,7 +11509,7 @@ MEGANEURA_INLINE device_facts minimum_facts() {
   return least;
 }
 
-MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_facts& most) {
+MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_facts& most) try {
   device_facts result = found;
   const auto limit = [&](auto member) { result.*member = std::min(result.*member, most.*member); };
   limit(&device_facts::api_version);
@@ -11548,9 +11544,11 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
   result.quirks.prefers_texel_buffers = result.quirks.prefers_texel_buffers && most.quirks.prefers_texel_buffers;
   return result;
+} catch (...) {
+  rethrow_as_error("weakening a device");
 }
 
-MEGANEURA_INLINE std::size_t choose_device(const std::vector<device_facts>& found, std::string_view wish) {
+MEGANEURA_INLINE std::size_t choose_device(const std::vector<device_facts>& found, std::string_view wish) try {
   constexpr std::size_t none = static_cast<std::size_t>(-1);
   std::size_t best = none;
   std::size_t refused = none;
@@ -11574,6 +11572,8 @@ MEGANEURA_INLINE std::size_t choose_device(const std::vector<device_facts>& foun
   fail(error_category::no_device,
        "no Vulkan device matches \"{}\"; found: {}; ask for an index, a part of a name or cpu", wish,
        detail::list_devices(found));
+} catch (...) {
+  rethrow_as_error("choosing a device");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
@@ -11757,11 +11757,13 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   rethrow_as_error("opening a device");
 }
 
-MEGANEURA_INLINE const std::shared_ptr<detail::device_state>& device::state() const {
+MEGANEURA_INLINE const std::shared_ptr<detail::device_state>& device::state() const try {
   if (state_ == nullptr) {
     fail(error_category::invalid_argument, "this device was moved from; use what it was moved into, or copy devices");
   }
   return state_;
+} catch (...) {
+  rethrow_as_error("using a device");
 }
 
 MEGANEURA_INLINE const device_facts& device::facts() const { return state()->facts; }
@@ -11782,7 +11784,7 @@ MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) 
   rethrow_as_error("allocating a buffer");
 }
 
-MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const {
+MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint64_t> buffer_bytes) const try {
   for (const std::uint64_t bytes : buffer_bytes) {
     if (bytes <= facts().max_buffer_bytes) continue;
     return fmt::format("{} bytes are needed in one buffer and {} allows {}", bytes, facts().name,
@@ -11792,6 +11794,8 @@ MEGANEURA_INLINE std::string device::reason_to_refuse(std::span<const std::uint6
   if (living + buffer_bytes.size() <= most) return {};
   return fmt::format("{} allocations are needed beside {} that live and {} allows {}; close sessions that are done",
                      buffer_bytes.size(), living, facts().name, most);
+} catch (...) {
+  rethrow_as_error("looking at a device's limits");
 }
 
 MEGANEURA_INLINE void device::upload(const buffer& target, std::uint64_t offset, std::span<const std::byte> bytes) const
@@ -13053,20 +13057,37 @@ inline std::vector<float> initial_values(const plan::layout::slot& slot, std::ui
   return values;
 }
 
-// Values of a file or of the caller as a parameter holds them. One dtype on both sides is copied bit for bit.
-inline std::vector<float> to_floats(std::span<const std::byte> bytes, std::string_view dtype) {
-  if (dtype == "F32") {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
+// One value after the other, `count` of them. `to` may be `from` where it needs no more room.
+template <class From, class To, class Convert>
+void convert_values(const std::byte* from, std::byte* to, std::size_t count, Convert convert) {
+  for (std::size_t i = 0; i < count; ++i) {
+    From value{};
+    std::memcpy(&value, from + i * sizeof(From), sizeof(From));
+    const To converted = convert(value);
+    std::memcpy(to + i * sizeof(To), &converted, sizeof(To));
   }
-  std::vector<float> values(bytes.size() / sizeof(std::uint16_t));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::uint16_t half = 0;
-    std::memcpy(&half, bytes.data() + i * sizeof(half), sizeof(half));
-    values[i] = dtype == "F16" ? half_to_float(half) : std::bit_cast<float>(std::uint32_t{half} << 16);
+}
+
+inline float bfloat_to_float(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
+
+// Floats of a file as a parameter of dtype `to` holds them; one dtype on both sides stays bit for bit. What does not
+// grow is converted where it lies, so that at no time there is more than twice the parameter.
+inline std::vector<std::byte> converted(std::vector<std::byte> bytes, std::string_view from, dtype to) {
+  if (from == io::safetensors_dtype(to)) return bytes;
+  const std::size_t count = bytes.size() / io::safetensors_element_size(from);
+  using half = std::uint16_t;
+  if (to == dtype::f32) {
+    std::vector<std::byte> wide(count * sizeof(float));
+    convert_values<half, float>(bytes.data(), wide.data(), count, from == "F16" ? half_to_float : bfloat_to_float);
+    return wide;
   }
-  return values;
+  if (from == "F32")
+    convert_values<float, half>(bytes.data(), bytes.data(), count, float_to_half);
+  else
+    convert_values<half, half>(bytes.data(), bytes.data(), count,
+                               [](half value) { return float_to_half(bfloat_to_float(value)); });
+  bytes.resize(count * sizeof(half));
+  return bytes;
 }
 
 inline std::vector<std::uint16_t> to_halves(std::span<const float> values) {
@@ -13103,12 +13124,14 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   rethrow_as_error("allocating parameters");
 }
 
-MEGANEURA_INLINE const parameters::shared_state& parameters::state() const {
+MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   if (!state_) {
     fail(error_category::invalid_argument,
          "these parameters are an empty handle, or were moved from; take those of a session or a trainer");
   }
   return *state_;
+} catch (...) {
+  rethrow_as_error("using parameters");
 }
 
 MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
@@ -13126,7 +13149,7 @@ MEGANEURA_INLINE std::size_t parameters::count() const {
   return total;
 }
 
-MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const {
+MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const try {
   std::vector<std::string> missing;
   for (const std::string& name : names) {
     if (!has_values(slot(name))) missing.push_back('"' + name + '"');
@@ -13136,6 +13159,8 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
   fail(error_category::invalid_argument, "{}: {} parameter{} no values: {}{}; init, load or set {} first", asker,
        missing.size(), missing.size() == 1 ? " has" : "s have", fmt::join(first, ", "),
        missing.size() > first.size() ? ", ..." : "", missing.size() == 1 ? "it" : "them");
+} catch (...) {
+  rethrow_as_error("looking for values");
 }
 
 MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const try {
@@ -13178,7 +13203,10 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
     fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
-  return detail::to_floats(get_bytes(name), io::safetensors_dtype(source.type));
+  const auto bytes = detail::converted(get_bytes(name), io::safetensors_dtype(source.type), dtype::f32);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 } catch (...) {
   rethrow_as_error("reading a parameter");
 }
@@ -13232,11 +13260,8 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
                 : "");
   }
   for (const auto& [target, entry] : matches) {
-    const std::vector<std::byte> bytes = file.read(*entry);  // one tensor at a time in memory
-    if (entry->dtype == io::safetensors_dtype(target->type))
-      set_bytes(target->name, bytes);
-    else
-      set(target->name, detail::to_floats(bytes, entry->dtype));
+    // One tensor at a time in memory.
+    set_bytes(target->name, detail::converted(file.read(*entry), entry->dtype, target->type));
   }
 } catch (...) {
   rethrow_as_error("loading parameters");
@@ -15737,9 +15762,11 @@ inline void check_same_device(const device& on, const device& of_weights) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE const program& program::alive() const {
+MEGANEURA_INLINE const program& program::alive() const try {
   if (device_) return *this;
   fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
+} catch (...) {
+  rethrow_as_error("using a program");
 }
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
@@ -16121,6 +16148,18 @@ namespace detail {
 
 inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the only format there is yet
 
+// What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
+// momentum it would be of another kind.
+inline void check_chosen(const io::safetensors_file& file, const optimizer& found, const optimizer& expected) {
+  if (const std::string problem = wrong_rate(found); !problem.empty())
+    fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", file.path(), problem);
+  const std::string_view kind = name_of(found), wanted = name_of(expected);
+  if (kind == wanted) return;
+  fail(error_category::invalid_file,
+       "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
+       file.path(), wanted, kind);
+}
+
 // The metadata of a checkpoint, entry by entry.
 class checkpoint_metadata {
  public:
@@ -16248,6 +16287,7 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
+  detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -16343,7 +16383,7 @@ inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std:
 
 }  // namespace detail
 
-MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const {
+MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const try {
   const shape whole = g[logits].extents;
   if (whole.rank() < 1 || !is_float(g[logits].type)) {
     fail(error_category::invalid_argument, "cross_entropy: logits must be floats [.., classes]; found {} {}",
@@ -16368,9 +16408,11 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
   const node_id share = g.map(scalar_op::reciprocal, {count});
   return detail::sum_of_all(
       g, detail::where_counted(g, labels, classes, ignore_index, g.multiply(losses, g.expand(share, rows))));
+} catch (...) {
+  rethrow_as_error("adding a loss");
 }
 
-MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const {
+MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const try {
   if (!is_float(g[prediction].type)) {
     fail(error_category::invalid_argument, "mean_squared_error: the prediction must be floats; found {} {}; cast it",
          to_string(g[prediction].type), to_string(g[prediction].extents));
@@ -16378,6 +16420,8 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
   const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
   const node_id difference = g.subtract(g.cast(prediction, dtype::f32), g.cast(wanted, dtype::f32));
   return detail::mean_of_all(g, g.multiply(difference, difference));
+} catch (...) {
+  rethrow_as_error("adding a loss");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -17552,54 +17596,42 @@ MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instan
   create_transfer_objects(staging_bytes);
 }
 
-/// Keeps of the features on offer those that kernels use. Robust buffer access stays off: kernels are in bounds.
+/// Keeps of the features on offer those that this folder or a module of the kernel language may need: 16-bit floats,
+/// subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of every size. Robust buffer
+/// access stays off: kernels are in bounds.
 inline void select_features(const feature_chain& offered, feature_chain& chosen) {
-  const VkPhysicalDeviceFeatures& base = offered.base.features;
-  chosen.base.features.shaderInt64 = base.shaderInt64;
-  chosen.base.features.shaderInt16 = base.shaderInt16;
-  chosen.base.features.shaderFloat64 = base.shaderFloat64;
   chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
-  chosen.v11.uniformAndStorageBuffer16BitAccess = offered.v11.uniformAndStorageBuffer16BitAccess;
   chosen.v12.shaderFloat16 = offered.v12.shaderFloat16;
-  chosen.v12.shaderInt8 = offered.v12.shaderInt8;
-  chosen.v12.storageBuffer8BitAccess = offered.v12.storageBuffer8BitAccess;
-  chosen.v12.uniformAndStorageBuffer8BitAccess = offered.v12.uniformAndStorageBuffer8BitAccess;
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
   chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
-  chosen.v12.bufferDeviceAddress = offered.v12.bufferDeviceAddress;
-  chosen.v12.scalarBlockLayout = offered.v12.scalarBlockLayout;
   chosen.v12.shaderSubgroupExtendedTypes = offered.v12.shaderSubgroupExtendedTypes;
-  chosen.v12.subgroupBroadcastDynamicId = offered.v12.subgroupBroadcastDynamicId;
   chosen.v13.subgroupSizeControl = offered.v13.subgroupSizeControl;
   chosen.v13.computeFullSubgroups = offered.v13.computeFullSubgroups;
   chosen.subgroup_sizes.subgroupSizeControl = offered.subgroup_sizes.subgroupSizeControl;
   chosen.subgroup_sizes.computeFullSubgroups = offered.subgroup_sizes.computeFullSubgroups;
   chosen.v13.maintenance4 = offered.v13.maintenance4;
-  chosen.v13.shaderIntegerDotProduct = offered.v13.shaderIntegerDotProduct;
   chosen.robustness.pipelineRobustness = offered.robustness.pipelineRobustness;
-  chosen.atomic_float.shaderBufferFloat32Atomics = offered.atomic_float.shaderBufferFloat32Atomics;
-  chosen.atomic_float.shaderBufferFloat32AtomicAdd = offered.atomic_float.shaderBufferFloat32AtomicAdd;
   chosen.cooperative_matrix.cooperativeMatrix = offered.cooperative_matrix.cooperativeMatrix;
-  chosen.bfloat16.shaderBFloat16Type = offered.bfloat16.shaderBFloat16Type;
-  chosen.bfloat16.shaderBFloat16CooperativeMatrix = offered.bfloat16.shaderBFloat16CooperativeMatrix;
 }
 
 MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>& extensions) {
-  feature_chain offered;
-  feature_chain chosen;
-  offered.link(facts.api_version, extensions);
-  chosen.link(facts.api_version, extensions);
-  owner->call.GetPhysicalDeviceFeatures2(physical, &offered.base);
-  select_features(offered, chosen);
-
-  std::vector<const char*> names;
-  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_EXT_shader_atomic_float", "VK_KHR_cooperative_matrix",
-                           "VK_KHR_shader_bfloat16", "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
-    if (contains(extensions, name)) names.push_back(name);
+  std::vector<std::string> enabled;
+  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_EXT_memory_budget",
+                           "VK_KHR_portability_subset"}) {
+    if (contains(extensions, name)) enabled.emplace_back(name);
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
-    names.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    enabled.emplace_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  std::vector<const char*> names;
+  for (const std::string& name : enabled) names.push_back(name.c_str());
+
+  feature_chain offered;
+  feature_chain chosen;
+  offered.link(facts.api_version, enabled);
+  chosen.link(facts.api_version, enabled);
+  owner->call.GetPhysicalDeviceFeatures2(physical, &offered.base);
+  select_features(offered, chosen);
   constexpr float priority = 1.0F;
   VkDeviceQueueCreateInfo queue{};
   queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -18131,7 +18163,7 @@ inline std::string refuse_subgroup(const device_facts& facts, const spirv::modul
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel) {
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const spirv::module& kernel) try {
   if (kernel.words.size() < 5 || kernel.words[0] != 0x07230203) return "its words are not a SPIR-V module";
   const std::uint32_t most = facts.api_version >= VK_API_VERSION_1_3 ? 0x10600 : 0x10500;  // Vulkan appendix A
   if (kernel.words[1] > most) {
@@ -18152,6 +18184,8 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   }
   if (std::string reason = detail::refuse_subgroup(facts, kernel); !reason.empty()) return reason;
   return detail::refuse_size(facts, kernel);
+} catch (...) {
+  rethrow_as_error("looking at a device's limits");
 }
 
 namespace detail {
@@ -18159,22 +18193,27 @@ inline constexpr std::uint64_t max_uniform_range = 16384;  // what every device 
 }  // namespace detail
 
 MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, spirv::binding_kind kind,
-                                              std::uint64_t bytes) {
+                                              std::uint64_t bytes) try {
   const std::uint64_t most = kind == spirv::binding_kind::uniform_texel_buffer
                                  ? facts.max_texel_elements * detail::texel_bytes
                              : kind == spirv::binding_kind::uniform_buffer ? detail::max_uniform_range
                                                                            : facts.max_storage_range;
   if (bytes <= most) return {};
   return fmt::format("it covers {} bytes and {} binds {} at most", bytes, facts.name, most);
+} catch (...) {
+  rethrow_as_error("looking at a device's limits");
 }
 
-MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const std::array<std::uint32_t, 3>& groups) {
+MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts,
+                                              const std::array<std::uint32_t, 3>& groups) try {
   for (std::size_t axis = 0; axis < 3; ++axis) {
     if (groups[axis] <= facts.max_workgroup_count[axis]) continue;
     return fmt::format("it is launched with {} workgroups on axis {} and {} allows {}", groups[axis], axis, facts.name,
                        facts.max_workgroup_count[axis]);
   }
   return {};
+} catch (...) {
+  rethrow_as_error("looking at a device's limits");
 }
 
 MEGANEURA_INLINE const std::string& pipeline::name() const try {
@@ -24246,12 +24285,13 @@ class register_operand {
     if (!texels && plan.width == 4) fours_ = k.view<spirv::f32x4>(*buffer_);
   }
 
-  void place(const spirv::u32& batch, const spirv::u32& first_row) {
+  /// `group_rows`: of all invocations of a workgroup, which reach past the last row where they do not divide the rows.
+  void place(const spirv::u32& batch, const spirv::u32& first_row, std::uint32_t group_rows) {
     const spirv::u32 base = offset_of(plan_.batch, batch) + plan_.offset;
     const std::uint32_t step = reads_rows() ? 4 : 1;
     for (std::uint32_t r = 0; r < rows_; r += step) {
       spirv::u32 row = first_row + r;
-      if (plan_.row_count % rows_ != 0) row = min(row, spirv::u32(plan_.row_count - step));
+      if (plan_.row_count % group_rows != 0) row = min(row, spirv::u32(plan_.row_count - step));
       bases_.push_back(base + offset_of(plan_.rows, row));
     }
   }
@@ -24365,8 +24405,8 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
     const u32 slice = s.slices == 1 ? u32(0) : k.local_index() / lanes;
     const u32 first_m = (linear / tiles_n % tiles_m * lanes_m + lane / lanes_n) * s.thread_m;
     const u32 first_n = (linear % tiles_n * lanes_n + lane % lanes_n) * s.thread_n;
-    left.place(batch, first_m);
-    right.place(batch, first_n);
+    left.place(batch, first_m, lanes_m * s.thread_m);
+    right.place(batch, first_n, lanes_n * s.thread_n);
     std::vector<var<f32>> sums;
     for (std::uint32_t i = 0; i < s.thread_m * s.thread_n; ++i) sums.push_back(k.variable<f32>(0.0f));
     accumulate_rows(k, left, right, s, a_plan.k_count, slice, sums);
