@@ -5670,11 +5670,14 @@ struct stability {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
-// The promise a rewrite rule makes about rounding.
+// The promise a rewrite rule makes about numbers.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-/// How far a rule may change the numbers: not at all, by rounding in the same precision, or by a known approximation.
+/// How far a rule may change the numbers. `exact`: not at all. `reassociates`, what programs allow by default: by
+/// rounding in the same precision, and where an intermediate value overflowed or vanished, the result may be what it
+/// would be without that: log(exp(100)) is 100 and not infinity, exp(100) / exp(99) is e and not NaN. `approximate`: by
+/// a known approximation.
 enum class exactness : std::uint8_t { exact, reassociates, approximate };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -15252,7 +15255,9 @@ inline constexpr auto power_of_two = [](const bindings& b) {
   return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
 };
 
-// Scales do not move over sums: without them the sum overflows, or vanishes, where the scaled one would not.
+// Rules over exp, and of two scales in a row, leave out a value between that could overflow or vanish: what it did to
+// the result goes with it. `exact` keeps it. Scales do not move over sums: without them the sum overflows, or vanishes,
+// where the scaled one would not.
 inline constexpr auto algebra = rule_set(
     rewrite("divide_by_power_of_two", _x / _c, _x*(1 / _c)).exact().when(power_of_two),
     rewrite("divide_by_constant", _x / _c, _x*(1 / _c)).reassociates().when(normal_reciprocal),

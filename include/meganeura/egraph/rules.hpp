@@ -23,7 +23,9 @@ inline constexpr auto power_of_two = [](const bindings& b) {
   return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
 };
 
-// Scales do not move over sums: without them the sum overflows, or vanishes, where the scaled one would not.
+// Rules over exp, and of two scales in a row, leave out a value between that could overflow or vanish: what it did to
+// the result goes with it. `exact` keeps it. Scales do not move over sums: without them the sum overflows, or vanishes,
+// where the scaled one would not.
 inline constexpr auto algebra = rule_set(
     rewrite("divide_by_power_of_two", _x / _c, _x*(1 / _c)).exact().when(power_of_two),
     rewrite("divide_by_constant", _x / _c, _x*(1 / _c)).reassociates().when(normal_reciprocal),
