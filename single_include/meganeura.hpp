@@ -6701,32 +6701,28 @@ namespace detail {
 // fusion to thousands of operations in a row: no recursion.
 inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_ref result) {
   scalar_program program;
-  std::vector<int> copies(nodes.size(), -1);
   struct visit {
-    scalar_ref ref;
-    int next_operand;
+    int copy = -1, next_operand = 0;
+    scalar_ref user{0};
   };
-  std::vector<visit> open;
-  open.reserve(nodes.size());
-  open.push_back({result, 0});
+  std::vector<visit> visits(nodes.size());
   program.nodes.reserve(nodes.size());
-  while (!open.empty()) {
-    visit& top = open.back();
-    const scalar_node& from = nodes[top.ref];
-    if (copies[top.ref] < 0 && top.next_operand < info(from.op).arity) {
-      const scalar_ref operand = from.operands[top.next_operand++];
-      if (copies[operand] < 0) open.push_back({operand, 0});
+  for (scalar_ref at = result;;) {  // an operand is visited for the first user that needs it, and goes back to it
+    visit& here = visits[at];
+    scalar_node node = nodes[at];
+    const int arity = info(node.op).arity;
+    while (here.next_operand < arity && visits[node.operands[here.next_operand]].copy >= 0) ++here.next_operand;
+    if (here.next_operand < arity) {
+      const scalar_ref operand = node.operands[here.next_operand];
+      visits[operand].user = at;
+      at = operand;
       continue;
     }
-    if (copies[top.ref] < 0) {
-      scalar_node node = from;
-      for (int k = 0; k < info(node.op).arity; ++k) {
-        node.operands[k] = static_cast<scalar_ref>(copies[node.operands[k]]);
-      }
-      copies[top.ref] = static_cast<int>(program.nodes.size());
-      program.nodes.push_back(node);
-    }
-    open.pop_back();
+    for (int k = 0; k < arity; ++k) node.operands[k] = static_cast<scalar_ref>(visits[node.operands[k]].copy);
+    here.copy = static_cast<int>(program.nodes.size());
+    program.nodes.push_back(node);
+    if (at == result) break;
+    at = here.user;
   }
   return program;
 }
@@ -10712,7 +10708,9 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() cons
   distinct_reads result;
   result.loops.space = loops.space;
   std::copy(loops.group, loops.group + max_rank, result.loops.group);
-  result.loops.accesses = {loops.accesses[0]};
+  result.loops.accesses.reserve(loops.accesses.size());
+  result.loops.accesses.push_back(loops.accesses[0]);
+  result.sources.reserve(sources_.size());
   result.argument.assign(loops.accesses.size(), -1);
   for (const slot& s : slots_) {
     for (std::size_t position : s.reads) {
@@ -10759,6 +10757,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   distinct_reads all = collect_reads();
   scalar_builder builder;
   std::vector<scalar_ref> arguments;
+  arguments.reserve(slots_.size());
   for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
   scalar_program program = builder.finish(builder.inlined(root, arguments));
   if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
@@ -10768,11 +10767,13 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   }
   const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
   if (limited && used.size() > limits_->accesses) return "too many accesses";
-  nest kept = all.loops;
-  kept.accesses.resize(1);
+  nest kept = std::move(all.loops);
+  const std::vector<index_map> reads = std::exchange(kept.accesses, {});
+  kept.accesses.reserve(used.size() + 1);
+  kept.accesses.push_back(reads[0]);
   result.operands.clear();
   for (std::size_t old : used) {  // sources are numbered by their first argument
-    index_map read = all.loops.accesses[old + 1];
+    index_map read = reads[old + 1];
     if (all.sources[old] != no_id) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
@@ -13702,24 +13703,26 @@ MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& prog
 }
 
 MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
-  std::vector<bool> moves(program.nodes.size(), false);
-  bool any = false;
-  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
-    const scalar_node& node = program.nodes[i];
-    if (node.op == scalar_op::argument) {
-      const auto index = static_cast<std::size_t>(node.value);
-      moves[i] = index < unstable.size() && unstable[index];
-    }
-    for (int k = 0; k < info(node.op).arity; ++k) moves[i] = moves[i] || moves[node.operands[k]];
-    if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32)
-      moves[i] = true;
-    any = any || moves[i];
+  const std::vector<scalar_node>& nodes = program.nodes;
+  const auto starts = [&](const scalar_node& node) {
+    if (node.op != scalar_op::argument)
+      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32;
+    const auto index = static_cast<std::size_t>(node.value);
+    return index < unstable.size() && unstable[index];
+  };
+  const auto first = static_cast<std::size_t>(std::ranges::find_if(nodes, starts) - nodes.begin());
+  if (first == nodes.size()) return {};
+  std::vector<bool> moves(nodes.size(), false);
+  for (std::size_t i = first; i < nodes.size(); ++i) {
+    bool found = starts(nodes[i]);
+    for (int k = 0; k < info(nodes[i].op).arity; ++k) found = found || moves[nodes[i].operands[k]];
+    moves[i] = found;
   }
   stability found;
-  if (!any) return found;
-  const std::vector<bool> deciding = deciding_nodes(program);
-  for (std::size_t i = 0; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
   found.result = moves.back();
+  if (std::ranges::none_of(nodes, [&](const scalar_node& node) { return detail::jumps(program, node); })) return found;
+  const std::vector<bool> deciding = deciding_nodes(program);
+  for (std::size_t i = first; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
   return found;
 }
 

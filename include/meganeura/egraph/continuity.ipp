@@ -69,24 +69,26 @@ MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& prog
 }
 
 MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
-  std::vector<bool> moves(program.nodes.size(), false);
-  bool any = false;
-  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
-    const scalar_node& node = program.nodes[i];
-    if (node.op == scalar_op::argument) {
-      const auto index = static_cast<std::size_t>(node.value);
-      moves[i] = index < unstable.size() && unstable[index];
-    }
-    for (int k = 0; k < info(node.op).arity; ++k) moves[i] = moves[i] || moves[node.operands[k]];
-    if ((node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32)
-      moves[i] = true;
-    any = any || moves[i];
+  const std::vector<scalar_node>& nodes = program.nodes;
+  const auto starts = [&](const scalar_node& node) {
+    if (node.op != scalar_op::argument)
+      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32;
+    const auto index = static_cast<std::size_t>(node.value);
+    return index < unstable.size() && unstable[index];
+  };
+  const auto first = static_cast<std::size_t>(std::ranges::find_if(nodes, starts) - nodes.begin());
+  if (first == nodes.size()) return {};
+  std::vector<bool> moves(nodes.size(), false);
+  for (std::size_t i = first; i < nodes.size(); ++i) {
+    bool found = starts(nodes[i]);
+    for (int k = 0; k < info(nodes[i].op).arity; ++k) found = found || moves[nodes[i].operands[k]];
+    moves[i] = found;
   }
   stability found;
-  if (!any) return found;
-  const std::vector<bool> deciding = deciding_nodes(program);
-  for (std::size_t i = 0; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
   found.result = moves.back();
+  if (std::ranges::none_of(nodes, [&](const scalar_node& node) { return detail::jumps(program, node); })) return found;
+  const std::vector<bool> deciding = deciding_nodes(program);
+  for (std::size_t i = first; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
   return found;
 }
 

@@ -4,6 +4,7 @@
 #include <meganeura/egraph/region.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -275,7 +276,9 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() cons
   distinct_reads result;
   result.loops.space = loops.space;
   std::copy(loops.group, loops.group + max_rank, result.loops.group);
-  result.loops.accesses = {loops.accesses[0]};
+  result.loops.accesses.reserve(loops.accesses.size());
+  result.loops.accesses.push_back(loops.accesses[0]);
+  result.sources.reserve(sources_.size());
   result.argument.assign(loops.accesses.size(), -1);
   for (const slot& s : slots_) {
     for (std::size_t position : s.reads) {
@@ -322,6 +325,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   distinct_reads all = collect_reads();
   scalar_builder builder;
   std::vector<scalar_ref> arguments;
+  arguments.reserve(slots_.size());
   for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
   scalar_program program = builder.finish(builder.inlined(root, arguments));
   if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
@@ -331,11 +335,13 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   }
   const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
   if (limited && used.size() > limits_->accesses) return "too many accesses";
-  nest kept = all.loops;
-  kept.accesses.resize(1);
+  nest kept = std::move(all.loops);
+  const std::vector<index_map> reads = std::exchange(kept.accesses, {});
+  kept.accesses.reserve(used.size() + 1);
+  kept.accesses.push_back(reads[0]);
   result.operands.clear();
   for (std::size_t old : used) {  // sources are numbered by their first argument
-    index_map read = all.loops.accesses[old + 1];
+    index_map read = reads[old + 1];
     if (all.sources[old] != no_id) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());

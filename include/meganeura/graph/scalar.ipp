@@ -224,32 +224,28 @@ namespace detail {
 // fusion to thousands of operations in a row: no recursion.
 inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_ref result) {
   scalar_program program;
-  std::vector<int> copies(nodes.size(), -1);
   struct visit {
-    scalar_ref ref;
-    int next_operand;
+    int copy = -1, next_operand = 0;
+    scalar_ref user{0};
   };
-  std::vector<visit> open;
-  open.reserve(nodes.size());
-  open.push_back({result, 0});
+  std::vector<visit> visits(nodes.size());
   program.nodes.reserve(nodes.size());
-  while (!open.empty()) {
-    visit& top = open.back();
-    const scalar_node& from = nodes[top.ref];
-    if (copies[top.ref] < 0 && top.next_operand < info(from.op).arity) {
-      const scalar_ref operand = from.operands[top.next_operand++];
-      if (copies[operand] < 0) open.push_back({operand, 0});
+  for (scalar_ref at = result;;) {  // an operand is visited for the first user that needs it, and goes back to it
+    visit& here = visits[at];
+    scalar_node node = nodes[at];
+    const int arity = info(node.op).arity;
+    while (here.next_operand < arity && visits[node.operands[here.next_operand]].copy >= 0) ++here.next_operand;
+    if (here.next_operand < arity) {
+      const scalar_ref operand = node.operands[here.next_operand];
+      visits[operand].user = at;
+      at = operand;
       continue;
     }
-    if (copies[top.ref] < 0) {
-      scalar_node node = from;
-      for (int k = 0; k < info(node.op).arity; ++k) {
-        node.operands[k] = static_cast<scalar_ref>(copies[node.operands[k]]);
-      }
-      copies[top.ref] = static_cast<int>(program.nodes.size());
-      program.nodes.push_back(node);
-    }
-    open.pop_back();
+    for (int k = 0; k < arity; ++k) node.operands[k] = static_cast<scalar_ref>(visits[node.operands[k]].copy);
+    here.copy = static_cast<int>(program.nodes.size());
+    program.nodes.push_back(node);
+    if (at == result) break;
+    at = here.user;
   }
   return program;
 }
