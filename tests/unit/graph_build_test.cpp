@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Building graphs: equal nodes are one node, and mistakes are answered with a sentence.
+#include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 
@@ -9,6 +10,8 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -201,6 +204,91 @@ const mistake mistakes[] = {
      [](graph& g, node_id a, node_id) {
        g.window_scatter(std::array{g.cast(a, dtype::f16), a}, {}, {2, 3});
      }},
+    {"operand %99 does not exist",
+     [](graph& g, node_id a, node_id) { (void)gradients(g, g.reduce(reduce_kind::sum, a, 3), std::array{node_id{99}}); }},
+    {"operand %99 does not exist",
+     [](graph& g, node_id a, node_id) { (void)reached_gradients(g, node_id{99}, std::array{a}); }},
+    {"operand %99 does not exist",
+     [](graph& g, node_id a, node_id) { (void)gradients(g, std::array{a}, std::array{node_id{99}}, std::array{a}); }},
+    {"optimizer_step: there is nothing to update", [](graph& g, node_id, node_id) { g.optimizer_step({}, {}); }},
+    {"optimizer_step: kind 9 does not exist",
+     [](graph& g, node_id, node_id v) {
+       const node_id w = g.parameter("w", dtype::f32, {4});
+       g.optimizer_step({static_cast<optimizer_kind>(9), false}, std::array{w, v});
+     }},
+    {"convolution: form 9 does not exist",
+     [](graph& g, node_id a, node_id) {
+       g.convolution(a, a, {.form = static_cast<convolution_attribute::form_kind>(9)}, {2, 3});
+     }},
+    {"kind 77 does not exist",
+     [](graph& g, node_id a, node_id) { g.reduce(static_cast<reduce_kind>(77), a, 1); }},
+    {"window_reduce unknown kind",
+     [](graph& g, node_id a, node_id) { g.window_reduce(a, {.kind = static_cast<reduce_kind>(77)}); }},
+    {"distribution 7 does not exist",
+     [](graph& g, node_id, node_id) { g.random("r", static_cast<random_attribute::distribution_kind>(7), {2}); }},
+    {"dtype 99 does not exist", [](graph& g, node_id, node_id) { g.input("c", static_cast<dtype>(99), {2}); }},
+    {"dtype 99 does not exist", [](graph& g, node_id a, node_id) { g.cast(a, static_cast<dtype>(99)); }},
+    {"takes 0 operands", [](graph& g, node_id a, node_id) { g.map(static_cast<scalar_op>(200), {a}); }},
+    {"coordinates of [3, 4] along axis -1", [](graph& g, node_id, node_id) { g.coordinates({3, 4}, -1); }},
+    {"there is no axis 9", [](graph&, node_id, node_id) { shape{2, 3}.set(9, 4); }},
+    {"output \"y\" of %2: it is bool",
+     [](graph& g, node_id, node_id) { g.add_output("y", g.constant(1, dtype::boolean)); }},
+    {"divides i32 by the constant 0, %2",
+     [](graph& g, node_id a, node_id) {
+       const node_id zero = g.full({2, 3}, 0, dtype::i32);
+       g.divide(g.cast(a, dtype::i32), zero);
+     }},
+    {"divides u32 by the constant 0;",
+     [](graph& g, node_id a, node_id) {
+       scalar_builder b;
+       const scalar_ref x = b.convert(b.argument(0, dtype::f32), dtype::u32);
+       const scalar_ref quotient = b.binary(scalar_op::divide, x, b.constant(0, dtype::u32));
+       g.map(b.finish(quotient), std::array{a}, dtype::u32);
+     }},
+};
+
+void map_by_hand(graph& g, node_id a, std::vector<scalar_node> nodes) {
+  g.map(scalar_program{std::move(nodes)}, std::array{a}, dtype::f32);
+}
+
+const mistake programs_by_hand[] = {
+    {"it is empty", [](graph& g, node_id a, node_id) { map_by_hand(g, a, {}); }},
+    {"reads node 5000, which does not precede it",
+     [](graph& g, node_id a, node_id) { map_by_hand(g, a, {{.op = scalar_op::exp, .operands = {scalar_ref{5000}}}}); }},
+    {"reads node 1, which does not precede it",
+     [](graph& g, node_id a, node_id) {
+       map_by_hand(g, a, {{.op = scalar_op::argument}, {.op = scalar_op::exp, .operands = {scalar_ref{1}}}});
+     }},
+    {"is argument -1; arguments count from 0",
+     [](graph& g, node_id a, node_id) { map_by_hand(g, a, {{.op = scalar_op::argument, .value = -1}}); }},
+    {"is argument 0.5",
+     [](graph& g, node_id a, node_id) { map_by_hand(g, a, {{.op = scalar_op::argument, .value = 0.5}}); }},
+    {"needs an operand for each argument",
+     [](graph& g, node_id a, node_id) { map_by_hand(g, a, {{.op = scalar_op::argument, .value = 2e9}}); }},
+    {"is the constant 0.1, which no f32 is",
+     [](graph& g, node_id a, node_id) { map_by_hand(g, a, {{.op = scalar_op::constant, .value = 0.1}}); }},
+    {"is the constant 7, which no bool is",
+     [](graph& g, node_id a, node_id) {
+       map_by_hand(g, a, {{.op = scalar_op::constant, .type = dtype::boolean, .value = 7}});
+     }},
+    {"computes in f16",
+     [](graph& g, node_id a, node_id) { map_by_hand(g, a, {{.op = scalar_op::argument, .type = dtype::f16}}); }},
+    {"is an unknown operation",
+     [](graph& g, node_id a, node_id) { map_by_hand(g, a, {{.op = static_cast<scalar_op>(99)}}); }},
+    {"is exp of f32 and says i32",
+     [](graph& g, node_id a, node_id) {
+       map_by_hand(g, a, {{.op = scalar_op::argument}, {.op = scalar_op::exp, .type = dtype::i32}});
+     }},
+    {"node 60000 does not exist",
+     [](graph&, node_id, node_id) { (void)scalar_builder().unary(scalar_op::exp, scalar_ref{60000}); }},
+    {"node 3 does not exist", [](graph&, node_id, node_id) { (void)scalar_builder().finish(scalar_ref{3}); }},
+    {"argument -1000000 was asked for",
+     [](graph&, node_id, node_id) { (void)scalar_builder().argument(-1000000, dtype::f32); }},
+    {"add does not take 1 operands",
+     [](graph&, node_id, node_id) {
+       scalar_builder b;
+       (void)b.unary(scalar_op::add, b.argument(0, dtype::f32));
+     }},
 };
 
 constexpr std::int64_t turn = std::int64_t{1} << 32;  // added, it is lost in 32 bits
@@ -256,6 +344,10 @@ void expect_refused(const mistake& tried) {
 
 TEST(graph_build, mistakes_are_answered_with_a_sentence) {
   for (const mistake& tried : mistakes) expect_refused(tried);
+}
+
+TEST(graph_build, programs_that_no_builder_writes_are_refused) {
+  for (const mistake& tried : programs_by_hand) expect_refused(tried);
 }
 
 TEST(graph_build, geometry_that_kernels_cannot_count_is_refused) {

@@ -182,6 +182,21 @@ TEST(kernels_scalar, choices_between_literals_and_results_keep_nan) {
   }
 }
 
+TEST(kernels_scalar, integers_are_divided_by_zero_and_by_minus_one) {
+  std::vector<scalar_program> programs;
+  for (dtype type : {dtype::i32, dtype::u32}) {
+    for (double literal : {-2147483648.0, -1.0, 0.0, 1.0, 3.0}) {
+      for (bool left : {false, true}) {
+        programs.push_back(written([&](scalar_builder& b) {
+          const scalar_ref x = b.convert(b.argument(0, dtype::f32), type), c = b.constant(literal, type);
+          return b.binary(scalar_op::divide, left ? c : x, left ? x : c);
+        }));
+      }
+    }
+  }
+  expect_agreement(programs, edges);
+}
+
 TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
   std::vector<scalar_program> programs;
   for (double literal : {0.0, -0.0}) {

@@ -23,8 +23,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
 /// sentence; reduce product is exact to second order away from zeros.
 ///
-/// errors: invalid_argument when the loss has more than one element, a wrt or the loss is not a float, or a view that
-/// must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
+/// errors: invalid_argument when the loss has more than one element, a wrt or the loss is no node of the graph or not a
+/// float, or a view that must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
 [[nodiscard]] std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same, with no_id for a wrt that no gradient reaches: what training leaves alone.

@@ -440,6 +440,7 @@ namespace detail {
 
 inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
                                             std::span<const node_id> wrt) {
+  for (const std::span<const node_id> each : {outputs, seeds, wrt}) g.expect_values("gradients", each);
   if (outputs.size() != seeds.size()) {
     fail(error_category::invalid_argument, "gradients: {} outputs need as many seeds; found {}", outputs.size(),
          seeds.size());
@@ -476,6 +477,7 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_i
 }
 
 MEGANEURA_INLINE std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
+  g.expect_values("gradients", {loss});
   if (g[loss].extents.elements() != 1) {
     fail(error_category::invalid_argument,
          "gradients: the loss must be one number; found {}; reduce it or give seeds for each output",

@@ -21,7 +21,7 @@ enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
 
 [[nodiscard]] constexpr const char* to_string(dtype type) {
   constexpr const char* names[] = {"f32", "f16", "i32", "u32", "bool"};
-  return names[static_cast<int>(type)];
+  return type <= dtype::boolean ? names[static_cast<int>(type)] : "an unknown dtype";
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -15,8 +15,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 /// Extents of a dense row-major tensor or of an iteration space; rank 0 is a scalar with one element. A value that
 /// keeps its promises: at most max_rank axes, every extent at least 1, at most max_elements elements, so that counts,
-/// strides and byte counts fit into 64 bits. Whatever would break one is refused: errors: invalid_argument; internal
-/// for an axis that does not exist.
+/// strides and byte counts fit into 64 bits. Whatever would break one is refused, and an axis that does not exist:
+/// errors: invalid_argument.
 class shape {
  public:
   /// 16 bytes an element still fit into a signed 64-bit count.

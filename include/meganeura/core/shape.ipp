@@ -26,7 +26,8 @@ MEGANEURA_INLINE void shape::refuse_extent(int axis, std::int64_t extent) const 
 }
 
 MEGANEURA_INLINE void shape::refuse_axis(int axis) const {
-  fail(error_category::internal, "shape {}: there is no axis {}", to_string(*this), axis);
+  fail(error_category::invalid_argument, "shape {}: there is no axis {}; the axes count from 0 and are {}",
+       to_string(*this), axis, rank_);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -117,8 +117,10 @@ struct attribute_printer {
   std::string operator()(const axis_attribute& a) const { return fmt::format("axis={}", a.axis); }
   std::string operator()(const convolution_attribute& a) const {
     constexpr const char* forms[] = {"output", "input", "filter"};
-    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}", forms[a.form], list(a.stride, a.spatial),
-                       list(a.pad_low, a.spatial), list(a.pad_high, a.spatial), list(a.dilation, a.spatial), a.groups);
+    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}",
+                       a.form <= convolution_attribute::filter ? forms[a.form] : "unknown form",
+                       list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial),
+                       list(a.dilation, a.spatial), a.groups);
   }
   std::string operator()(const window_attribute& a) const {
     return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", kind_name(a.kind), list(a.window, a.spatial),
@@ -143,7 +145,7 @@ struct attribute_printer {
   }
   static const char* kind_name(reduce_kind kind) {
     constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
-    return names[static_cast<int>(kind)];
+    return kind <= reduce_kind::arg_min ? names[static_cast<int>(kind)] : "unknown kind";
   }
 };
 

@@ -155,14 +155,15 @@ class graph {
   /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else but
   /// conditions and casts between floats.
   [[nodiscard]] double flops() const;
-
- private:
-  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
   /// Refuses operands that are no nodes of this graph or have no value; `asked` opens the sentence.
+  /// errors: invalid_argument.
   void expect_values(std::string_view asked, std::span<const node_id> operands) const;
   void expect_values(std::string_view asked, std::initializer_list<node_id> operands) const {
     expect_values(asked, std::span(operands.begin(), operands.size()));
   }
+
+ private:
+  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;

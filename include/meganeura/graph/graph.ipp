@@ -81,6 +81,10 @@ MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<con
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
   if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
+  if (nodes_[node].type == dtype::boolean) {
+    fail(error_category::invalid_argument, "output \"{}\" of %{}: it is bool, which is not stored; cast it to u32",
+         name, node);
+  }
   if (find_output(name) != no_id) {
     fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
   }
@@ -116,6 +120,16 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 
 // ---- leaves ---------------------------------------------------------------------------------------------------------
 
+namespace detail {
+
+inline void expect_dtype(std::string_view asked, dtype type) {
+  if (type <= dtype::boolean) return;
+  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use f32, f16, i32 or u32", asked,
+       static_cast<int>(type));
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
   if (name.empty()) {
     fail(error_category::invalid_argument, "{} \"\" {} {}: the name is empty; give it one", to_string(kind),
@@ -125,6 +139,7 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
     fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind),
          name);
   }
+  detail::expect_dtype(to_string(kind), type);
   const node_id known = find_leaf(name);
   if (known != no_id &&
       (nodes_[known].kind != kind || nodes_[known].type != type || nodes_[known].extents != extents)) {
@@ -151,6 +166,7 @@ MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const s
   return leaf(op::state, name, type, extents);
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
+  detail::expect_dtype("constant", type);
   expect_representable("constant", value, type);
   return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
 }
@@ -162,6 +178,10 @@ MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
 }
 MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute::distribution_kind distribution,
                                        const shape& extents) {
+  if (distribution > random_attribute::normal) {
+    fail(error_category::invalid_argument, "random \"{}\": distribution {} does not exist; use uniform or normal",
+         stream, static_cast<int>(distribution));
+  }
   return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), distribution}, {});
 }
 
@@ -169,6 +189,8 @@ MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute
 
 MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<const node_id> operands, dtype result) {
   expect_values("map", operands);
+  detail::expect_dtype("map", result);
+  check_program(program);
   for (node_id operand : operands) {
     if (nodes_[operand].extents != nodes_[operands[0]].extents) {
       fail(error_category::invalid_argument,
@@ -188,6 +210,19 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
     fail(error_category::invalid_argument, "map {}: argument {} is {} and operand %{} is {}; cast the operand",
          to_string(program), index, to_string(each.type), operands[index], to_string(found));
   }
+  for (const scalar_node& each : program.nodes) {
+    if (each.op != scalar_op::divide || is_float(each.type)) continue;
+    const scalar_node& divisor = program.nodes[each.operands[1]];
+    node_id from = no_id;
+    if (divisor.op == scalar_op::argument) from = operands[static_cast<std::size_t>(divisor.value)];
+    while (from != no_id && nodes_[from].kind == op::view) from = operand(from, 0);
+    const bool held = from != no_id && nodes_[from].kind == op::constant;
+    const bool is_zero =
+        held ? get<constant_attribute>(from).value == 0 : divisor.op == scalar_op::constant && divisor.value == 0;
+    if (!is_zero) continue;
+    fail(error_category::invalid_argument, "map {}: divides {} by the constant 0{}; give another divisor",
+         to_string(program), to_string(each.type), held ? fmt::format(", %{}", from) : "");
+  }
   if (result == dtype::boolean || program.type() != compute_type(result)) {
     fail(error_category::invalid_argument, "map {}: computes {} and cannot be stored as {}; convert it",
          to_string(program), to_string(program.type()), to_string(result));
@@ -196,9 +231,9 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
 }
 
 MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_id> operands) {
-  const int arity = info(kind).arity;
+  const int arity = static_cast<int>(kind) < scalar_op_count ? info(kind).arity : 0;
   if (arity == 0 || static_cast<int>(operands.size()) != arity) {
-    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", info(kind).name, arity,
+    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", to_string(kind), arity,
          operands.size());
   }
   expect_values(info(kind).name, operands);
@@ -213,6 +248,7 @@ MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_i
 
 MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
   expect_values("cast", {a});
+  detail::expect_dtype("cast", type);
   const dtype from = nodes_[a].type;
   if (from == type) return a;
   scalar_builder builder;
@@ -223,6 +259,10 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
   expect_values("reduce", {a});
   const node& operand = nodes_[a];
+  if (kind > reduce_kind::arg_min) {
+    fail(error_category::invalid_argument, "reduce of {}: kind {} does not exist; use one of reduce_kind's",
+         to_string(operand.extents), static_cast<int>(kind));
+  }
   if (axes >> operand.extents.rank()) {
     fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
          to_string(operand.extents));
@@ -627,6 +667,10 @@ inline std::optional<shape> window_shape(const window_attribute& w, const shape&
 MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c,
                                             const shape& extents) {
   expect_values("convolution", {a, b});
+  if (c.form > convolution_attribute::filter) {
+    fail(error_category::invalid_argument, "convolution: form {} does not exist; use output, input or filter",
+         static_cast<int>(c.form));
+  }
   const shape &first = nodes_[a].extents, &second = nodes_[b].extents;
   const bool fits = c.form == convolution_attribute::output  ? detail::convolution_fits(c, first, second, extents)
                     : c.form == convolution_attribute::input ? detail::convolution_fits(c, extents, second, first)
@@ -644,9 +688,12 @@ MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolut
 MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
   expect_values("window_reduce", {a});
   const shape& x = nodes_[a].extents;
-  const bool known = w.kind == reduce_kind::max || w.kind == reduce_kind::sum;
+  if (w.kind != reduce_kind::max && w.kind != reduce_kind::sum) {
+    fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
+         to_string(attribute(w)), to_string(x));
+  }
   const std::optional<shape> y = detail::window_shape(w, x);
-  if (!known || !y) {
+  if (!y) {
     fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
          to_string(attribute(w)), to_string(x));
   }
@@ -708,6 +755,14 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
                                                std::span<const node_id> parameters_and_gradients) {
   expect_values("optimizer_step", parameters_and_gradients);
+  if (kind.kind > optimizer_kind::adamw) {
+    fail(error_category::invalid_argument, "optimizer_step: kind {} does not exist; use sgd, adam or adamw",
+         static_cast<int>(kind.kind));
+  }
+  if (parameters_and_gradients.empty()) {
+    fail(error_category::invalid_argument,
+         "optimizer_step: there is nothing to update; give pairs of a parameter and its gradient");
+  }
   if (parameters_and_gradients.size() % 2 != 0) {
     fail(error_category::invalid_argument,
          "optimizer_step: operands must be pairs of a parameter and its gradient; found {}",
@@ -745,6 +800,10 @@ MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
 }
 
 MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
+  if (axis < 0 || axis >= extents.rank()) {
+    fail(error_category::invalid_argument, "coordinates of {} along axis {}: there is no such axis", to_string(extents),
+         axis);
+  }
   return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank()) - 1) & ~(1u << axis));
 }
 

@@ -38,7 +38,7 @@ enum class scalar_op : std::uint8_t {
   convert,
   // binary
   add, subtract, multiply,
-  divide,  // integers: truncates towards zero; division by zero is undefined for integers, +-inf or NaN for floats
+  divide,  // integers: truncates towards zero, x / 0 is 0 and -2^31 / -1 is -2^31; floats by zero: +-inf or NaN
   power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
   minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
   less, less_equal, equal, logical_and, logical_or,
@@ -70,6 +70,9 @@ inline constexpr scalar_op_info scalar_op_table[scalar_op_count] = {
 
 [[nodiscard]] constexpr const scalar_op_info& info(scalar_op kind) {
   return detail::scalar_op_table[static_cast<int>(kind)];
+}
+[[nodiscard]] constexpr const char* to_string(scalar_op kind) {
+  return static_cast<int>(kind) < scalar_op_count ? info(kind).name : "operation";
 }
 [[nodiscard]] constexpr bool is_row_reduction(scalar_op kind) { return kind >= scalar_op::row_sum; }
 [[nodiscard]] constexpr bool is_comparison(scalar_op kind) {
@@ -104,9 +107,14 @@ struct scalar_program {
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
 };
 
+/// Refuses what `scalar_builder` would not write, for programs that come from elsewhere: none at all, operations and
+/// types that do not exist, operands that do not precede their user or do not fit it, constants that their type does
+/// not hold. errors: invalid_argument.
+void check_program(const scalar_program& program);
+
 /// Writes a program: hash-conses nodes and folds what needs no device and changes no bit: constants (rounded to their
 /// type after each operation), x + -0, x - 0, x * 1, double negation. Errors: invalid_argument when operand types do
-/// not fit the operation.
+/// not fit the operation, a ref is none of this builder, or an argument's index is negative.
 class scalar_builder {
  public:
   [[nodiscard]] scalar_ref argument(int index, dtype type);
@@ -121,8 +129,11 @@ class scalar_builder {
   /// Copies `program` in, its argument i replaced by `arguments[i]`; returns its result.
   [[nodiscard]] scalar_ref inlined(const scalar_program& program, std::span<const scalar_ref> arguments);
 
-  [[nodiscard]] dtype type(scalar_ref ref) const { return nodes_[ref].type; }
-  [[nodiscard]] const scalar_node& node(scalar_ref ref) const { return nodes_[ref]; }
+  [[nodiscard]] dtype type(scalar_ref ref) const { return node(ref).type; }
+  [[nodiscard]] const scalar_node& node(scalar_ref ref) const {
+    if (ref >= nodes_.size()) refuse_ref(ref);
+    return nodes_[ref];
+  }
 
   /// The program computing `result`, without the nodes it does not need.
   [[nodiscard]] scalar_program finish(scalar_ref result) const;
@@ -130,6 +141,7 @@ class scalar_builder {
  private:
   scalar_ref add(const scalar_node& node);
   scalar_ref folded(double value, dtype type);
+  [[noreturn]] void refuse_ref(scalar_ref ref) const;
   [[nodiscard]] std::optional<scalar_ref> find(const scalar_node& node);
   [[nodiscard]] bool is_constant(scalar_ref ref, double value) const;
   std::vector<scalar_node> nodes_;

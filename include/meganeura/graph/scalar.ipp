@@ -93,7 +93,15 @@ MEGANEURA_INLINE bool scalar_builder::is_constant(scalar_ref ref, double value) 
   return node.op == scalar_op::constant && node.value == value && same_sign;
 }
 
+MEGANEURA_INLINE void scalar_builder::refuse_ref(scalar_ref ref) const {
+  fail(error_category::invalid_argument, "scalar program: node {} does not exist; the builder has {} nodes", ref,
+       nodes_.size());
+}
+
 MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
+  if (index < 0) {
+    fail(error_category::invalid_argument, "scalar program: argument {} was asked for; arguments count from 0", index);
+  }
   return add({.op = scalar_op::argument, .type = compute_type(type), .value = static_cast<double>(index)});
 }
 
@@ -152,20 +160,62 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
 
 }  // namespace detail
 
+MEGANEURA_INLINE void check_program(const scalar_program& program) {
+  const auto refuse = [](std::size_t at, const std::string& rule) {
+    fail(error_category::invalid_argument, "scalar program: node {} {}; write programs with a scalar_builder", at,
+         rule);
+  };
+  if (program.nodes.empty()) {
+    fail(error_category::invalid_argument, "scalar program: it is empty; its last node is its result");
+  }
+  for (std::size_t at = 0; at < program.nodes.size(); ++at) {
+    const scalar_node& node = program.nodes[at];
+    if (static_cast<int>(node.op) >= scalar_op_count) refuse(at, fmt::format("is an unknown {}", to_string(node.op)));
+    if (node.type > dtype::boolean || node.type != compute_type(node.type)) {
+      refuse(at, fmt::format("computes in {}, which no program does", to_string(node.type)));
+    }
+    if (node.op == scalar_op::argument) {
+      const bool counts = node.value >= 0 && node.value < 0x1p31 && node.value == std::trunc(node.value);
+      if (!counts) refuse(at, fmt::format("is argument {}; arguments count from 0", node.value));
+      continue;
+    }
+    if (node.op == scalar_op::constant) {
+      const bool held =
+          node.value == rounded_to(node.value, node.type) || (is_float(node.type) && node.value != node.value);
+      if (!held) refuse(at, fmt::format("is the constant {}, which no {} is", node.value, to_string(node.type)));
+      continue;
+    }
+    scalar_node operands[3];
+    const auto arity = static_cast<std::size_t>(info(node.op).arity);
+    for (std::size_t i = 0; i < arity; ++i) {
+      if (node.operands[i] >= at) refuse(at, fmt::format("reads node {}, which does not precede it", node.operands[i]));
+      operands[i] = program.nodes[node.operands[i]];
+    }
+    const dtype computed = detail::scalar_result_type(node.op, {operands, arity}, node.type);
+    if (computed != node.type) {
+      refuse(at, fmt::format("is {} of {} and says {}", info(node.op).name, to_string(computed), to_string(node.type)));
+    }
+  }
+}
+
 MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<const scalar_ref> operands,
                                                   dtype convert_to) {
+  if (static_cast<int>(kind) >= scalar_op_count || operands.empty() ||
+      static_cast<int>(operands.size()) != info(kind).arity) {
+    fail(error_category::invalid_argument, "scalar program: {} does not take {} operands", to_string(kind),
+         operands.size());
+  }
   scalar_node values[3];
   bool constant_operands = !is_row_reduction(kind);
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    values[i] = nodes_[operands[i]];
+    values[i] = node(operands[i]);
     constant_operands = constant_operands && values[i].op == scalar_op::constant;
   }
-  scalar_node node{.op = kind, .type = detail::scalar_result_type(kind, {values, operands.size()}, convert_to)};
-  std::copy(operands.begin(), operands.end(), node.operands);
-  const bool undefined = kind == scalar_op::divide && !is_float(node.type) && values[1].value == 0;
-  if (constant_operands && !undefined) {
-    const double value = evaluate(kind, values[0].value, values[1].value, values[2].value, node.type, values[0].type);
-    return folded(value, node.type);
+  scalar_node result{.op = kind, .type = detail::scalar_result_type(kind, {values, operands.size()}, convert_to)};
+  std::copy(operands.begin(), operands.end(), result.operands);
+  if (constant_operands) {
+    const double value = evaluate(kind, values[0].value, values[1].value, values[2].value, result.type, values[0].type);
+    return folded(value, result.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
   switch (kind) {
@@ -196,7 +246,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
     default:
       break;
   }
-  return add(node);
+  return add(result);
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::inlined(const scalar_program& program,
@@ -253,6 +303,7 @@ inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_r
 }  // namespace detail
 
 MEGANEURA_INLINE scalar_program scalar_builder::finish(scalar_ref result) const {
+  (void)node(result);
   return detail::post_order(nodes_, result);
 }
 

@@ -284,6 +284,21 @@ class beside_zero {
   }
 }
 
+// SPIR-V leaves x / 0 and the quotient that overflows open: those are x * 0 and x * -1 here.
+[[nodiscard]] inline scalar_value emit_integer_divide(const scalar_value& a, const scalar_value& b) {
+  using namespace spirv::detail;
+  const bool is_signed = a.type.kind == spirv::scalar_kind::i32;
+  const auto number = [&](double value) {
+    return widened(literal(is_signed ? dtype::i32 : dtype::u32, value), a.type.components);
+  };
+  if (b.is_literal() && b.bits != 0 && !(is_signed && b.bits == ~0u)) return binary(binary_op::divide, a, b);
+  if (b.is_literal()) return binary(binary_op::multiply, a, b);
+  scalar_value open = compare(comparison::equal, b, number(0));
+  if (is_signed) open = logical(spirv::op::logical_or, open, compare(comparison::equal, b, number(-1)));
+  const scalar_value quotient = binary(binary_op::divide, a, spirv::detail::select(open, number(1), b));
+  return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
+}
+
 [[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -301,6 +316,7 @@ class beside_zero {
       if (is_float_zero(b)) return beside_zero(a).times(b);
       return binary(binary_op::multiply, a, b);
     case scalar_op::divide:
+      if (!a.type.is_float()) return emit_integer_divide(a, b);
       if (is_float_zero(a)) return beside_zero(b).divides(a);
       if (is_float_zero(b)) {  // times an infinity of its sign
         return binary(binary_op::multiply, a, float_like(a, std::copysign(infinity, std::bit_cast<float>(b.bits))));

@@ -36,6 +36,9 @@ MEGANEURA_INLINE void throw_result(VkResult result, const char* call) {
     case VK_ERROR_EXTENSION_NOT_PRESENT:
     case VK_ERROR_FEATURE_NOT_PRESENT:
       fail(error_category::unsupported, "{} was refused ({}); the driver lacks what was asked for", call, name);
+    case VK_ERROR_UNKNOWN:
+      fail(error_category::unsupported, "{} failed in the driver, which gave no reason ({}); try another driver", call,
+           name);
     default:
       fail(error_category::internal, "{} failed with {} ({})", call, name, static_cast<int>(result));
   }
