@@ -227,6 +227,15 @@ TEST(io_file, what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_
   EXPECT_EQ(files_in(folder), 2);
 }
 
+TEST(io_file, files_whose_names_only_resemble_temporary_ones_stay) {
+  const support::temporary_folder folder;
+  const char* names[] = {".meganeura-mine.part", ".meganeura-0123456789abcde.part", ".meganeura-0123456789abcdef0.part",
+                         ".meganeura-0123456789abcdeF.part", ".meganeura-0123456789abcde-.part"};
+  for (const char* name : names) support::write(folder / name, std::string("precious"));
+  replace(folder / "f", "new");
+  for (const char* name : names) EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
+}
+
 TEST(io_file, a_name_of_the_greatest_length_can_be_written) {
   const support::temporary_folder folder;
   replace(folder / std::string(255, 'n'), "x");

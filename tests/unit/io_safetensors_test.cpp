@@ -106,6 +106,8 @@ TEST(io_safetensors, a_damaged_entry_is_refused) {
   EXPECT_EQ(of("{\"__metadata__\":{\"k\":1}}"), "at byte 30: expected metadata \"k\" to be a string, found 1");
   EXPECT_EQ(of("{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}"),
             "at byte 8: expected metadata used once, found a second \"k\"");
+  EXPECT_EQ(of("{\"__metadata__\":{\"a\":\"\"},\"__metadata__\":{\"b\":\"\"}}"),
+            "at byte 48: expected one __metadata__, found a second one");
   EXPECT_EQ(of("{\"a\":{}}"), "at byte 13: expected a member dtype of tensor \"a\", found none");
   EXPECT_EQ(of("{\"a\":{\"dtype\":4}}"), "at byte 23: expected the dtype of tensor \"a\" to be a string, found 4");
   EXPECT_EQ(of("{\"a\":{\"shape\":{}}}"),

@@ -60,8 +60,9 @@ class file_reader {
 /// A file that is replaced keeps its permissions, and its owner and group where the system allows that. A link at
 /// `path` is followed and stays; in a folder that everyone may write into, somebody else's link is refused. What is no
 /// ordinary file (a device, a FIFO, /dev/stdout) is written through, byte by byte as they come; a FIFO whose reader
-/// goes away raises SIGPIPE, as in any program. What runs killed in earlier writes left in the folder is removed:
-/// temporary files of this user that no living process holds locked.
+/// goes away raises SIGPIPE, and a file that outgrows the process's limit (`ulimit -f`) SIGXFSZ, as in any program:
+/// they end it, unless it ignores them, when the write is an `io` error. What runs killed in earlier writes left in the
+/// folder is removed: temporary files of this user that no living process holds locked.
 class file_writer {
  public:
   /// errors: `io` when it cannot be created, or `path` is a folder.

@@ -113,6 +113,13 @@ inline std::string random_temporary_name() {
   return fmt::format("{}{:08x}{:08x}{}", temporary_prefix, random(), random(), temporary_suffix);
 }
 
+/// Whether `random_temporary_name` could have made it: other names are somebody else's.
+inline bool is_temporary_name(std::string_view name) {
+  constexpr std::size_t digits = 16, length = temporary_prefix.size() + digits + temporary_suffix.size();
+  return name.size() == length && name.starts_with(temporary_prefix) && name.ends_with(temporary_suffix) &&
+         name.find_first_not_of("0123456789abcdef", temporary_prefix.size()) == length - temporary_suffix.size();
+}
+
 /// Removes a temporary file when its writer is dead: each holds its lock until it is renamed or removed.
 inline void remove_if_abandoned(int folder, const char* name) {
   const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, writable = ::openat(folder, name, O_RDWR | flags);
@@ -132,9 +139,7 @@ inline void remove_abandoned(int folder) {
     return;
   }
   while (const dirent* entry = ::readdir(entries)) {
-    const std::string_view name = entry->d_name;
-    if (name.starts_with(temporary_prefix) && name.ends_with(temporary_suffix))
-      remove_if_abandoned(folder, entry->d_name);
+    if (is_temporary_name(entry->d_name)) remove_if_abandoned(folder, entry->d_name);
   }
   ::closedir(entries);
 }

@@ -114,7 +114,11 @@ class safetensors_header {
 
   bool start_object(std::size_t) {
     if (place_ == place::document) return enter(place::header);
-    if (place_ == place::header && key_ == "__metadata__") return enter(place::metadata);
+    if (place_ == place::header && key_ == "__metadata__") {
+      if (has_metadata_) refuse("one __metadata__", "a second one");
+      has_metadata_ = true;
+      return enter(place::metadata);
+    }
     if (place_ != place::header) return nested("an object");
     name_ = key_;
     at_ = static_cast<std::uint32_t>(furthest_ - text_.data() - 1);
@@ -290,7 +294,7 @@ class safetensors_header {
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint32_t at_ = 0;  // where the current tensor's object begins in the header
   int offsets_ = 0;
-  bool has_shape_ = false;
+  bool has_shape_ = false, has_metadata_ = false;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io::detail
