@@ -52,6 +52,18 @@ TEST(data_gzip, each_kind_of_block_unpacks) {
   EXPECT_EQ(unpacked(dynamic), text + text + text);
 }
 
+TEST(data_gzip, zeros_behind_the_last_member_are_padding) {
+  for (const std::size_t zeros : {std::size_t{1}, std::size_t{17}, std::size_t{200000}}) {
+    auto padded = copy(stored);
+    padded.resize(padded.size() + zeros);
+    EXPECT_EQ(unpacked(padded), "stored text") << zeros;
+    padded.push_back(0x1f);
+    EXPECT_NE(rejection(padded).find("expected zeros to the end of the file, found other bytes"), std::string::npos)
+        << rejection(padded);
+  }
+  EXPECT_NE(rejection(std::vector<std::uint8_t>(20)), "");  // nothing but padding
+}
+
 TEST(data_gzip, members_one_after_another_are_joined) {
   auto both = copy(stored);
   both.insert(both.end(), std::begin(fixed), std::end(fixed));

@@ -18,6 +18,7 @@ struct gzip_reader::state {
   std::array<std::uint8_t, 65536> input;
   std::uint64_t fed = 0;      // bytes of the file handed to zlib
   bool member_ended = false;  // and no other one begun
+  bool padded = false;        // zeros followed a member
 
   [[noreturn]] void refuse(std::string_view found) const {
     io::bad_file(name, fed - stream.avail_in, "intact gzip data", found);
@@ -31,6 +32,18 @@ struct gzip_reader::state {
     stream.avail_in = static_cast<uInt>(got);
     fed += got;
     return got > 0;
+  }
+
+  /// Passes over zeros behind a member, with which tapes and block devices fill up; false at the end of the file. What
+  /// follows zeros is no member.
+  bool skip_padding() {
+    while (refill()) {
+      for (; stream.avail_in > 0 && *stream.next_in == 0; ++stream.next_in, --stream.avail_in) padded = true;
+      if (stream.avail_in == 0) continue;
+      if (padded) io::bad_file(name, fed - stream.avail_in, "zeros to the end of the file", "other bytes");
+      return true;
+    }
+    return false;
   }
 
   /// Unpacks once into `into`; returns how many bytes.
@@ -62,7 +75,7 @@ MEGANEURA_INLINE gzip_reader::~gzip_reader() { ::inflateEnd(&state_->stream); }
 MEGANEURA_INLINE std::size_t gzip_reader::read(std::span<std::uint8_t> into) {
   std::size_t filled = 0;
   while (filled < into.size()) {
-    const bool more = state_->refill();
+    const bool more = state_->member_ended ? state_->skip_padding() : state_->refill();
     if (state_->member_ended) {
       if (!more) break;
       ::inflateReset(&state_->stream);
