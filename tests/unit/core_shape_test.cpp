@@ -71,7 +71,7 @@ TEST(core_shape, equality_looks_at_the_axes_alone) {
   EXPECT_EQ(a, shape{});
 }
 
-TEST(core_shape, an_axis_that_does_not_exist_is_an_internal_error) {
+TEST(core_shape, an_axis_that_does_not_exist_is_refused) {
   const shape pair{2, 3};
   for (int axis : {-1, 2, 8}) {
     EXPECT_THROW((void)pair[axis], error) << axis;
