@@ -177,7 +177,7 @@ enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
 
 [[nodiscard]] constexpr const char* to_string(dtype type) {
   constexpr const char* names[] = {"f32", "f16", "i32", "u32", "bool"};
-  return names[static_cast<int>(type)];
+  return type <= dtype::boolean ? names[static_cast<int>(type)] : "an unknown dtype";
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -197,8 +197,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 /// Extents of a dense row-major tensor or of an iteration space; rank 0 is a scalar with one element. A value that
 /// keeps its promises: at most max_rank axes, every extent at least 1, at most max_elements elements, so that counts,
-/// strides and byte counts fit into 64 bits. Whatever would break one is refused: errors: invalid_argument; internal
-/// for an axis that does not exist.
+/// strides and byte counts fit into 64 bits. Whatever would break one is refused, and an axis that does not exist:
+/// errors: invalid_argument.
 class shape {
  public:
   /// 16 bytes an element still fit into a signed 64-bit count.
@@ -300,7 +300,7 @@ enum class scalar_op : std::uint8_t {
   convert,
   // binary
   add, subtract, multiply,
-  divide,  // integers: truncates towards zero; division by zero is undefined for integers, +-inf or NaN for floats
+  divide,  // integers: truncates towards zero, x / 0 is 0 and -2^31 / -1 is -2^31; floats by zero: +-inf or NaN
   power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
   minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
   less, less_equal, equal, logical_and, logical_or,
@@ -332,6 +332,9 @@ inline constexpr scalar_op_info scalar_op_table[scalar_op_count] = {
 
 [[nodiscard]] constexpr const scalar_op_info& info(scalar_op kind) {
   return detail::scalar_op_table[static_cast<int>(kind)];
+}
+[[nodiscard]] constexpr const char* to_string(scalar_op kind) {
+  return static_cast<int>(kind) < scalar_op_count ? info(kind).name : "operation";
 }
 [[nodiscard]] constexpr bool is_row_reduction(scalar_op kind) { return kind >= scalar_op::row_sum; }
 [[nodiscard]] constexpr bool is_comparison(scalar_op kind) {
@@ -366,9 +369,14 @@ struct scalar_program {
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
 };
 
+/// Refuses what `scalar_builder` would not write, for programs that come from elsewhere: none at all, operations and
+/// types that do not exist, operands that do not precede their user or do not fit it, constants that their type does
+/// not hold. errors: invalid_argument.
+void check_program(const scalar_program& program);
+
 /// Writes a program: hash-conses nodes and folds what needs no device and changes no bit: constants (rounded to their
 /// type after each operation), x + -0, x - 0, x * 1, double negation. Errors: invalid_argument when operand types do
-/// not fit the operation.
+/// not fit the operation, a ref is none of this builder, or an argument's index is negative.
 class scalar_builder {
  public:
   [[nodiscard]] scalar_ref argument(int index, dtype type);
@@ -383,8 +391,11 @@ class scalar_builder {
   /// Copies `program` in, its argument i replaced by `arguments[i]`; returns its result.
   [[nodiscard]] scalar_ref inlined(const scalar_program& program, std::span<const scalar_ref> arguments);
 
-  [[nodiscard]] dtype type(scalar_ref ref) const { return nodes_[ref].type; }
-  [[nodiscard]] const scalar_node& node(scalar_ref ref) const { return nodes_[ref]; }
+  [[nodiscard]] dtype type(scalar_ref ref) const { return node(ref).type; }
+  [[nodiscard]] const scalar_node& node(scalar_ref ref) const {
+    if (ref >= nodes_.size()) refuse_ref(ref);
+    return nodes_[ref];
+  }
 
   /// The program computing `result`, without the nodes it does not need.
   [[nodiscard]] scalar_program finish(scalar_ref result) const;
@@ -392,6 +403,7 @@ class scalar_builder {
  private:
   scalar_ref add(const scalar_node& node);
   scalar_ref folded(double value, dtype type);
+  [[noreturn]] void refuse_ref(scalar_ref ref) const;
   [[nodiscard]] std::optional<scalar_ref> find(const scalar_node& node);
   [[nodiscard]] bool is_constant(scalar_ref ref, double value) const;
   std::vector<scalar_node> nodes_;
@@ -825,14 +837,15 @@ class graph {
   /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else but
   /// conditions and casts between floats.
   [[nodiscard]] double flops() const;
-
- private:
-  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
   /// Refuses operands that are no nodes of this graph or have no value; `asked` opens the sentence.
+  /// errors: invalid_argument.
   void expect_values(std::string_view asked, std::span<const node_id> operands) const;
   void expect_values(std::string_view asked, std::initializer_list<node_id> operands) const {
     expect_values(asked, std::span(operands.begin(), operands.size()));
   }
+
+ private:
+  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;
@@ -885,8 +898,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
 /// sentence; reduce product is exact to second order away from zeros.
 ///
-/// errors: invalid_argument when the loss has more than one element, a wrt or the loss is not a float, or a view that
-/// must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
+/// errors: invalid_argument when the loss has more than one element, a wrt or the loss is no node of the graph or not a
+/// float, or a view that must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
 [[nodiscard]] std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same, with no_id for a wrt that no gradient reaches: what training leaves alone.
@@ -4103,8 +4116,9 @@ class file_reader {
 /// A file that is replaced keeps its permissions, and its owner and group where the system allows that. A link at
 /// `path` is followed and stays; in a folder that everyone may write into, somebody else's link is refused. What is no
 /// ordinary file (a device, a FIFO, /dev/stdout) is written through, byte by byte as they come; a FIFO whose reader
-/// goes away raises SIGPIPE, as in any program. What runs killed in earlier writes left in the folder is removed:
-/// temporary files of this user that no living process holds locked.
+/// goes away raises SIGPIPE, and a file that outgrows the process's limit (`ulimit -f`) SIGXFSZ, as in any program:
+/// they end it, unless it ignores them, when the write is an `io` error. What runs killed in earlier writes left in the
+/// folder is removed: temporary files of this user that no living process holds locked.
 class file_writer {
  public:
   /// errors: `io` when it cannot be created, or `path` is a folder.
@@ -5246,6 +5260,8 @@ namespace meganeura::inline MEGANEURA_ABI {
     fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
   } catch (const std::system_error& problem) {  // files, folders, threads, locks
     fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
+  } catch (const std::logic_error& problem) {  // out_of_range, invalid_argument: a check of ours is missing
+    fail(error_category::internal, "{}: {}; please report it", doing, problem.what());
   }
 }
 
@@ -6095,6 +6111,8 @@ class program {
   void check_memory() const;
   void allocate(const parameters& weights);
   void list_kept();
+  /// Refuses what `kept` does not list.
+  void expect_kept(const plan::named_range& asked) const;
   struct prepared {             // one step of the plan, ready to be recorded
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
@@ -6378,6 +6396,9 @@ class trainer {
   /// not happened.
   template <fixed_string... Names, class... Elements>
   step_result step(const bound_input<Names, Elements>&... inputs) {
+    if (step_ == std::numeric_limits<std::uint32_t>::max()) {
+      fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
+    }
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
     const std::uint64_t number = program_.submit(detail::step_values_of(optimizer_, step_ + 1, seed_), bound);
     ++step_;
@@ -6460,7 +6481,8 @@ MEGANEURA_INLINE void shape::refuse_extent(int axis, std::int64_t extent) const 
 }
 
 MEGANEURA_INLINE void shape::refuse_axis(int axis) const {
-  fail(error_category::internal, "shape {}: there is no axis {}", to_string(*this), axis);
+  fail(error_category::invalid_argument, "shape {}: there is no axis {}; the axes count from 0 and are {}",
+       to_string(*this), axis, rank_);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -6570,7 +6592,15 @@ MEGANEURA_INLINE bool scalar_builder::is_constant(scalar_ref ref, double value) 
   return node.op == scalar_op::constant && node.value == value && same_sign;
 }
 
+MEGANEURA_INLINE void scalar_builder::refuse_ref(scalar_ref ref) const {
+  fail(error_category::invalid_argument, "scalar program: node {} does not exist; the builder has {} nodes", ref,
+       nodes_.size());
+}
+
 MEGANEURA_INLINE scalar_ref scalar_builder::argument(int index, dtype type) {
+  if (index < 0) {
+    fail(error_category::invalid_argument, "scalar program: argument {} was asked for; arguments count from 0", index);
+  }
   return add({.op = scalar_op::argument, .type = compute_type(type), .value = static_cast<double>(index)});
 }
 
@@ -6629,20 +6659,62 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
 
 }  // namespace detail
 
+MEGANEURA_INLINE void check_program(const scalar_program& program) {
+  const auto refuse = [](std::size_t at, const std::string& rule) {
+    fail(error_category::invalid_argument, "scalar program: node {} {}; write programs with a scalar_builder", at,
+         rule);
+  };
+  if (program.nodes.empty()) {
+    fail(error_category::invalid_argument, "scalar program: it is empty; its last node is its result");
+  }
+  for (std::size_t at = 0; at < program.nodes.size(); ++at) {
+    const scalar_node& node = program.nodes[at];
+    if (static_cast<int>(node.op) >= scalar_op_count) refuse(at, fmt::format("is an unknown {}", to_string(node.op)));
+    if (node.type > dtype::boolean || node.type != compute_type(node.type)) {
+      refuse(at, fmt::format("computes in {}, which no program does", to_string(node.type)));
+    }
+    if (node.op == scalar_op::argument) {
+      const bool counts = node.value >= 0 && node.value < 0x1p31 && node.value == std::trunc(node.value);
+      if (!counts) refuse(at, fmt::format("is argument {}; arguments count from 0", node.value));
+      continue;
+    }
+    if (node.op == scalar_op::constant) {
+      const bool held =
+          node.value == rounded_to(node.value, node.type) || (is_float(node.type) && node.value != node.value);
+      if (!held) refuse(at, fmt::format("is the constant {}, which no {} is", node.value, to_string(node.type)));
+      continue;
+    }
+    scalar_node operands[3];
+    const auto arity = static_cast<std::size_t>(info(node.op).arity);
+    for (std::size_t i = 0; i < arity; ++i) {
+      if (node.operands[i] >= at) refuse(at, fmt::format("reads node {}, which does not precede it", node.operands[i]));
+      operands[i] = program.nodes[node.operands[i]];
+    }
+    const dtype computed = detail::scalar_result_type(node.op, {operands, arity}, node.type);
+    if (computed != node.type) {
+      refuse(at, fmt::format("is {} of {} and says {}", info(node.op).name, to_string(computed), to_string(node.type)));
+    }
+  }
+}
+
 MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<const scalar_ref> operands,
                                                   dtype convert_to) {
+  if (static_cast<int>(kind) >= scalar_op_count || operands.empty() ||
+      static_cast<int>(operands.size()) != info(kind).arity) {
+    fail(error_category::invalid_argument, "scalar program: {} does not take {} operands", to_string(kind),
+         operands.size());
+  }
   scalar_node values[3];
   bool constant_operands = !is_row_reduction(kind);
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    values[i] = nodes_[operands[i]];
+    values[i] = node(operands[i]);
     constant_operands = constant_operands && values[i].op == scalar_op::constant;
   }
-  scalar_node node{.op = kind, .type = detail::scalar_result_type(kind, {values, operands.size()}, convert_to)};
-  std::copy(operands.begin(), operands.end(), node.operands);
-  const bool undefined = kind == scalar_op::divide && !is_float(node.type) && values[1].value == 0;
-  if (constant_operands && !undefined) {
-    const double value = evaluate(kind, values[0].value, values[1].value, values[2].value, node.type, values[0].type);
-    return folded(value, node.type);
+  scalar_node result{.op = kind, .type = detail::scalar_result_type(kind, {values, operands.size()}, convert_to)};
+  std::copy(operands.begin(), operands.end(), result.operands);
+  if (constant_operands) {
+    const double value = evaluate(kind, values[0].value, values[1].value, values[2].value, result.type, values[0].type);
+    return folded(value, result.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
   switch (kind) {
@@ -6673,7 +6745,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
     default:
       break;
   }
-  return add(node);
+  return add(result);
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::inlined(const scalar_program& program,
@@ -6730,6 +6802,7 @@ inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_r
 }  // namespace detail
 
 MEGANEURA_INLINE scalar_program scalar_builder::finish(scalar_ref result) const {
+  (void)node(result);
   return detail::post_order(nodes_, result);
 }
 
@@ -7031,8 +7104,10 @@ struct attribute_printer {
   std::string operator()(const axis_attribute& a) const { return fmt::format("axis={}", a.axis); }
   std::string operator()(const convolution_attribute& a) const {
     constexpr const char* forms[] = {"output", "input", "filter"};
-    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}", forms[a.form], list(a.stride, a.spatial),
-                       list(a.pad_low, a.spatial), list(a.pad_high, a.spatial), list(a.dilation, a.spatial), a.groups);
+    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}",
+                       a.form <= convolution_attribute::filter ? forms[a.form] : "unknown form",
+                       list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial),
+                       list(a.dilation, a.spatial), a.groups);
   }
   std::string operator()(const window_attribute& a) const {
     return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", kind_name(a.kind), list(a.window, a.spatial),
@@ -7057,7 +7132,7 @@ struct attribute_printer {
   }
   static const char* kind_name(reduce_kind kind) {
     constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
-    return names[static_cast<int>(kind)];
+    return kind <= reduce_kind::arg_min ? names[static_cast<int>(kind)] : "unknown kind";
   }
 };
 
@@ -7214,6 +7289,10 @@ MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<con
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
   if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
+  if (nodes_[node].type == dtype::boolean) {
+    fail(error_category::invalid_argument, "output \"{}\" of %{}: it is bool, which is not stored; cast it to u32",
+         name, node);
+  }
   if (find_output(name) != no_id) {
     fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
   }
@@ -7249,6 +7328,16 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 
 // ---- leaves ---------------------------------------------------------------------------------------------------------
 
+namespace detail {
+
+inline void expect_dtype(std::string_view asked, dtype type) {
+  if (type <= dtype::boolean) return;
+  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use f32, f16, i32 or u32", asked,
+       static_cast<int>(type));
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
   if (name.empty()) {
     fail(error_category::invalid_argument, "{} \"\" {} {}: the name is empty; give it one", to_string(kind),
@@ -7258,6 +7347,7 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
     fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind),
          name);
   }
+  detail::expect_dtype(to_string(kind), type);
   const node_id known = find_leaf(name);
   if (known != no_id &&
       (nodes_[known].kind != kind || nodes_[known].type != type || nodes_[known].extents != extents)) {
@@ -7284,6 +7374,7 @@ MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const s
   return leaf(op::state, name, type, extents);
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
+  detail::expect_dtype("constant", type);
   expect_representable("constant", value, type);
   return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
 }
@@ -7295,6 +7386,10 @@ MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
 }
 MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute::distribution_kind distribution,
                                        const shape& extents) {
+  if (distribution > random_attribute::normal) {
+    fail(error_category::invalid_argument, "random \"{}\": distribution {} does not exist; use uniform or normal",
+         stream, static_cast<int>(distribution));
+  }
   return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), distribution}, {});
 }
 
@@ -7302,6 +7397,8 @@ MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute
 
 MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<const node_id> operands, dtype result) {
   expect_values("map", operands);
+  detail::expect_dtype("map", result);
+  check_program(program);
   for (node_id operand : operands) {
     if (nodes_[operand].extents != nodes_[operands[0]].extents) {
       fail(error_category::invalid_argument,
@@ -7321,6 +7418,19 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
     fail(error_category::invalid_argument, "map {}: argument {} is {} and operand %{} is {}; cast the operand",
          to_string(program), index, to_string(each.type), operands[index], to_string(found));
   }
+  for (const scalar_node& each : program.nodes) {
+    if (each.op != scalar_op::divide || is_float(each.type)) continue;
+    const scalar_node& divisor = program.nodes[each.operands[1]];
+    node_id from = no_id;
+    if (divisor.op == scalar_op::argument) from = operands[static_cast<std::size_t>(divisor.value)];
+    while (from != no_id && nodes_[from].kind == op::view) from = operand(from, 0);
+    const bool held = from != no_id && nodes_[from].kind == op::constant;
+    const bool is_zero =
+        held ? get<constant_attribute>(from).value == 0 : divisor.op == scalar_op::constant && divisor.value == 0;
+    if (!is_zero) continue;
+    fail(error_category::invalid_argument, "map {}: divides {} by the constant 0{}; give another divisor",
+         to_string(program), to_string(each.type), held ? fmt::format(", %{}", from) : "");
+  }
   if (result == dtype::boolean || program.type() != compute_type(result)) {
     fail(error_category::invalid_argument, "map {}: computes {} and cannot be stored as {}; convert it",
          to_string(program), to_string(program.type()), to_string(result));
@@ -7329,9 +7439,9 @@ MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<con
 }
 
 MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_id> operands) {
-  const int arity = info(kind).arity;
+  const int arity = static_cast<int>(kind) < scalar_op_count ? info(kind).arity : 0;
   if (arity == 0 || static_cast<int>(operands.size()) != arity) {
-    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", info(kind).name, arity,
+    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", to_string(kind), arity,
          operands.size());
   }
   expect_values(info(kind).name, operands);
@@ -7346,6 +7456,7 @@ MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_i
 
 MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
   expect_values("cast", {a});
+  detail::expect_dtype("cast", type);
   const dtype from = nodes_[a].type;
   if (from == type) return a;
   scalar_builder builder;
@@ -7356,6 +7467,10 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
   expect_values("reduce", {a});
   const node& operand = nodes_[a];
+  if (kind > reduce_kind::arg_min) {
+    fail(error_category::invalid_argument, "reduce of {}: kind {} does not exist; use one of reduce_kind's",
+         to_string(operand.extents), static_cast<int>(kind));
+  }
   if (axes >> operand.extents.rank()) {
     fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
          to_string(operand.extents));
@@ -7760,6 +7875,10 @@ inline std::optional<shape> window_shape(const window_attribute& w, const shape&
 MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c,
                                             const shape& extents) {
   expect_values("convolution", {a, b});
+  if (c.form > convolution_attribute::filter) {
+    fail(error_category::invalid_argument, "convolution: form {} does not exist; use output, input or filter",
+         static_cast<int>(c.form));
+  }
   const shape &first = nodes_[a].extents, &second = nodes_[b].extents;
   const bool fits = c.form == convolution_attribute::output  ? detail::convolution_fits(c, first, second, extents)
                     : c.form == convolution_attribute::input ? detail::convolution_fits(c, extents, second, first)
@@ -7777,9 +7896,12 @@ MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolut
 MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
   expect_values("window_reduce", {a});
   const shape& x = nodes_[a].extents;
-  const bool known = w.kind == reduce_kind::max || w.kind == reduce_kind::sum;
+  if (w.kind != reduce_kind::max && w.kind != reduce_kind::sum) {
+    fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
+         to_string(attribute(w)), to_string(x));
+  }
   const std::optional<shape> y = detail::window_shape(w, x);
-  if (!known || !y) {
+  if (!y) {
     fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
          to_string(attribute(w)), to_string(x));
   }
@@ -7841,6 +7963,14 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
                                                std::span<const node_id> parameters_and_gradients) {
   expect_values("optimizer_step", parameters_and_gradients);
+  if (kind.kind > optimizer_kind::adamw) {
+    fail(error_category::invalid_argument, "optimizer_step: kind {} does not exist; use sgd, adam or adamw",
+         static_cast<int>(kind.kind));
+  }
+  if (parameters_and_gradients.empty()) {
+    fail(error_category::invalid_argument,
+         "optimizer_step: there is nothing to update; give pairs of a parameter and its gradient");
+  }
   if (parameters_and_gradients.size() % 2 != 0) {
     fail(error_category::invalid_argument,
          "optimizer_step: operands must be pairs of a parameter and its gradient; found {}",
@@ -7878,6 +8008,10 @@ MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
 }
 
 MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
+  if (axis < 0 || axis >= extents.rank()) {
+    fail(error_category::invalid_argument, "coordinates of {} along axis {}: there is no such axis", to_string(extents),
+         axis);
+  }
   return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank()) - 1) & ~(1u << axis));
 }
 
@@ -8430,6 +8564,7 @@ namespace detail {
 
 inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
                                             std::span<const node_id> wrt) {
+  for (const std::span<const node_id> each : {outputs, seeds, wrt}) g.expect_values("gradients", each);
   if (outputs.size() != seeds.size()) {
     fail(error_category::invalid_argument, "gradients: {} outputs need as many seeds; found {}", outputs.size(),
          seeds.size());
@@ -8466,6 +8601,7 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_i
 }
 
 MEGANEURA_INLINE std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt) {
+  g.expect_values("gradients", {loss});
   if (g[loss].extents.elements() != 1) {
     fail(error_category::invalid_argument,
          "gradients: the loss must be one number; found {}; reduce it or give seeds for each output",
@@ -8966,6 +9102,13 @@ inline std::string random_temporary_name() {
   return fmt::format("{}{:08x}{:08x}{}", temporary_prefix, random(), random(), temporary_suffix);
 }
 
+/// Whether `random_temporary_name` could have made it: other names are somebody else's.
+inline bool is_temporary_name(std::string_view name) {
+  constexpr std::size_t digits = 16, length = temporary_prefix.size() + digits + temporary_suffix.size();
+  return name.size() == length && name.starts_with(temporary_prefix) && name.ends_with(temporary_suffix) &&
+         name.find_first_not_of("0123456789abcdef", temporary_prefix.size()) == length - temporary_suffix.size();
+}
+
 /// Removes a temporary file when its writer is dead: each holds its lock until it is renamed or removed.
 inline void remove_if_abandoned(int folder, const char* name) {
   const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, writable = ::openat(folder, name, O_RDWR | flags);
@@ -8985,9 +9128,7 @@ inline void remove_abandoned(int folder) {
     return;
   }
   while (const dirent* entry = ::readdir(entries)) {
-    const std::string_view name = entry->d_name;
-    if (name.starts_with(temporary_prefix) && name.ends_with(temporary_suffix))
-      remove_if_abandoned(folder, entry->d_name);
+    if (is_temporary_name(entry->d_name)) remove_if_abandoned(folder, entry->d_name);
   }
   ::closedir(entries);
 }
@@ -9297,7 +9438,11 @@ class safetensors_header {
 
   bool start_object(std::size_t) {
     if (place_ == place::document) return enter(place::header);
-    if (place_ == place::header && key_ == "__metadata__") return enter(place::metadata);
+    if (place_ == place::header && key_ == "__metadata__") {
+      if (has_metadata_) refuse("one __metadata__", "a second one");
+      has_metadata_ = true;
+      return enter(place::metadata);
+    }
     if (place_ != place::header) return nested("an object");
     name_ = key_;
     at_ = static_cast<std::uint32_t>(furthest_ - text_.data() - 1);
@@ -9473,7 +9618,7 @@ class safetensors_header {
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint32_t at_ = 0;  // where the current tensor's object begins in the header
   int offsets_ = 0;
-  bool has_shape_ = false;
+  bool has_shape_ = false, has_metadata_ = false;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io::detail
@@ -15880,15 +16025,25 @@ MEGANEURA_INLINE void program::list_kept() {
   }
 }
 
+MEGANEURA_INLINE void program::expect_kept(const plan::named_range& asked) const {
+  const auto known = [&](const plan::named_range& kept) {
+    return kept.name == asked.name && kept.where.where == asked.where.where &&
+           kept.where.offset == asked.where.offset && kept.where.bytes == asked.where.bytes;
+  };
+  if (std::ranges::any_of(alive().kept_, known)) return;
+  fail(error_category::invalid_argument,
+       "{}: this program keeps nothing of that name and place; ask with what kept() lists", quote(asked.name));
+}
+
 MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
-  (void)alive();
+  expect_kept(kept);
   return area_of(kept.where).read(device_, kept.where.offset, kept.where.bytes);
 } catch (...) {
   rethrow_as_error("reading what a program keeps");
 }
 
 MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const try {
-  (void)alive();
+  expect_kept(kept);
   if (values.size() != kept.where.bytes) {
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
          to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
@@ -16294,6 +16449,10 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   const auto tensors = detail::checkpoint_tensors(weights, training);
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
+  if (position.step == std::numeric_limits<std::uint32_t>::max()) {
+    fail(error_category::invalid_file,
+         "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", path, position.step);
+  }
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
   detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
@@ -17144,6 +17303,9 @@ MEGANEURA_INLINE void throw_result(VkResult result, const char* call) {
     case VK_ERROR_EXTENSION_NOT_PRESENT:
     case VK_ERROR_FEATURE_NOT_PRESENT:
       fail(error_category::unsupported, "{} was refused ({}); the driver lacks what was asked for", call, name);
+    case VK_ERROR_UNKNOWN:
+      fail(error_category::unsupported, "{} failed in the driver, which gave no reason ({}); try another driver", call,
+           name);
     default:
       fail(error_category::internal, "{} failed with {} ({})", call, name, static_cast<int>(result));
   }
@@ -20443,6 +20605,7 @@ struct gzip_reader::state {
   std::array<std::uint8_t, 65536> input;
   std::uint64_t fed = 0;      // bytes of the file handed to zlib
   bool member_ended = false;  // and no other one begun
+  bool padded = false;        // zeros followed a member
 
   [[noreturn]] void refuse(std::string_view found) const {
     io::bad_file(name, fed - stream.avail_in, "intact gzip data", found);
@@ -20456,6 +20619,18 @@ struct gzip_reader::state {
     stream.avail_in = static_cast<uInt>(got);
     fed += got;
     return got > 0;
+  }
+
+  /// Passes over zeros behind a member, with which tapes and block devices fill up; false at the end of the file. What
+  /// follows zeros is no member.
+  bool skip_padding() {
+    while (refill()) {
+      for (; stream.avail_in > 0 && *stream.next_in == 0; ++stream.next_in, --stream.avail_in) padded = true;
+      if (stream.avail_in == 0) continue;
+      if (padded) io::bad_file(name, fed - stream.avail_in, "zeros to the end of the file", "other bytes");
+      return true;
+    }
+    return false;
   }
 
   /// Unpacks once into `into`; returns how many bytes.
@@ -20487,7 +20662,7 @@ MEGANEURA_INLINE gzip_reader::~gzip_reader() { ::inflateEnd(&state_->stream); }
 MEGANEURA_INLINE std::size_t gzip_reader::read(std::span<std::uint8_t> into) {
   std::size_t filled = 0;
   while (filled < into.size()) {
-    const bool more = state_->refill();
+    const bool more = state_->member_ended ? state_->skip_padding() : state_->refill();
     if (state_->member_ended) {
       if (!more) break;
       ::inflateReset(&state_->stream);
@@ -23826,6 +24001,21 @@ class beside_zero {
   }
 }
 
+// SPIR-V leaves x / 0 and the quotient that overflows open: those are x * 0 and x * -1 here.
+[[nodiscard]] inline scalar_value emit_integer_divide(const scalar_value& a, const scalar_value& b) {
+  using namespace spirv::detail;
+  const bool is_signed = a.type.kind == spirv::scalar_kind::i32;
+  const auto number = [&](double value) {
+    return widened(literal(is_signed ? dtype::i32 : dtype::u32, value), a.type.components);
+  };
+  if (b.is_literal() && b.bits != 0 && !(is_signed && b.bits == ~0u)) return binary(binary_op::divide, a, b);
+  if (b.is_literal()) return binary(binary_op::multiply, a, b);
+  scalar_value open = compare(comparison::equal, b, number(0));
+  if (is_signed) open = logical(spirv::op::logical_or, open, compare(comparison::equal, b, number(-1)));
+  const scalar_value quotient = binary(binary_op::divide, a, spirv::detail::select(open, number(1), b));
+  return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
+}
+
 [[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -23843,6 +24033,7 @@ class beside_zero {
       if (is_float_zero(b)) return beside_zero(a).times(b);
       return binary(binary_op::multiply, a, b);
     case scalar_op::divide:
+      if (!a.type.is_float()) return emit_integer_divide(a, b);
       if (is_float_zero(a)) return beside_zero(b).divides(a);
       if (is_float_zero(b)) {  // times an infinity of its sign
         return binary(binary_op::multiply, a, float_like(a, std::copysign(infinity, std::bit_cast<float>(b.bits))));

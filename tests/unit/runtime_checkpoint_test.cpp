@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <limits>
 
 namespace {
 
@@ -209,6 +210,44 @@ TEST(runtime_checkpoint, a_momentum_without_moments_is_refused) {
             path +
                 ": the optimizer is said to be sgd and its rates are those of sgd with momentum; nothing was loaded, "
                 "take another copy");
+}
+
+TEST(runtime_checkpoint, ranges_that_a_program_does_not_keep_are_refused) {
+  trainer<network<6>> run(support::shared_device(), remembering{}, adam{}, {{"batch", 5}});
+  run.parameters().init();
+  const program& running = run.runnable();
+  const plan::named_range kept = running.kept().at(0);
+  std::vector<plan::named_range> others(4, kept);
+  others[0].where.offset = std::uint64_t{1} << 40;
+  others[1].where.where = static_cast<plan::area>(60);
+  others[2].where.bytes = std::uint64_t{1} << 20;
+  others[3].name = "another";
+  for (const plan::named_range& other : others) {
+    const std::vector<std::byte> values(other.where.bytes);
+    EXPECT_NE(support::sentence_of([&] { (void)running.read(other); }).find("keeps nothing of that name and place"),
+              std::string::npos);
+    EXPECT_NE(support::sentence_of([&] { running.write(other, values); }).find("keeps nothing of that name and place"),
+              std::string::npos);
+  }
+  EXPECT_NO_THROW(running.write(kept, running.read(kept)));
+}
+
+TEST(runtime_checkpoint, a_step_after_which_none_is_counted_is_refused) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
+  run.parameters().init();
+  constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
+  save_checkpoint(path, run.parameters(), run.runnable(), {sgd{}, most, 1});
+  EXPECT_NE(support::sentence_of([&] { run.load_checkpoint(path); }).find("after which no step is counted"),
+            std::string::npos);
+  EXPECT_EQ(run.steps(), 0u);
+  save_checkpoint(path, run.parameters(), run.runnable(), {sgd{}, most - 1, 1});
+  run.load_checkpoint(path);
+  train(run, 1);
+  EXPECT_EQ(run.steps(), most);
+  EXPECT_NE(support::sentence_of([&] { train(run, 1); }).find("no further one is counted"), std::string::npos);
+  EXPECT_EQ(run.steps(), most);
 }
 
 TEST(runtime_checkpoint, a_later_format_is_refused) {

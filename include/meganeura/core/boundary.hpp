@@ -24,6 +24,8 @@ namespace meganeura::inline MEGANEURA_ABI {
     fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
   } catch (const std::system_error& problem) {  // files, folders, threads, locks
     fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
+  } catch (const std::logic_error& problem) {  // out_of_range, invalid_argument: a check of ours is missing
+    fail(error_category::internal, "{}: {}; please report it", doing, problem.what());
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <set>
 #include <utility>
 #include <variant>
@@ -161,6 +162,10 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   const auto tensors = detail::checkpoint_tensors(weights, training);
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
+  if (position.step == std::numeric_limits<std::uint32_t>::max()) {
+    fail(error_category::invalid_file,
+         "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", path, position.step);
+  }
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
   detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing

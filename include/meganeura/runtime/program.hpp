@@ -116,6 +116,8 @@ class program {
   void check_memory() const;
   void allocate(const parameters& weights);
   void list_kept();
+  /// Refuses what `kept` does not list.
+  void expect_kept(const plan::named_range& asked) const;
   struct prepared {             // one step of the plan, ready to be recorded
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};

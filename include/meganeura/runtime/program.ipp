@@ -153,15 +153,25 @@ MEGANEURA_INLINE void program::list_kept() {
   }
 }
 
+MEGANEURA_INLINE void program::expect_kept(const plan::named_range& asked) const {
+  const auto known = [&](const plan::named_range& kept) {
+    return kept.name == asked.name && kept.where.where == asked.where.where &&
+           kept.where.offset == asked.where.offset && kept.where.bytes == asked.where.bytes;
+  };
+  if (std::ranges::any_of(alive().kept_, known)) return;
+  fail(error_category::invalid_argument,
+       "{}: this program keeps nothing of that name and place; ask with what kept() lists", quote(asked.name));
+}
+
 MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
-  (void)alive();
+  expect_kept(kept);
   return area_of(kept.where).read(device_, kept.where.offset, kept.where.bytes);
 } catch (...) {
   rethrow_as_error("reading what a program keeps");
 }
 
 MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const try {
-  (void)alive();
+  expect_kept(kept);
   if (values.size() != kept.where.bytes) {
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
          to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());

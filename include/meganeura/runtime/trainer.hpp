@@ -15,6 +15,7 @@
 #include <cmath>
 #include <concepts>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -133,6 +134,9 @@ class trainer {
   /// not happened.
   template <fixed_string... Names, class... Elements>
   step_result step(const bound_input<Names, Elements>&... inputs) {
+    if (step_ == std::numeric_limits<std::uint32_t>::max()) {
+      fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
+    }
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
     const std::uint64_t number = program_.submit(detail::step_values_of(optimizer_, step_ + 1, seed_), bound);
     ++step_;
