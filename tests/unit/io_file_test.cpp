@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reading, mapping and replacing files, and the checksum of their content.
 #include <meganeura/io/file.hpp>
+#include <meganeura/io/safetensors.hpp>
 #include <meganeura/io/sha256.hpp>
 
 #include <support/temporary_folder.hpp>
@@ -44,6 +45,19 @@ std::ptrdiff_t files_in(const support::temporary_folder& folder) {
 mode_t mode_of(const std::string& path) {
   struct stat facts {};
   return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777 : 0;
+}
+
+TEST(io_file, a_path_that_cannot_be_shown_is_quoted) {
+  const support::temporary_folder folder;
+  const std::string lines = folder / "a\nb\x1b[31m";
+  const std::string shown = "\"" + (folder / "a\\nb\\u{1b}[31m") + "\"";
+  EXPECT_EQ(support::sentence_of([&] { (void)io::read_file(lines); }),
+            shown + ": cannot be opened for reading: No such file or directory");
+  EXPECT_EQ(support::sentence_of([&] { io::write_file(lines + "/c", {}); }),
+            shown.substr(0, shown.size() - 1) + "/c\": cannot be created: No such file or directory");
+  support::write(lines, std::vector<std::uint8_t>(3));
+  EXPECT_TRUE(
+      support::sentence_of([&] { (void)io::safetensors_file::open(lines); }).starts_with(shown + ": at byte 0"));
 }
 
 }  // namespace

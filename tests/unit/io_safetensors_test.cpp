@@ -75,12 +75,18 @@ TEST(io_safetensors, the_ranges_may_come_in_any_order) {
 }
 
 TEST(io_safetensors, a_damaged_start_is_refused) {
-  EXPECT_EQ(rejection("abc"), "at byte 0: expected 8 bytes of header length, found a file of 3 bytes");
-  EXPECT_EQ(rejection(std::string(7, '\0') + "\x80" + "{}"),
-            "at byte 0: expected a header of at most 100000000 bytes, found a length of 9223372036854775808");
+  const std::string no_file =
+      "at byte 0: expected a .safetensors file, which begins with the length of its header, at most 100000000, found ";
+  EXPECT_EQ(
+      rejection("abc"),
+      "at byte 0: expected a .safetensors file, which begins with 8 bytes of header length, found a file of 3 bytes");
+  EXPECT_EQ(rejection(std::string(7, '\0') + "\x80" + "{}"), no_file + "a length of 9223372036854775808");
+  EXPECT_EQ(rejection("\x7f"
+                      "ELF\2\1\1 and so on"),
+            no_file + "a program (ELF)");
+  EXPECT_EQ(rejection("#include <vector>\n"), no_file + "text, beginning \"#include\"");
   EXPECT_EQ(rejection("PK\x03\x04 and so on"),
-            "at byte 0: expected a header of at most 100000000 bytes, found a zip archive, as "
-            "torch.save writes; convert it with safetensors");
+            no_file + "a zip archive, as torch.save writes; convert it with safetensors");
   EXPECT_EQ(
       rejection(file_of("{" + std::string(70, ' ') + "}", 0).substr(0, 30)),
       "at byte 30: expected the 72 bytes of header that its first 8 bytes promise, found the end of the file after "

@@ -2,6 +2,7 @@
 // Vectors whose size comes from a file or a caller: too large a one is an error of ours.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/quote.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,8 @@ template <class T>
     }
   } catch (const std::bad_alloc&) {
   }
-  fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", name, size, sizeof(T));
+  fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", shown_path(name), size,
+       sizeof(T));
 }
 
 /// `size` zeros for the content of `name`. errors: `out_of_memory`.

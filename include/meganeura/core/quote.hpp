@@ -80,4 +80,10 @@ struct utf8_character {
   return result;
 }
 
+/// A path as sentences begin with it: as it is, or quoted where it is empty or holds what `quote` would escape.
+[[nodiscard]] inline std::string shown_path(std::string_view path) {
+  std::string quoted = quote(path, path.size());
+  return !path.empty() && quoted.size() == path.size() + 2 ? std::string(path) : quoted;
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI

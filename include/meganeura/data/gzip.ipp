@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Bodies of data/gzip.hpp.
 #pragma once
+#include <meganeura/core/quote.hpp>
 #include <meganeura/data/gzip.hpp>
 
 #include <zlib.h>
@@ -53,7 +54,7 @@ struct gzip_reader::state {
     const uInt room = stream.avail_out;
     const int result = ::inflate(&stream, Z_NO_FLUSH);
     member_ended = result == Z_STREAM_END;
-    if (result == Z_MEM_ERROR) fail(error_category::out_of_memory, "{}: no memory to unpack it", name);
+    if (result == Z_MEM_ERROR) fail(error_category::out_of_memory, "{}: no memory to unpack it", shown_path(name));
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
       refuse(stream.msg == nullptr ? "a preset dictionary" : stream.msg);
     }
@@ -66,7 +67,7 @@ MEGANEURA_INLINE gzip_reader::gzip_reader(byte_source packed, std::string name) 
   state_->name = std::move(name);
   constexpr int gzip_only = 16 + MAX_WBITS;
   if (::inflateInit2(&state_->stream, gzip_only) != Z_OK) {
-    fail(error_category::out_of_memory, "{}: no memory to unpack it", state_->name);
+    fail(error_category::out_of_memory, "{}: no memory to unpack it", shown_path(state_->name));
   }
 }
 
@@ -101,7 +102,7 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
       result.insert(result.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got));
     }
   } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: its content does not fit into memory", name);
+    fail(error_category::out_of_memory, "{}: its content does not fit into memory", shown_path(name));
   }
   return result;
 }

@@ -2,6 +2,7 @@
 // Bodies of data/idx.hpp.
 #pragma once
 #include <meganeura/core/allocate.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/data/gzip.hpp>
 #include <meganeura/data/idx.hpp>
 #include <meganeura/io/file.hpp>
@@ -99,7 +100,8 @@ MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const 
                                                std::uint64_t most) {
   idx_array pictures = read_idx(images, 3, most), classes_of = read_idx(labels, 1, most);
   if (pictures.shape[0] != classes_of.shape[0]) {
-    io::bad_file(labels, 4, fmt::format("{} labels, as many as there are images in {}", pictures.shape[0], images),
+    io::bad_file(labels, 4,
+                 fmt::format("{} labels, as many as there are images in {}", pictures.shape[0], shown_path(images)),
                  fmt::format("{}", classes_of.shape[0]));
   }
   for (std::size_t i = 0; i < classes_of.values.size(); ++i) {

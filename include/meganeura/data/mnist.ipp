@@ -2,6 +2,7 @@
 // Bodies of data/mnist.hpp.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/data/digits.hpp>
 #include <meganeura/data/idx.hpp>
 #include <meganeura/data/mnist.hpp>
@@ -54,8 +55,8 @@ inline std::optional<labelled_images> read_pair(const std::filesystem::path& fol
   if (image_path.empty() || label_path.empty()) {
     if (expected == pairs::may_be_half) return std::nullopt;
     const char* missing = image_path.empty() ? images.name : labels.name;
-    fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", folder.string(), missing,
-         missing, image_path.empty() ? label_path : image_path);
+    fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", shown_path(folder.string()),
+         missing, missing, shown_path(image_path.empty() ? label_path : image_path));
   }
   labelled_images found = read_idx_pair(image_path, label_path, 10, largest_mnist);
   if (found.rows != 28 || found.columns != 28) {
@@ -69,7 +70,8 @@ inline std::optional<mnist_data> load_folder(const std::filesystem::path& folder
                                              pairs expected) {
   std::error_code problem;
   std::filesystem::directory_iterator(folder, problem);
-  if (problem) fail(error_category::io, "{}: the data folder cannot be read: {}", folder.string(), problem.message());
+  if (problem)
+    fail(error_category::io, "{}: the data folder cannot be read: {}", shown_path(folder.string()), problem.message());
   auto test = read_pair(folder, test_images, test_labels, expected);
   if (!test) return std::nullopt;
   mnist_data result;
@@ -124,8 +126,8 @@ inline std::string fill_cache(const mnist_options& options, const std::filesyste
 
 inline mnist_data load_named(const std::filesystem::path& folder, const std::string& label) {
   if (auto found = load_folder(folder, label, pairs::are_whole)) return std::move(*found);
-  fail(error_category::invalid_file, "{}: expected {} or {}.gz, found neither", folder.string(), test_images.name,
-       test_images.name);
+  fail(error_category::invalid_file, "{}: expected {} or {}.gz, found neither", shown_path(folder.string()),
+       test_images.name, test_images.name);
 }
 
 }  // namespace detail
@@ -148,7 +150,8 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
     fail(error_category::io,
          "no MNIST: {} has no files of it, and {}; get {}.gz and its like from {}, and name their "
          "folder, or let digits be drawn",
-         cache.empty() ? std::string("the cache") : cache.string(), why, detail::test_images.name, options.mirror);
+         cache.empty() ? std::string("the cache") : shown_path(cache.string()), why, detail::test_images.name,
+         options.mirror);
   }
   return {
       make_digits(8000, options.seed), make_digits(2000, options.seed + 0x5eed),

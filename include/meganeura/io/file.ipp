@@ -22,7 +22,7 @@ namespace detail {
 
 [[noreturn]] inline void refuse(const std::string& path, const char* what) {
   const int number = errno;
-  fail(error_category::io, "{}: cannot {}: {}", path, what, std::generic_category().message(number));
+  fail(error_category::io, "{}: cannot {}: {}", shown_path(path), what, std::generic_category().message(number));
 }
 
 /// Closes a file descriptor on every way out.
@@ -94,7 +94,7 @@ inline std::string follow_links(const std::string& path) {
     if (own_descriptor(at) >= 0 || ::lstat(at.c_str(), &facts) != 0 || !S_ISLNK(facts.st_mode)) return at;
     if (is_foreign_link(facts, at)) {
       fail(error_category::io, "{}: is not written: it is a link of another user in a folder open to all; remove it",
-           path);
+           shown_path(path));
     }
     char target[4096];
     const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
@@ -102,7 +102,7 @@ inline std::string follow_links(const std::string& path) {
     const std::string next(target, static_cast<std::size_t>(length));
     at = next.starts_with('/') ? next : folder_of(at) + "/" + next;
   }
-  fail(error_category::io, "{}: is not written: it leads through more than 40 links", path);
+  fail(error_category::io, "{}: is not written: it leads through more than 40 links", shown_path(path));
 }
 
 inline constexpr std::string_view temporary_prefix = ".meganeura-", temporary_suffix = ".part";
@@ -149,7 +149,7 @@ inline bool is_special(const std::string& target, const std::string& path) {
   struct stat facts {};
   if (own_descriptor(target) >= 0) return true;
   if (::lstat(target.c_str(), &facts) != 0) return false;
-  if (S_ISDIR(facts.st_mode)) fail(error_category::io, "{}: is a folder; name a file to write", path);
+  if (S_ISDIR(facts.st_mode)) fail(error_category::io, "{}: is a folder; name a file to write", shown_path(path));
   return !S_ISREG(facts.st_mode);
 }
 
@@ -161,7 +161,8 @@ inline int open_through(const std::string& target, const std::string& path) {
     return copy;
   }
   const int file = ::open(target.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (file < 0 && errno == ENXIO) fail(error_category::io, "{}: cannot be opened for writing: nobody reads it", path);
+  if (file < 0 && errno == ENXIO)
+    fail(error_category::io, "{}: cannot be opened for writing: nobody reads it", shown_path(path));
   if (file < 0) refuse(path, "be opened for writing");
   ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) & ~O_NONBLOCK);
   return file;
@@ -184,7 +185,8 @@ MEGANEURA_INLINE file_reader::file_reader(const std::string& path) : path_(path)
   struct stat facts {};
   if (::fstat(file.number, &facts) != 0) detail::refuse(path, "be examined");
   if (!S_ISREG(facts.st_mode)) {
-    fail(error_category::io, "{}: cannot be read: it is {}, not a file", path, detail::kind_of(facts.st_mode));
+    fail(error_category::io, "{}: cannot be read: it is {}, not a file", shown_path(path),
+         detail::kind_of(facts.st_mode));
   }
   size_ = static_cast<std::uint64_t>(facts.st_size);
   file_ = std::exchange(file.number, -1);
@@ -227,8 +229,8 @@ MEGANEURA_INLINE void file_reader::read(std::uint64_t offset, std::span<std::byt
 MEGANEURA_INLINE std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most) {
   const file_reader file(path);
   if (file.size() > most) {
-    fail(error_category::io, "{}: is not read: its {} bytes are more than the {} that such a file may have", path,
-         file.size(), most);
+    fail(error_category::io, "{}: is not read: its {} bytes are more than the {} that such a file may have",
+         shown_path(path), file.size(), most);
   }
   auto bytes = allocate_for<std::uint8_t>(path, file.size());
   bytes.resize(file.read_some(0, std::as_writable_bytes(std::span(bytes))));  // the parser says what is missing
@@ -242,7 +244,7 @@ MEGANEURA_INLINE file_writer::file_writer(const std::string& path) : path_(path)
     return;
   }
   name_ = detail::name_of(target);
-  if (name_.empty()) fail(error_category::io, "\"{}\": names no file to write", path);
+  if (name_.empty()) fail(error_category::io, "{}: names no file to write", shown_path(path));
   const std::string folder = detail::folder_of(target);
   folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ < 0 && errno == EACCES) folder_ = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -274,7 +276,7 @@ MEGANEURA_INLINE void file_writer::create_temporary() {
     }
     ::close(file);
   }
-  fail(error_category::io, "{}: cannot be created: no temporary file beside it lasts", path_);
+  fail(error_category::io, "{}: cannot be created: no temporary file beside it lasts", shown_path(path_));
 }
 
 MEGANEURA_INLINE file_writer::~file_writer() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Bodies of io/safetensors.hpp. Format: 8 bytes of header length (little-endian), the JSON header, then the data.
 #pragma once
+#include <meganeura/core/quote.hpp>
 #include <meganeura/io/crc32.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/io/safetensors_header.ipp>
@@ -67,15 +68,15 @@ inline void check_entry(const safetensors_entry& entry, const std::string& path)
   std::uint64_t size = 0;
   const std::size_t element_size = safetensors_element_size(entry.dtype);
   if (element_size == 0) {
-    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", path,
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", shown_path(path),
          quote(entry.name), quote(entry.dtype));
   }
   if (entry.shape.size() > highest_rank) {
-    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most", path,
-         quote(entry.name), entry.shape.size(), highest_rank);
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most",
+         shown_path(path), quote(entry.name), entry.shape.size(), highest_rank);
   }
   if (!byte_count(entry.shape, element_size, size) || size != entry.bytes.size()) {
-    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", path,
+    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", shown_path(path),
          quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "), size, entry.bytes.size());
   }
 }
@@ -86,11 +87,13 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
   const auto check = [&](const char* what, std::string_view name, bool is_new) {
     const char* problem = !is_new ? "used twice" : !is_utf8(name) ? "no UTF-8" : nullptr;
     if (problem == nullptr) return;
-    fail(error_category::invalid_argument, "{}: cannot hold {} {}: the name is {}", path, what, quote(name), problem);
+    fail(error_category::invalid_argument, "{}: cannot hold {} {}: the name is {}", shown_path(path), what, quote(name),
+         problem);
   };
   for (const auto& entry : entries) {
     if (entry.name == "__metadata__") {
-      fail(error_category::invalid_argument, "{}: cannot hold tensor \"__metadata__\": the name is reserved", path);
+      fail(error_category::invalid_argument, "{}: cannot hold tensor \"__metadata__\": the name is reserved",
+           shown_path(path));
     }
     check("tensor", entry.name, names.insert(entry.name).second);
   }
@@ -99,7 +102,8 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
   for (const auto& [key, text] : metadata) {
     check("metadata", key, keys.insert(key).second && !checksums.contains(key));
     if (is_utf8(text)) continue;
-    fail(error_category::invalid_argument, "{}: cannot hold metadata {}: its text is no UTF-8", path, quote(key));
+    fail(error_category::invalid_argument, "{}: cannot hold metadata {}: its text is no UTF-8", shown_path(path),
+         quote(key));
   }
 }
 
@@ -107,6 +111,14 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
 inline std::string describe_length(std::uint64_t length) {
   if ((length & 0xffffffff) == 0x04034b50) return "a zip archive, as torch.save writes; convert it with safetensors";
   if ((length & 0xffffffff) == 0x46554747) return "a GGUF file";
+  if ((length & 0xffffffff) == 0x464c457f) return "a program (ELF)";
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += static_cast<char>(length >> (8 * i) & 0xff);
+  if (std::ranges::all_of(text, [](char each) {
+        return (each >= ' ' && each <= '~') || each == '\n' || each == '\r' || each == '\t';
+      })) {
+    return "text, beginning " + quote(text);
+  }
   return fmt::format("a length of {}", length);
 }
 
@@ -131,7 +143,8 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   safetensors_file result{file_reader(path)};
   const std::uint64_t size = result.file_.size();
   if (size < detail::header_begin) {
-    bad_file(path, 0, "8 bytes of header length", fmt::format("a file of {} bytes", size));
+    bad_file(path, 0, "a .safetensors file, which begins with 8 bytes of header length",
+             fmt::format("a file of {} bytes", size));
   }
   std::byte bytes[detail::header_begin];
   result.file_.read(0, bytes);
@@ -139,7 +152,9 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   for (std::size_t i = std::size(bytes); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
   const std::uint64_t there = size - detail::header_begin;
   if (length > detail::longest_header) {
-    bad_file(path, 0, fmt::format("a header of at most {} bytes", detail::longest_header),
+    bad_file(path, 0,
+             fmt::format("a .safetensors file, which begins with the length of its header, at most {}",
+                         detail::longest_header),
              detail::describe_length(length));
   }
   if (length > there) {
@@ -157,7 +172,8 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
     result.metadata_ = std::move(header.metadata);
     result.take_checksums(is_checked);
   } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", path, length);
+    fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", shown_path(path),
+         length);
   }
   return result;
 }

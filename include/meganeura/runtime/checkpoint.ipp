@@ -43,14 +43,15 @@ class checkpoint_metadata {
     const std::string* format = find(checkpoint_key);
     if (!format) {
       fail(error_category::invalid_file,
-           "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)", file.path());
+           "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)",
+           shown_path(file.path()));
     }
     if (*format == checkpoint_format) return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
          "newer "
          "one",
-         file.path(), quote(*format), checkpoint_format);
+         shown_path(file.path()), quote(*format), checkpoint_format);
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -67,8 +68,8 @@ class checkpoint_metadata {
       const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
       if (problem == std::errc() && end == text->data() + text->size()) return value;
     }
-    fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", file_.path(), key,
-         text ? quote(*text) : "nothing");
+    fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", shown_path(file_.path()),
+         key, text ? quote(*text) : "nothing");
   }
 
  private:
@@ -121,7 +122,7 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
     problems.add([&] { return fmt::format("{} is not in the model", quote(found.name)); });
   }
   if (problems.count == 0) return;
-  fail(error_category::invalid_file, "{} is of another training run and nothing was loaded{}", file.path(),
+  fail(error_category::invalid_file, "{} is of another training run and nothing was loaded{}", shown_path(file.path()),
        problems.sentence());
 }
 

@@ -2,6 +2,7 @@
 // Checking, creating and caching compute pipelines.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/io/file.hpp>
 #include <meganeura/io/user_folder.hpp>
 #include <meganeura/vulkan/pipeline_state.hpp>
@@ -379,7 +380,7 @@ inline std::vector<std::byte> read_cache_quietly(device_state& device) {
     why = problem.what();
   }
   write_log(device.owner->log(), log_level::warning, "the pipeline cache {} is ignored and will be written anew: {}",
-            device.cache_file.string(), why);
+            shown_path(device.cache_file.string()), why);
   return {};
 }
 
