@@ -61,7 +61,9 @@ TEST(runtime_session, an_empty_handle_of_parameters_says_so) {
   for (const auto& call : std::vector<std::function<void()>>{[&] { none.init(); }, [&] { none.save("never"); },
                                                              [&] { (void)none.count(); }, [&] { (void)none.get("w"); },
                                                              [&] { none.set("w", {}); }}) {
-    EXPECT_NE(support::sentence_of(call).find("an empty handle"), std::string::npos);
+    EXPECT_EQ(support::sentence_of(call),
+              "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
+              "run-time graph g make them: parameters(gpu, plan::make_layout(g, op::parameter))");
   }
 }
 
@@ -296,12 +298,67 @@ TEST(runtime_session, plausible_mistakes_are_answered_by_what_to_do) {
   EXPECT_EQ(support::sentence_of([&] { (void)run.parameters().get("one"); }),
             "there is no parameter \"one\"; did you mean \"one.weight\"?");
   EXPECT_EQ(support::sentence_of([&] { run.parameters().load(""); }), "\"\": names no file to read");
+  EXPECT_EQ(support::sentence_of([&] {
+              trainer<network> made(gpu, cross_entropy{"x"}, sgd{}, {{"batch", 1}});
+            }),
+            "the loss compares with \"x\", i32[1], and the model has an input of that name, f32[1, 4]; choose another "
+            "name");
   using whole_numbers = model<integers, input<"x", dtype::f32, dims<batch, 4>>>;
   EXPECT_EQ(support::sentence_of([&] {
               trainer<whole_numbers> made(gpu, mean_squared_error{"y"}, sgd{}, {{"batch", 1}});
             }),
             "mean_squared_error: the prediction must be floats; found i32 [1, 2]; cast it");
   run.step(bind<"x">(x), bind<"label">(label)).wait();
+}
+
+TEST(runtime_session, each_way_to_misread_a_program_has_a_sentence_of_its_own) {
+  const device& gpu = support::shared_device();
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {3});
+  g.add_output("total", g.reduce(reduce_kind::sum, x, 1));
+  g.add_output("doubled", g.add(x, x));
+  program sums(gpu, g, parameters(gpu, plan::make_layout(g, op::parameter)));
+  const std::vector<float> values{1, 2, 4};
+  const auto step = [&] {
+    sums.set_input("x", dtype::f32, std::as_bytes(std::span(values)));
+    return sums.submit();
+  };
+  const auto said = [&](std::string_view name, std::uint64_t number) {
+    return support::sentence_of([&] { (void)sums.scalar_output(name, number); });
+  };
+  EXPECT_EQ(said("total", 1), "output \"total\" was read before the first run; run the model first");
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(sums.scalar_output("total", 3), 7);
+  EXPECT_EQ(said("totl", 3), "there is no output \"totl\"; there is \"total\", \"doubled\"; did you mean \"total\"?");
+  EXPECT_EQ(said("doubled", 3),
+            "scalar_output: output \"doubled\" is f32[3], and only f32[] is one number; read it by program.output");
+  for (const std::uint64_t number : {0u, 1u, 4u}) {
+    EXPECT_EQ(said("total", number), "scalar output \"total\" of step " + std::to_string(number) +
+                                         " is not kept; those of the two latest steps are, and the latest is 3");
+  }
+  EXPECT_EQ(support::sentence_of([&] { (void)sums.profile(); }),
+            "profile was asked of a program without timestamps; build it with program_options{.profile = true}");
+  EXPECT_EQ(support::sentence_of([&] { sums.wait(4); }),
+            "wait for step 4: the latest step submitted is 3; submit it first");
+  for (std::uint64_t number = 0; number < 4; ++number) EXPECT_NO_THROW(sums.wait(number));
+}
+
+struct counted {
+  static constexpr auto forward(value auto x) { return linear<"fc", 2>(x) + state<"seen", dims<>>; }
+};
+using counting = model<counted, input<"x", dtype::f32, dims<batch, 4>>>;
+
+TEST(runtime_session, a_state_of_a_model_is_written_by_the_loss) {
+  const auto loss = [](graph& g, node_id prediction) {
+    const node_id seen = g.find_leaf("seen");
+    g.assign(seen, g.add(seen, g.constant(1)));
+    return mean_squared_error{"y"}(g, prediction);
+  };
+  trainer<counting> run(support::shared_device(), loss, sgd{.learning_rate = 0}, {{"batch", 1}});
+  run.parameters().set("fc.weight", std::vector<float>(8));
+  run.parameters().set("fc.bias", std::vector<float>(2));
+  const std::vector<float> x(4), y(2);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(run.step(bind<"x">(x), bind<"y">(y)).loss(), static_cast<float>(i * i));
 }
 
 }  // namespace

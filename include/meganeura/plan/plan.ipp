@@ -67,8 +67,9 @@ MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
   std::uint64_t end = 0;
   for (slot& s : slots) {
     if (s.bytes > page_bytes) {
-      fail(error_category::unsupported, "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
-           s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
+      fail(error_category::unsupported,
+           "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: use a smaller batch, or split it", s.name,
+           to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
     }
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
     end = s.offset + aligned(s.bytes);
@@ -247,8 +248,8 @@ class planner {
       const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
       if (tensor_bytes(g()[id]) > most) {
         fail(error_category::unsupported,
-             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
-             to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
+             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: use a smaller batch, or split it",
+             id, to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
       }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;

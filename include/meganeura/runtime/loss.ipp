@@ -2,6 +2,7 @@
 // Losses as primitives of the run-time graph.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/runtime/loss.hpp>
 
 #include <fmt/format.h>
@@ -32,9 +33,11 @@ inline node_id wanted_input(graph& g, std::string_view name, dtype type, const s
          to_string(type), to_string(extents));
   }
   const node_id known = g.find_leaf(name);
-  const bool fits =
-      known != no_id && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
-  return fits ? known : g.input(name, type, extents);
+  if (known == no_id || g[known].kind != op::input) return g.input(name, type, extents);
+  if (g[known].type == type && g[known].extents == extents) return known;
+  fail(error_category::invalid_argument,
+       "the loss compares with {}, {}{}, and the model has an input of that name, {}{}; choose another name",
+       quote(name), to_string(type), to_string(extents), to_string(g[known].type), to_string(g[known].extents));
 }
 
 // select(index == label, z, 0), one map over the logits; node for node what ops/loss.hpp lowers to.

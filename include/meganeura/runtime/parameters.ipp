@@ -114,7 +114,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
 MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   if (!state_) {
     fail(error_category::invalid_argument,
-         "these parameters are an empty handle, or were moved from; take those of a session or a trainer");
+         "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
+         "run-time graph g make them: parameters(gpu, plan::make_layout(g, op::parameter))");
   }
   return *state_;
 } catch (...) {
@@ -233,6 +234,7 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     matches.emplace_back(&target, entry);
     wanted.insert(entry);
   }
+  const bool fits = problems.count == 0;
   for (const auto& entry : file.tensors()) {
     if (!options.strict || wanted.contains(&entry)) continue;
     problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
@@ -240,11 +242,14 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   if (problems.count > 0) {
     const bool is_run =
         std::ranges::count(file.metadata(), detail::checkpoint_key, &io::safetensors_metadata::value_type::first);
-    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}{}", path,
-         problems.sentence(),
-         is_run ? "; it is a checkpoint of a training run: trainer.load_checkpoint loads all of it, {.strict = false} "
-                  "its weights"
-                : "");
+    if (is_run && fits) {
+      fail(error_category::invalid_file,
+           "{} is a checkpoint of a training run; load it by trainer.load_checkpoint, or its weights alone with "
+           "{{.strict = false}}",
+           shown_path(path));
+    }
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", shown_path(path),
+         problems.sentence());
   }
   for (const auto& [target, entry] : matches) {
     // One tensor at a time in memory.

@@ -67,6 +67,8 @@ class program {
   /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all, and for parameters that
   /// have no values yet.
   std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {});
+  /// Returns when that step has ended; 0 is no step and never waited for.
+  /// errors: invalid_argument for one that was not submitted yet.
   void wait(std::uint64_t step) const;
 
   /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
@@ -153,6 +155,7 @@ class program {
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
   meganeura::checks checks_;
+  bool profiled_ = false;
   std::vector<detail::index_check> index_checks_;
   std::vector<bool> input_set_;
   std::vector<std::string> input_names_;  // of the graph as given, unused ones included

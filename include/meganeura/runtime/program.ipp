@@ -52,7 +52,7 @@ MEGANEURA_INLINE const program& program::alive() const try {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options) try
-    : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
+    : device_(on), weights_(weights), checks_(detail::resolved(options.checks)), profiled_(options.profile) {
   detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
@@ -241,7 +241,7 @@ MEGANEURA_INLINE void program::check_limits(const generated& kernels) const {
       if (!reason.empty()) reason = fmt::format("of binding {}, {}", k, reason);
     }
     if (reason.empty()) continue;
-    fail(error_category::unsupported, "kernel \"{}\" of %{} cannot run: {}; split the tensor",
+    fail(error_category::unsupported, "kernel \"{}\" of %{} cannot run: {}; use a smaller batch, or split the tensor",
          kernels.modules[kernels.module_of[i]].name, s.node, reason);
   }
 }
@@ -356,8 +356,11 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
 }
 
 MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
-  (void)alive();
-  for (const slot& s : slots_) {
+  if (step > alive().steps_) {
+    fail(error_category::invalid_argument, "wait for step {}: the latest step submitted is {}; submit it first", step,
+         steps_);
+  }
+  for (const slot& s : slots_) {  // an older step has ended
     if (s.step == step && s.timeline) device_.wait(s.timeline);
   }
 } catch (...) {
@@ -370,15 +373,19 @@ MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
 }
 
 MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const try {
-  check_ran(name);
+  const plan::named_range& found = find_output(name);
   const auto result = std::ranges::find(results_, name, &result_copy::name);
-  const auto s = std::ranges::find(slots_, step, &slot::step);
-  const bool ran = step != 0 && s != slots_.end();  // a slot that no step used yet has the number 0
-  if (result == results_.end() || !ran) {
+  if (result == results_.end()) {
     fail(error_category::invalid_argument,
-         "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
-         "steps are kept; the latest is {}",
-         name, step, steps_);
+         "scalar_output: output {} is {}{}, and only f32[] is one number; read it by program.output", quote(name),
+         to_string(found.type), to_string(found.extents));
+  }
+  check_ran(name);
+  const auto s = std::ranges::find(slots_, step, &slot::step);
+  if (step == 0 || s == slots_.end()) {  // a slot that no step used yet has the number 0
+    fail(error_category::invalid_argument,
+         "scalar output {} of step {} is not kept; those of the two latest steps are, and the latest is {}",
+         quote(name), step, steps_);
   }
   device_.wait(s->timeline);
   float value = 0;
@@ -393,8 +400,9 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
   const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
   if (found == plan_.outputs.end()) {
     std::string names;
-    for (const auto& output : plan_.outputs) names += (names.empty() ? "\"" : ", \"") + output.name + '"';
-    fail(error_category::invalid_argument, "there is no output \"{}\"; there is {}", name, names);
+    for (const auto& output : plan_.outputs) names += (names.empty() ? "" : ", ") + quote(output.name);
+    fail(error_category::invalid_argument, "there is no output {}; there is {}{}", quote(name),
+         names.empty() ? "none" : names, detail::did_you_mean(detail::nearest_of(name, plan_.outputs)));
   }
   return *found;
 }
@@ -422,7 +430,10 @@ MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) c
 }
 
 MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
-  (void)alive();
+  if (!alive().profiled_) {
+    fail(error_category::invalid_argument,
+         "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
+  }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
   return latest->commands.timings();

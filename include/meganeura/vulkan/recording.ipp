@@ -40,7 +40,7 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
          what, range.size, texel_bytes);
   }
   if (const std::string reason = reason_to_refuse(facts, kind, range.size); !reason.empty())
-    fail(error_category::unsupported, "{} cannot be made: {}; split the tensor", what, reason);
+    fail(error_category::unsupported, "{} cannot be made: {}; use a smaller batch, or split the tensor", what, reason);
   return range;
 }
 
