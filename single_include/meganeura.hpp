@@ -936,6 +936,85 @@ void write_log(const log_sink& sink, log_level level, fmt::format_string<Argumen
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Shuffled mini-batches of labelled images, as the numbers a model takes.
 // Vectors whose size comes from a file or a caller: too large a one is an error of ours.
+// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
+
+namespace meganeura::inline MEGANEURA_ABI {
+namespace detail {
+
+/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
+struct utf8_character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;
+};
+
+[[nodiscard]] inline utf8_character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  if (text.empty()) return {};
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
+/// cannot be seen at all.
+[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+}  // namespace detail
+
+/// Whether the whole text is valid UTF-8 (RFC 3629).
+[[nodiscard]] inline bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = detail::first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
+/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
+[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
+  std::string result = "\"";
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto [code, bytes] = detail::first_character(text.substr(at));
+    if (at + (bytes == 0 ? 1 : bytes) > most) break;
+    if (bytes == 0) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    } else if (detail::is_unsafe_to_print(code)) {
+      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
+    } else {
+      if (code == '"' || code == '\\') result += '\\';
+      result += text.substr(at, bytes);
+    }
+    at += bytes == 0 ? 1 : bytes;
+  }
+  result += '"';
+  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
+  return result;
+}
+
+/// A path as sentences begin with it: as it is, or quoted where it is empty or holds what `quote` would escape.
+[[nodiscard]] inline std::string shown_path(std::string_view path) {
+  std::string quoted = quote(path, path.size());
+  return !path.empty() && quoted.size() == path.size() + 2 ? std::string(path) : quoted;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <new>
 
@@ -953,7 +1032,8 @@ template <class T>
     }
   } catch (const std::bad_alloc&) {
   }
-  fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", name, size, sizeof(T));
+  fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", shown_path(name), size,
+       sizeof(T));
 }
 
 /// `size` zeros for the content of `name`. errors: `out_of_memory`.
@@ -1703,7 +1783,8 @@ constexpr auto coordinate_leaf() {
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
 
-/// A tensor the session keeps from step to step.
+/// A tensor the program keeps from step to step, zeros at first. A model only reads it; what writes it is a custom loss
+/// or whoever else holds the run-time graph: `g.assign(g.find_leaf("seen"), value)`.
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto state = detail::named_leaf<primitive::state, Name, Shape, Type>();
 
@@ -2622,12 +2703,14 @@ template <auto A>
   return detail::unary<scalar_function::log>(a);
 }
 
+/// Of radians. On a device NaN beyond |a| = 2^24, where neighbouring floats lie further apart than a radian.
 template <auto A>
 [[nodiscard]] constexpr auto sin(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sin(x): x must be floats; cast it");
   return detail::unary<scalar_function::sin>(a);
 }
 
+/// Of radians; NaN beyond |a| = 2^24, as `sin`.
 template <auto A>
 [[nodiscard]] constexpr auto cos(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: cos(x): x must be floats; cast it");
@@ -4072,7 +4155,8 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 /// Throws the one sentence for a file that is not what it should be: "FILE: at byte OFFSET: expected X, found Y".
 [[noreturn]] inline void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
                                   std::string_view found) {
-  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", name, offset, expected, found);
+  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", shown_path(name), offset, expected,
+       found);
 }
 
 /// Refuses what the system would silently cut. errors: invalid_argument for a zero byte in the path.
@@ -6062,6 +6146,8 @@ class program {
   /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all, and for parameters that
   /// have no values yet.
   std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {});
+  /// Returns when that step has ended; 0 is no step and never waited for.
+  /// errors: invalid_argument for one that was not submitted yet.
   void wait(std::uint64_t step) const;
 
   /// Value of a rank-0 f32 output of that step, which is waited for; valid for the two latest steps.
@@ -6148,6 +6234,7 @@ class program {
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
   meganeura::checks checks_;
+  bool profiled_ = false;
   std::vector<detail::index_check> index_checks_;
   std::vector<bool> input_set_;
   std::vector<std::string> input_names_;  // of the graph as given, unused ones included
@@ -8819,8 +8906,8 @@ inline std::optional<labelled_images> read_pair(const std::filesystem::path& fol
   if (image_path.empty() || label_path.empty()) {
     if (expected == pairs::may_be_half) return std::nullopt;
     const char* missing = image_path.empty() ? images.name : labels.name;
-    fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", folder.string(), missing,
-         missing, image_path.empty() ? label_path : image_path);
+    fail(error_category::invalid_file, "{}: expected {} or {}.gz beside {}, found neither", shown_path(folder.string()),
+         missing, missing, shown_path(image_path.empty() ? label_path : image_path));
   }
   labelled_images found = read_idx_pair(image_path, label_path, 10, largest_mnist);
   if (found.rows != 28 || found.columns != 28) {
@@ -8834,7 +8921,8 @@ inline std::optional<mnist_data> load_folder(const std::filesystem::path& folder
                                              pairs expected) {
   std::error_code problem;
   std::filesystem::directory_iterator(folder, problem);
-  if (problem) fail(error_category::io, "{}: the data folder cannot be read: {}", folder.string(), problem.message());
+  if (problem)
+    fail(error_category::io, "{}: the data folder cannot be read: {}", shown_path(folder.string()), problem.message());
   auto test = read_pair(folder, test_images, test_labels, expected);
   if (!test) return std::nullopt;
   mnist_data result;
@@ -8889,8 +8977,8 @@ inline std::string fill_cache(const mnist_options& options, const std::filesyste
 
 inline mnist_data load_named(const std::filesystem::path& folder, const std::string& label) {
   if (auto found = load_folder(folder, label, pairs::are_whole)) return std::move(*found);
-  fail(error_category::invalid_file, "{}: expected {} or {}.gz, found neither", folder.string(), test_images.name,
-       test_images.name);
+  fail(error_category::invalid_file, "{}: expected {} or {}.gz, found neither", shown_path(folder.string()),
+       test_images.name, test_images.name);
 }
 
 }  // namespace detail
@@ -8913,7 +9001,8 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
     fail(error_category::io,
          "no MNIST: {} has no files of it, and {}; get {}.gz and its like from {}, and name their "
          "folder, or let digits be drawn",
-         cache.empty() ? std::string("the cache") : cache.string(), why, detail::test_images.name, options.mirror);
+         cache.empty() ? std::string("the cache") : shown_path(cache.string()), why, detail::test_images.name,
+         options.mirror);
   }
   return {
       make_digits(8000, options.seed), make_digits(2000, options.seed + 0x5eed),
@@ -8926,79 +9015,6 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 // Bodies of io/file.hpp, on POSIX calls: they report why, which streams do not.
-// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
-
-namespace meganeura::inline MEGANEURA_ABI {
-namespace detail {
-
-/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
-struct utf8_character {
-  std::uint32_t code = 0;
-  std::size_t bytes = 0;
-};
-
-[[nodiscard]] inline utf8_character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  if (text.empty()) return {};
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
-  std::uint32_t code = lead & (0x7fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
-  return {code, bytes};
-}
-
-/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
-/// cannot be seen at all.
-[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
-         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
-}
-
-}  // namespace detail
-
-/// Whether the whole text is valid UTF-8 (RFC 3629).
-[[nodiscard]] inline bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = detail::first_character(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
-/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
-/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
-[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
-  std::string result = "\"";
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto [code, bytes] = detail::first_character(text.substr(at));
-    if (at + (bytes == 0 ? 1 : bytes) > most) break;
-    if (bytes == 0) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    } else if (detail::is_unsafe_to_print(code)) {
-      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
-    } else {
-      if (code == '"' || code == '\\') result += '\\';
-      result += text.substr(at, bytes);
-    }
-    at += bytes == 0 ? 1 : bytes;
-  }
-  result += '"';
-  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <dirent.h>
 #include <poll.h>
@@ -9011,7 +9027,7 @@ namespace detail {
 
 [[noreturn]] inline void refuse(const std::string& path, const char* what) {
   const int number = errno;
-  fail(error_category::io, "{}: cannot {}: {}", path, what, std::generic_category().message(number));
+  fail(error_category::io, "{}: cannot {}: {}", shown_path(path), what, std::generic_category().message(number));
 }
 
 /// Closes a file descriptor on every way out.
@@ -9083,7 +9099,7 @@ inline std::string follow_links(const std::string& path) {
     if (own_descriptor(at) >= 0 || ::lstat(at.c_str(), &facts) != 0 || !S_ISLNK(facts.st_mode)) return at;
     if (is_foreign_link(facts, at)) {
       fail(error_category::io, "{}: is not written: it is a link of another user in a folder open to all; remove it",
-           path);
+           shown_path(path));
     }
     char target[4096];
     const ssize_t length = ::readlink(at.c_str(), target, sizeof target);
@@ -9091,7 +9107,7 @@ inline std::string follow_links(const std::string& path) {
     const std::string next(target, static_cast<std::size_t>(length));
     at = next.starts_with('/') ? next : folder_of(at) + "/" + next;
   }
-  fail(error_category::io, "{}: is not written: it leads through more than 40 links", path);
+  fail(error_category::io, "{}: is not written: it leads through more than 40 links", shown_path(path));
 }
 
 inline constexpr std::string_view temporary_prefix = ".meganeura-", temporary_suffix = ".part";
@@ -9138,7 +9154,7 @@ inline bool is_special(const std::string& target, const std::string& path) {
   struct stat facts {};
   if (own_descriptor(target) >= 0) return true;
   if (::lstat(target.c_str(), &facts) != 0) return false;
-  if (S_ISDIR(facts.st_mode)) fail(error_category::io, "{}: is a folder; name a file to write", path);
+  if (S_ISDIR(facts.st_mode)) fail(error_category::io, "{}: is a folder; name a file to write", shown_path(path));
   return !S_ISREG(facts.st_mode);
 }
 
@@ -9150,7 +9166,8 @@ inline int open_through(const std::string& target, const std::string& path) {
     return copy;
   }
   const int file = ::open(target.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (file < 0 && errno == ENXIO) fail(error_category::io, "{}: cannot be opened for writing: nobody reads it", path);
+  if (file < 0 && errno == ENXIO)
+    fail(error_category::io, "{}: cannot be opened for writing: nobody reads it", shown_path(path));
   if (file < 0) refuse(path, "be opened for writing");
   ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) & ~O_NONBLOCK);
   return file;
@@ -9173,7 +9190,8 @@ MEGANEURA_INLINE file_reader::file_reader(const std::string& path) : path_(path)
   struct stat facts {};
   if (::fstat(file.number, &facts) != 0) detail::refuse(path, "be examined");
   if (!S_ISREG(facts.st_mode)) {
-    fail(error_category::io, "{}: cannot be read: it is {}, not a file", path, detail::kind_of(facts.st_mode));
+    fail(error_category::io, "{}: cannot be read: it is {}, not a file", shown_path(path),
+         detail::kind_of(facts.st_mode));
   }
   size_ = static_cast<std::uint64_t>(facts.st_size);
   file_ = std::exchange(file.number, -1);
@@ -9216,8 +9234,8 @@ MEGANEURA_INLINE void file_reader::read(std::uint64_t offset, std::span<std::byt
 MEGANEURA_INLINE std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most) {
   const file_reader file(path);
   if (file.size() > most) {
-    fail(error_category::io, "{}: is not read: its {} bytes are more than the {} that such a file may have", path,
-         file.size(), most);
+    fail(error_category::io, "{}: is not read: its {} bytes are more than the {} that such a file may have",
+         shown_path(path), file.size(), most);
   }
   auto bytes = allocate_for<std::uint8_t>(path, file.size());
   bytes.resize(file.read_some(0, std::as_writable_bytes(std::span(bytes))));  // the parser says what is missing
@@ -9231,7 +9249,7 @@ MEGANEURA_INLINE file_writer::file_writer(const std::string& path) : path_(path)
     return;
   }
   name_ = detail::name_of(target);
-  if (name_.empty()) fail(error_category::io, "\"{}\": names no file to write", path);
+  if (name_.empty()) fail(error_category::io, "{}: names no file to write", shown_path(path));
   const std::string folder = detail::folder_of(target);
   folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ < 0 && errno == EACCES) folder_ = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -9263,7 +9281,7 @@ MEGANEURA_INLINE void file_writer::create_temporary() {
     }
     ::close(file);
   }
-  fail(error_category::io, "{}: cannot be created: no temporary file beside it lasts", path_);
+  fail(error_category::io, "{}: cannot be created: no temporary file beside it lasts", shown_path(path_));
 }
 
 MEGANEURA_INLINE file_writer::~file_writer() {
@@ -9684,15 +9702,15 @@ inline void check_entry(const safetensors_entry& entry, const std::string& path)
   std::uint64_t size = 0;
   const std::size_t element_size = safetensors_element_size(entry.dtype);
   if (element_size == 0) {
-    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", path,
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", shown_path(path),
          quote(entry.name), quote(entry.dtype));
   }
   if (entry.shape.size() > highest_rank) {
-    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most", path,
-         quote(entry.name), entry.shape.size(), highest_rank);
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most",
+         shown_path(path), quote(entry.name), entry.shape.size(), highest_rank);
   }
   if (!byte_count(entry.shape, element_size, size) || size != entry.bytes.size()) {
-    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", path,
+    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", shown_path(path),
          quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "), size, entry.bytes.size());
   }
 }
@@ -9703,11 +9721,13 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
   const auto check = [&](const char* what, std::string_view name, bool is_new) {
     const char* problem = !is_new ? "used twice" : !is_utf8(name) ? "no UTF-8" : nullptr;
     if (problem == nullptr) return;
-    fail(error_category::invalid_argument, "{}: cannot hold {} {}: the name is {}", path, what, quote(name), problem);
+    fail(error_category::invalid_argument, "{}: cannot hold {} {}: the name is {}", shown_path(path), what, quote(name),
+         problem);
   };
   for (const auto& entry : entries) {
     if (entry.name == "__metadata__") {
-      fail(error_category::invalid_argument, "{}: cannot hold tensor \"__metadata__\": the name is reserved", path);
+      fail(error_category::invalid_argument, "{}: cannot hold tensor \"__metadata__\": the name is reserved",
+           shown_path(path));
     }
     check("tensor", entry.name, names.insert(entry.name).second);
   }
@@ -9716,7 +9736,8 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
   for (const auto& [key, text] : metadata) {
     check("metadata", key, keys.insert(key).second && !checksums.contains(key));
     if (is_utf8(text)) continue;
-    fail(error_category::invalid_argument, "{}: cannot hold metadata {}: its text is no UTF-8", path, quote(key));
+    fail(error_category::invalid_argument, "{}: cannot hold metadata {}: its text is no UTF-8", shown_path(path),
+         quote(key));
   }
 }
 
@@ -9724,6 +9745,14 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
 inline std::string describe_length(std::uint64_t length) {
   if ((length & 0xffffffff) == 0x04034b50) return "a zip archive, as torch.save writes; convert it with safetensors";
   if ((length & 0xffffffff) == 0x46554747) return "a GGUF file";
+  if ((length & 0xffffffff) == 0x464c457f) return "a program (ELF)";
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += static_cast<char>(length >> (8 * i) & 0xff);
+  if (std::ranges::all_of(text, [](char each) {
+        return (each >= ' ' && each <= '~') || each == '\n' || each == '\r' || each == '\t';
+      })) {
+    return "text, beginning " + quote(text);
+  }
   return fmt::format("a length of {}", length);
 }
 
@@ -9748,7 +9777,8 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   safetensors_file result{file_reader(path)};
   const std::uint64_t size = result.file_.size();
   if (size < detail::header_begin) {
-    bad_file(path, 0, "8 bytes of header length", fmt::format("a file of {} bytes", size));
+    bad_file(path, 0, "a .safetensors file, which begins with 8 bytes of header length",
+             fmt::format("a file of {} bytes", size));
   }
   std::byte bytes[detail::header_begin];
   result.file_.read(0, bytes);
@@ -9756,7 +9786,9 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
   for (std::size_t i = std::size(bytes); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
   const std::uint64_t there = size - detail::header_begin;
   if (length > detail::longest_header) {
-    bad_file(path, 0, fmt::format("a header of at most {} bytes", detail::longest_header),
+    bad_file(path, 0,
+             fmt::format("a .safetensors file, which begins with the length of its header, at most {}",
+                         detail::longest_header),
              detail::describe_length(length));
   }
   if (length > there) {
@@ -9774,7 +9806,8 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
     result.metadata_ = std::move(header.metadata);
     result.take_checksums(is_checked);
   } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", path, length);
+    fail(error_category::out_of_memory, "{}: its header of {} bytes does not fit into memory", shown_path(path),
+         length);
   }
   return result;
 }
@@ -12099,8 +12132,9 @@ MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
   std::uint64_t end = 0;
   for (slot& s : slots) {
     if (s.bytes > page_bytes) {
-      fail(error_category::unsupported, "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: split it",
-           s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
+      fail(error_category::unsupported,
+           "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: use a smaller batch, or split it", s.name,
+           to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
     }
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
     end = s.offset + aligned(s.bytes);
@@ -12279,8 +12313,8 @@ class planner {
       const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
       if (tensor_bytes(g()[id]) > most) {
         fail(error_category::unsupported,
-             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: split it", id,
-             to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
+             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: use a smaller batch, or split it",
+             id, to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
       }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
@@ -13276,7 +13310,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
 MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   if (!state_) {
     fail(error_category::invalid_argument,
-         "these parameters are an empty handle, or were moved from; take those of a session or a trainer");
+         "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
+         "run-time graph g make them: parameters(gpu, plan::make_layout(g, op::parameter))");
   }
   return *state_;
 } catch (...) {
@@ -13395,6 +13430,7 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     matches.emplace_back(&target, entry);
     wanted.insert(entry);
   }
+  const bool fits = problems.count == 0;
   for (const auto& entry : file.tensors()) {
     if (!options.strict || wanted.contains(&entry)) continue;
     problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
@@ -13402,11 +13438,14 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   if (problems.count > 0) {
     const bool is_run =
         std::ranges::count(file.metadata(), detail::checkpoint_key, &io::safetensors_metadata::value_type::first);
-    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}{}", path,
-         problems.sentence(),
-         is_run ? "; it is a checkpoint of a training run: trainer.load_checkpoint loads all of it, {.strict = false} "
-                  "its weights"
-                : "");
+    if (is_run && fits) {
+      fail(error_category::invalid_file,
+           "{} is a checkpoint of a training run; load it by trainer.load_checkpoint, or its weights alone with "
+           "{{.strict = false}}",
+           shown_path(path));
+    }
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", shown_path(path),
+         problems.sentence());
   }
   for (const auto& [target, entry] : matches) {
     // One tensor at a time in memory.
@@ -15924,7 +15963,7 @@ MEGANEURA_INLINE const program& program::alive() const try {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options) try
-    : device_(on), weights_(weights), checks_(detail::resolved(options.checks)) {
+    : device_(on), weights_(weights), checks_(detail::resolved(options.checks)), profiled_(options.profile) {
   detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
   egraph::optimize_options optimization = options.optimize;
@@ -16113,7 +16152,7 @@ MEGANEURA_INLINE void program::check_limits(const generated& kernels) const {
       if (!reason.empty()) reason = fmt::format("of binding {}, {}", k, reason);
     }
     if (reason.empty()) continue;
-    fail(error_category::unsupported, "kernel \"{}\" of %{} cannot run: {}; split the tensor",
+    fail(error_category::unsupported, "kernel \"{}\" of %{} cannot run: {}; use a smaller batch, or split the tensor",
          kernels.modules[kernels.module_of[i]].name, s.node, reason);
   }
 }
@@ -16228,8 +16267,11 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
 }
 
 MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
-  (void)alive();
-  for (const slot& s : slots_) {
+  if (step > alive().steps_) {
+    fail(error_category::invalid_argument, "wait for step {}: the latest step submitted is {}; submit it first", step,
+         steps_);
+  }
+  for (const slot& s : slots_) {  // an older step has ended
     if (s.step == step && s.timeline) device_.wait(s.timeline);
   }
 } catch (...) {
@@ -16242,15 +16284,19 @@ MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
 }
 
 MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const try {
-  check_ran(name);
+  const plan::named_range& found = find_output(name);
   const auto result = std::ranges::find(results_, name, &result_copy::name);
-  const auto s = std::ranges::find(slots_, step, &slot::step);
-  const bool ran = step != 0 && s != slots_.end();  // a slot that no step used yet has the number 0
-  if (result == results_.end() || !ran) {
+  if (result == results_.end()) {
     fail(error_category::invalid_argument,
-         "scalar output \"{}\" of step {}: only rank-0 f32 outputs of the two latest "
-         "steps are kept; the latest is {}",
-         name, step, steps_);
+         "scalar_output: output {} is {}{}, and only f32[] is one number; read it by program.output", quote(name),
+         to_string(found.type), to_string(found.extents));
+  }
+  check_ran(name);
+  const auto s = std::ranges::find(slots_, step, &slot::step);
+  if (step == 0 || s == slots_.end()) {  // a slot that no step used yet has the number 0
+    fail(error_category::invalid_argument,
+         "scalar output {} of step {} is not kept; those of the two latest steps are, and the latest is {}",
+         quote(name), step, steps_);
   }
   device_.wait(s->timeline);
   float value = 0;
@@ -16265,8 +16311,9 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
   const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
   if (found == plan_.outputs.end()) {
     std::string names;
-    for (const auto& output : plan_.outputs) names += (names.empty() ? "\"" : ", \"") + output.name + '"';
-    fail(error_category::invalid_argument, "there is no output \"{}\"; there is {}", name, names);
+    for (const auto& output : plan_.outputs) names += (names.empty() ? "" : ", ") + quote(output.name);
+    fail(error_category::invalid_argument, "there is no output {}; there is {}{}", quote(name),
+         names.empty() ? "none" : names, detail::did_you_mean(detail::nearest_of(name, plan_.outputs)));
   }
   return *found;
 }
@@ -16294,7 +16341,10 @@ MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) c
 }
 
 MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
-  (void)alive();
+  if (!alive().profiled_) {
+    fail(error_category::invalid_argument,
+         "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
+  }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
   return latest->commands.timings();
@@ -16330,14 +16380,15 @@ class checkpoint_metadata {
     const std::string* format = find(checkpoint_key);
     if (!format) {
       fail(error_category::invalid_file,
-           "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)", file.path());
+           "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)",
+           shown_path(file.path()));
     }
     if (*format == checkpoint_format) return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
          "newer "
          "one",
-         file.path(), quote(*format), checkpoint_format);
+         shown_path(file.path()), quote(*format), checkpoint_format);
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -16354,8 +16405,8 @@ class checkpoint_metadata {
       const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
       if (problem == std::errc() && end == text->data() + text->size()) return value;
     }
-    fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", file_.path(), key,
-         text ? quote(*text) : "nothing");
+    fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", shown_path(file_.path()),
+         key, text ? quote(*text) : "nothing");
   }
 
  private:
@@ -16408,7 +16459,7 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
     problems.add([&] { return fmt::format("{} is not in the model", quote(found.name)); });
   }
   if (problems.count == 0) return;
-  fail(error_category::invalid_file, "{} is of another training run and nothing was loaded{}", file.path(),
+  fail(error_category::invalid_file, "{} is of another training run and nothing was loaded{}", shown_path(file.path()),
        problems.sentence());
 }
 
@@ -16495,9 +16546,11 @@ inline node_id wanted_input(graph& g, std::string_view name, dtype type, const s
          to_string(type), to_string(extents));
   }
   const node_id known = g.find_leaf(name);
-  const bool fits =
-      known != no_id && g[known].kind == op::input && g[known].type == type && g[known].extents == extents;
-  return fits ? known : g.input(name, type, extents);
+  if (known == no_id || g[known].kind != op::input) return g.input(name, type, extents);
+  if (g[known].type == type && g[known].extents == extents) return known;
+  fail(error_category::invalid_argument,
+       "the loss compares with {}, {}{}, and the model has an input of that name, {}{}; choose another name",
+       quote(name), to_string(type), to_string(extents), to_string(g[known].type), to_string(g[known].extents));
 }
 
 // select(index == label, z, 0), one map over the logits; node for node what ops/loss.hpp lowers to.
@@ -17251,7 +17304,8 @@ MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const 
                                                std::uint64_t most) {
   idx_array pictures = read_idx(images, 3, most), classes_of = read_idx(labels, 1, most);
   if (pictures.shape[0] != classes_of.shape[0]) {
-    io::bad_file(labels, 4, fmt::format("{} labels, as many as there are images in {}", pictures.shape[0], images),
+    io::bad_file(labels, 4,
+                 fmt::format("{} labels, as many as there are images in {}", pictures.shape[0], shown_path(images)),
                  fmt::format("{}", classes_of.shape[0]));
   }
   for (std::size_t i = 0; i < classes_of.values.size(); ++i) {
@@ -18637,7 +18691,7 @@ inline std::vector<std::byte> read_cache_quietly(device_state& device) {
     why = problem.what();
   }
   write_log(device.owner->log(), log_level::warning, "the pipeline cache {} is ignored and will be written anew: {}",
-            device.cache_file.string(), why);
+            shown_path(device.cache_file.string()), why);
   return {};
 }
 
@@ -18731,7 +18785,7 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
          what, range.size, texel_bytes);
   }
   if (const std::string reason = reason_to_refuse(facts, kind, range.size); !reason.empty())
-    fail(error_category::unsupported, "{} cannot be made: {}; split the tensor", what, reason);
+    fail(error_category::unsupported, "{} cannot be made: {}; use a smaller batch, or split the tensor", what, reason);
   return range;
 }
 
@@ -20640,7 +20694,7 @@ struct gzip_reader::state {
     const uInt room = stream.avail_out;
     const int result = ::inflate(&stream, Z_NO_FLUSH);
     member_ended = result == Z_STREAM_END;
-    if (result == Z_MEM_ERROR) fail(error_category::out_of_memory, "{}: no memory to unpack it", name);
+    if (result == Z_MEM_ERROR) fail(error_category::out_of_memory, "{}: no memory to unpack it", shown_path(name));
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
       refuse(stream.msg == nullptr ? "a preset dictionary" : stream.msg);
     }
@@ -20653,7 +20707,7 @@ MEGANEURA_INLINE gzip_reader::gzip_reader(byte_source packed, std::string name) 
   state_->name = std::move(name);
   constexpr int gzip_only = 16 + MAX_WBITS;
   if (::inflateInit2(&state_->stream, gzip_only) != Z_OK) {
-    fail(error_category::out_of_memory, "{}: no memory to unpack it", state_->name);
+    fail(error_category::out_of_memory, "{}: no memory to unpack it", shown_path(state_->name));
   }
 }
 
@@ -20688,7 +20742,7 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
       result.insert(result.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(got));
     }
   } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: its content does not fit into memory", name);
+    fail(error_category::out_of_memory, "{}: its content does not fit into memory", shown_path(name));
   }
   return result;
 }

@@ -66,7 +66,8 @@ constexpr auto coordinate_leaf() {
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
 
-/// A tensor the session keeps from step to step.
+/// A tensor the program keeps from step to step, zeros at first. A model only reads it; what writes it is a custom loss
+/// or whoever else holds the run-time graph: `g.assign(g.find_leaf("seen"), value)`.
 template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
 inline constexpr auto state = detail::named_leaf<primitive::state, Name, Shape, Type>();
 

@@ -244,12 +244,14 @@ template <auto A>
   return detail::unary<scalar_function::log>(a);
 }
 
+/// Of radians. On a device NaN beyond |a| = 2^24, where neighbouring floats lie further apart than a radian.
 template <auto A>
 [[nodiscard]] constexpr auto sin(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sin(x): x must be floats; cast it");
   return detail::unary<scalar_function::sin>(a);
 }
 
+/// Of radians; NaN beyond |a| = 2^24, as `sin`.
 template <auto A>
 [[nodiscard]] constexpr auto cos(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: cos(x): x must be floats; cast it");
