@@ -741,7 +741,8 @@ struct graph_output {
 
 /// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands
 /// and throws error(invalid_argument) with the shapes in the sentence; scalars (rank 0) never broadcast by themselves:
-/// use `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise.
+/// use `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise. An id
+/// is an index: one of another graph is taken for the node that stands there in this one, where there is one.
 class graph {
  public:
   // ---- leaves
@@ -749,6 +750,11 @@ class graph {
   node_id input(std::string_view name, dtype type, const shape& extents);
   node_id parameter(std::string_view name, dtype type, const shape& extents);
   node_id state(std::string_view name, dtype type, const shape& extents);
+  // The same with extents as written, {32, 784}: the sentence about one that is no extent begins with the name.
+  using extent_list = std::initializer_list<std::int64_t>;
+  node_id input(std::string_view name, dtype type, extent_list extents);
+  node_id parameter(std::string_view name, dtype type, extent_list extents);
+  node_id state(std::string_view name, dtype type, extent_list extents);
   // An integer dtype takes the numbers it has: no fraction, no NaN, -1 for i32 only.
   node_id constant(double value, dtype type = dtype::f32);
   node_id iota(std::int64_t count);  // [count] of i32
@@ -846,6 +852,8 @@ class graph {
 
  private:
   node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
+  /// `letters`: how a sentence calls each label.
+  node_id contract(node_id a, node_id b, const contract_attribute& labels, std::string_view letters);
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;
@@ -7361,6 +7369,11 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
 
 MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<const node_id> operands) const {
   for (node_id operand : operands) {
+    if (operand == no_id) {
+      fail(error_category::invalid_argument,
+           "{}: an operand is no node (no_id), as find_leaf and find_output give for a name that they do not know",
+           asked);
+    }
     if (operand >= size()) {
       fail(error_category::invalid_argument, "{}: operand %{} does not exist; the graph has {} nodes", asked, operand,
            size());
@@ -7423,6 +7436,12 @@ inline void expect_dtype(std::string_view asked, dtype type) {
        static_cast<int>(type));
 }
 
+inline shape leaf_shape(op kind, std::string_view name, std::initializer_list<std::int64_t> extents) try {
+  return shape(extents);
+} catch (const error& problem) {
+  fail(problem.category(), "{} {}: {}", to_string(kind), quote(name), problem.what());
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
@@ -7459,6 +7478,15 @@ MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, con
 }
 MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const shape& extents) {
   return leaf(op::state, name, type, extents);
+}
+MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, extent_list extents) {
+  return input(name, type, detail::leaf_shape(op::input, name, extents));
+}
+MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, extent_list extents) {
+  return parameter(name, type, detail::leaf_shape(op::parameter, name, extents));
+}
+MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, extent_list extents) {
+  return state(name, type, detail::leaf_shape(op::state, name, extents));
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
   detail::expect_dtype("constant", type);
@@ -7596,16 +7624,28 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view 
   if (labels_result.size() > max_rank) refuse();
   number(labels_a, labels.a, a);
   number(labels_b, labels.b, b);
-  return contract(a, b, labels);
+  return contract(a, b, labels, order);
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
   expect_values("contract", {a, b});
+  return contract(a, b, labels, "abcdefghijklmnop");
+}
+
+MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels,
+                                         std::string_view letters) {
   constexpr int max_labels = 2 * max_rank;
   std::int64_t extents[2][max_labels]{};  // of each label in each operand, 0 = absent
   const node_id operands[] = {a, b};
-  const auto refuse = [&](const char* rule) {
-    fail(error_category::invalid_argument, "contract {} of {} and {}: {}", to_string(attribute(labels)),
+  const auto name_of = [&](std::size_t label) { return label < letters.size() ? letters[label] : '?'; };
+  const auto refuse = [&](const std::string& rule) {
+    const auto term = [&](const std::uint8_t(&of)[max_rank], node_id operand) {
+      std::string text;
+      for (int i = 0; i < nodes_[operand].extents.rank(); ++i) text += name_of(of[i]);
+      return text;
+    };
+    fail(error_category::invalid_argument, "contract \"{},{}->{}\" of {} and {}: {}", term(labels.a, a),
+         term(labels.b, b), letters.substr(0, static_cast<std::size_t>(std::clamp(labels.result_rank, 0, max_labels))),
          to_string(nodes_[a].extents), to_string(nodes_[b].extents), rule);
   };
   if (labels.result_rank < 0 || labels.result_rank > max_rank) refuse("the result has too many or too few labels");
@@ -7615,17 +7655,26 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
       const int label = (side == 0 ? labels.a : labels.b)[i];
       if (label >= max_labels) refuse("labels must be below 16, twice the largest rank");
       std::int64_t& extent = extents[side][label];
-      if (extent != 0) refuse("a label may stand only once in a term; take a diagonal first");
+      if (extent != 0) {
+        refuse(fmt::format("label {} may stand only once in a term; take a diagonal first",
+                           name_of(static_cast<std::size_t>(label))));
+      }
       extent = operand[i];
     }
   }
   shape result;
   for (int label = 0; label < max_labels; ++label) {
     const std::int64_t in_a = extents[0][label], in_b = extents[1][label];
-    if (in_a && in_b && in_a != in_b) refuse("extents of one label must agree");
-    if (label < labels.result_rank && !in_a && !in_b) refuse("a label of the result is in no operand");
-    if (label >= labels.result_rank && !in_a != !in_b)
-      refuse("a label is summed over one operand alone; reduce it first");
+    const char name = name_of(static_cast<std::size_t>(label));
+    if (in_a && in_b && in_a != in_b) {
+      refuse(fmt::format("extents of one label must agree; {} is {} in the one and {} in the other", name, in_a, in_b));
+    }
+    if (label < labels.result_rank && !in_a && !in_b) {
+      refuse(fmt::format("label {} of the result is in no operand", name));
+    }
+    if (label >= labels.result_rank && !in_a != !in_b) {
+      refuse(fmt::format("label {} ({}) is summed over one operand alone; reduce it first", name, in_a ? in_a : in_b));
+    }
     if (label < labels.result_rank) result.push_back(in_a ? in_a : in_b);
   }
   if (nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {

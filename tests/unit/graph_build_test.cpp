@@ -93,10 +93,16 @@ const mistake mistakes[] = {
        g.pad(g.input("i", dtype::i32, {2}), std::array{std::int64_t{1}}, std::array{std::int64_t{0}}, INFINITY);
      }},
     {"there is no such axis", [](graph& g, node_id a, node_id) { g.reduce(reduce_kind::sum, a, 4); }},
-    {"extents of one label must agree", [](graph& g, node_id a, node_id v) { g.contract(a, v, "ij", "j", "i"); }},
+    {"contract \"ij,j->i\" of [2, 3] and [4]: extents of one label must agree; j is 3 in the one and 4 in the other",
+     [](graph& g, node_id a, node_id v) { g.contract(a, v, "ij", "j", "i"); }},
+    {"contract \"ba,a->ab\" of [2, 3] and [4]: extents of one label must agree; a is 3 in the one and 4 in the other",
+     [](graph& g, node_id a, node_id v) {
+       g.contract(a, v, {.a = {1, 0}, .b = {0}, .result_rank = 2});
+     }},
     {"each axis needs a label", [](graph& g, node_id a, node_id v) { g.contract(a, v, "i", "j", "ij"); }},
-    {"summed over one operand alone", [](graph& g, node_id a, node_id v) { g.contract(a, v, "ij", "k", "ik"); }},
-    {"a label may stand only once",
+    {"label j (3) is summed over one operand alone",
+     [](graph& g, node_id a, node_id v) { g.contract(a, v, "ij", "k", "ik"); }},
+    {"label i may stand only once",
      [](graph& g, node_id a, node_id) {
        const node_id s = g.full({3, 3}, 1);
        g.contract(s, a, "ii", "ji", "j");
@@ -148,6 +154,18 @@ const mistake mistakes[] = {
        const scalar_ref taken = b.convert(b.argument(1, dtype::i32), dtype::f32);
        g.map(b.finish(b.binary(scalar_op::add, b.argument(0, dtype::f32), taken)), std::array{a, a}, dtype::f32);
      }},
+    {"input \"q\": shape []: axis 0 cannot be 0;",
+     [](graph& g, node_id, node_id) {
+       g.input("q", dtype::f32, {0, 3});
+     }},
+    {"parameter \"q\": shape [2]: axis 1 cannot be -3;",
+     [](graph& g, node_id, node_id) {
+       g.parameter("q", dtype::f32, {2, -3});
+     }},
+    {"state \"q\": shape [1, 1, 1, 1, 1, 1, 1, 1]: cannot have another axis of 1;",
+     [](graph& g, node_id, node_id) {
+       g.state("q", dtype::f32, {1, 1, 1, 1, 1, 1, 1, 1, 1});
+     }},
     {"bool tensors do not exist", [](graph& g, node_id, node_id) { g.input("c", dtype::boolean, {2}); }},
     {"the target must be a state", [](graph& g, node_id a, node_id) { g.assign(a, a); }},
     {"must be an f32 parameter",
@@ -159,10 +177,10 @@ const mistake mistakes[] = {
        g.add_output("y", a);
        g.add_output("y", a);
      }},
-    {"operand %4294967295 does not exist", [](graph& g, node_id a, node_id) { g.add(a, no_id); }},
+    {"add: an operand is no node (no_id)", [](graph& g, node_id a, node_id) { g.add(a, no_id); }},
     {"reduce: operand %77 does not exist",
      [](graph& g, node_id, node_id) { g.reduce(reduce_kind::sum, node_id{77}, 1); }},
-    {"output \"y\": operand %4294967295 does not exist", [](graph& g, node_id, node_id) { g.add_output("y", no_id); }},
+    {"output \"y\": an operand is no node (no_id)", [](graph& g, node_id, node_id) { g.add_output("y", no_id); }},
     {"output \"y\": operand %3 is an assign, which has no value",
      [](graph& g, node_id a, node_id) {
        g.add_output("y", g.assign(g.state("s", dtype::f32, {2, 3}), a));

@@ -59,7 +59,8 @@ struct graph_output {
 
 /// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands
 /// and throws error(invalid_argument) with the shapes in the sentence; scalars (rank 0) never broadcast by themselves:
-/// use `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise.
+/// use `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise. An id
+/// is an index: one of another graph is taken for the node that stands there in this one, where there is one.
 class graph {
  public:
   // ---- leaves
@@ -67,6 +68,11 @@ class graph {
   node_id input(std::string_view name, dtype type, const shape& extents);
   node_id parameter(std::string_view name, dtype type, const shape& extents);
   node_id state(std::string_view name, dtype type, const shape& extents);
+  // The same with extents as written, {32, 784}: the sentence about one that is no extent begins with the name.
+  using extent_list = std::initializer_list<std::int64_t>;
+  node_id input(std::string_view name, dtype type, extent_list extents);
+  node_id parameter(std::string_view name, dtype type, extent_list extents);
+  node_id state(std::string_view name, dtype type, extent_list extents);
   // An integer dtype takes the numbers it has: no fraction, no NaN, -1 for i32 only.
   node_id constant(double value, dtype type = dtype::f32);
   node_id iota(std::int64_t count);  // [count] of i32
@@ -164,6 +170,8 @@ class graph {
 
  private:
   node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
+  /// `letters`: how a sentence calls each label.
+  node_id contract(node_id a, node_id b, const contract_attribute& labels, std::string_view letters);
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;
