@@ -185,7 +185,8 @@ TEST(kernels_scalar, choices_between_literals_and_results_keep_nan) {
 TEST(kernels_scalar, integers_are_divided_by_zero_and_by_minus_one) {
   std::vector<scalar_program> programs;
   for (dtype type : {dtype::i32, dtype::u32}) {
-    for (double literal : {-2147483648.0, -1.0, 0.0, 1.0, 3.0}) {
+    for (double literal :
+         {type == dtype::i32 ? -2147483648.0 : 2147483648.0, type == dtype::i32 ? -1.0 : 4294967295.0, 0.0, 1.0, 3.0}) {
       for (bool left : {false, true}) {
         programs.push_back(written([&](scalar_builder& b) {
           const scalar_ref x = b.convert(b.argument(0, dtype::f32), type), c = b.constant(literal, type);
