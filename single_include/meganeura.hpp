@@ -11718,7 +11718,7 @@ inline bool matches(const device_facts& facts, std::string_view wish) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE device_facts minimum_facts() {
+MEGANEURA_INLINE device_facts minimum_facts() try {
   device_facts least;
   least.name = "the least that Vulkan 1.1 allows";
   least.api_version = 1U << 22 | 2U << 12;  // SPIR-V 1.5 at most
@@ -11738,6 +11738,8 @@ MEGANEURA_INLINE device_facts minimum_facts() {
   least.max_allocations = 4096;
   least.has_timeline_semaphore = true;
   return least;
+} catch (...) {
+  rethrow_as_error("listing the least facts");
 }
 
 MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_facts& most) try {
