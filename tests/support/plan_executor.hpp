@@ -54,7 +54,7 @@ class plan_executor {
     for (const auto& [slots, where] :
          {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter},
           std::pair{&plan_.states, plan::area::state}}) {
-      const plan::layout::slot* slot = slots->find(name);
+      const plan::slot* slot = slots->find(name);
       if (slot) store({where, slot->offset, slot->bytes}, value, memory_);
     }
   }
@@ -63,7 +63,7 @@ class plan_executor {
     oracle::tensors<double> result;
     for (const auto& [slots, where] :
          {std::pair{&plan_.parameters, plan::area::parameter}, std::pair{&plan_.states, plan::area::state}}) {
-      for (const plan::layout::slot& s : slots->slots)
+      for (const plan::slot& s : slots->slots)
         result[s.name] = load({where, s.offset, s.bytes}, s.type, s.extents, memory_);
     }
     return result;

@@ -98,7 +98,7 @@ TEST(runtime_graphs, softmax_and_cross_entropy_forward_and_backward) {
 oracle::tensors<double> device_results(const graph& g, const oracle::tensors<double>& leaves) {
   const device& gpu = support::shared_device();
   const parameters weights(gpu, plan::make_layout(g, op::parameter));
-  for (const plan::layout::slot& slot : weights.slots().slots) {
+  for (const plan::slot& slot : weights.slots().slots) {
     const std::vector<double>& values = leaves.at(slot.name).values;
     weights.set(slot.name, std::vector<float>(values.begin(), values.end()));
   }

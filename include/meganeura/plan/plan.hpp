@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 
@@ -32,7 +33,7 @@ struct range {
 /// Every tensor starts at a multiple of this many bytes: the largest alignment Vulkan lets a device ask for.
 inline constexpr std::uint64_t tensor_alignment = 256;
 [[nodiscard]] constexpr std::uint64_t aligned(std::uint64_t bytes) {
-  return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
+  return ceil_div(bytes, tensor_alignment) * tensor_alignment;
 }
 
 /// A named tensor in an area.
@@ -64,7 +65,6 @@ class slot_list {
 
 /// Named tensors one after the other in one area.
 struct layout {
-  using slot = plan::slot;
   slot_list slots;
   std::uint64_t bytes = 0;
   [[nodiscard]] const slot* find(std::string_view name) const { return slots.find(name); }
@@ -146,4 +146,5 @@ void verify(const execution_plan& p);
 
 #if MEGANEURA_HEADER_ONLY
 #include <meganeura/plan/plan.ipp>
+#include <meganeura/plan/verify.ipp>
 #endif

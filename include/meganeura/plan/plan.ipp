@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scheduling into levels, lifetimes, the arena allocator and barrier groups.
+// The planner: scheduling into levels, lifetimes, the arena allocator and barrier groups; plans as text.
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/plan/plan.hpp>
@@ -291,15 +291,18 @@ class planner {
 
   void place_leaf(node_id id, area where, const layout& slots) {
     const auto& name = g().get<leaf_attribute>(id).name;
-    const layout::slot* slot = slots.find(name);
-    if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
+    const slot* found = slots.find(name);
+    if (!found || found->extents != g()[id].extents || found->type != g()[id].type) {
       fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
-           slot ? "stored as " + std::string(to_string(slot->type)) + to_string(slot->extents)
-                : "not among the parameters");
+           found ? "stored as " + std::string(to_string(found->type)) + to_string(found->extents)
+                 : "not among the parameters");
     }
-    places_[id] = {
-        .level = 0, .last_use = never, .in_arena = false, .placed = true, .where = {where, slot->offset, slot->bytes}};
+    places_[id] = {.level = 0,
+                   .last_use = never,
+                   .in_arena = false,
+                   .placed = true,
+                   .where = {where, found->offset, found->bytes}};
   }
 
   void place_leaves() {
@@ -733,267 +736,6 @@ class planner {
 MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options) {
   return detail::planner(std::move(g), parameters, options).run();
 }
-
-namespace detail {
-
-// Replays a plan on byte intervals. Each holds a value: a node's result (of a leaf: what it held before the step), or
-// what an optimizer made of a parameter.
-class replay {
- public:
-  explicit replay(const execution_plan& p) : plan_(p) {
-    for (const auto& [kind, slots] :
-         {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters), std::pair(op::state, &p.states)}) {
-      const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
-      for (node_id id : p.implementation.leaves(kind)) {
-        const std::string& name = p.implementation.get<leaf_attribute>(id).name;
-        const layout::slot* slot = slots->find(name);
-        check(slot && slot->name == name, "a leaf has no slot");
-        leaves_[id] = {where, slot->offset, slot->bytes};
-        write(leaves_[id], id);
-      }
-    }
-  }
-
-  void run() {
-    for (at_ = 0; at_ < plan_.steps.size(); ++at_) {
-      const step& s = plan_.steps[at_];
-      check_group(s);
-      if (s.kind == step::optimizer)
-        update(s);
-      else if (s.kind == step::copy)
-        copy(s);
-      else
-        compute(s);
-    }
-    check_results();
-  }
-
- private:
-  using value = std::uint64_t;
-  struct held {
-    std::uint64_t end = 0;
-    value what = 0;
-    std::uint64_t skipped = 0;  // bytes of the value before this interval
-  };
-  static constexpr value updated = value{1} << 32;
-  using intervals = std::map<std::uint64_t, held>;
-
-  void check(bool holds, const char* rule) const {
-    if (!holds) fail(error_category::internal, "plan: step {}: {}", at_, rule);
-  }
-  [[nodiscard]] const graph& g() const { return plan_.implementation; }
-
-  // Written out here, not taken from the planner, whose mistakes are to be found.
-  [[nodiscard]] std::uint64_t needed_bytes(node_id id) const {
-    std::uint64_t bytes = static_cast<std::uint64_t>(size_of(g()[id].type));
-    for (const std::int64_t extent : g()[id].extents) bytes *= static_cast<std::uint64_t>(extent);
-    return bytes;
-  }
-
-  // Makes begin .. end of its area empty.
-  intervals& cut(const range& r) {
-    intervals& all = contents_[static_cast<std::size_t>(r.where)];
-    const std::uint64_t end = r.offset + r.bytes;
-    auto at = all.upper_bound(r.offset);
-    if (at != all.begin()) --at;
-    while (at != all.end() && at->first < end) {
-      const auto [begin, was] = *at;
-      if (was.end <= r.offset) {
-        ++at;
-        continue;
-      }
-      at = all.erase(at);
-      if (begin < r.offset) all.emplace(begin, held{r.offset, was.what, was.skipped});
-      if (was.end > end) at = all.emplace(end, held{was.end, was.what, was.skipped + (end - begin)}).first;
-    }
-    return all;
-  }
-  void write(const range& r, value what, std::uint64_t skipped = 0) {
-    if (r.bytes) cut(r).emplace(r.offset, held{r.offset + r.bytes, what, skipped});
-  }
-  [[nodiscard]] bool holds(const range& r, value what, std::uint64_t skipped = 0) const {
-    const intervals& all = contents_[static_cast<std::size_t>(r.where)];
-    const std::uint64_t end = r.offset + r.bytes;
-    auto at = all.upper_bound(r.offset);
-    if (at == all.begin()) return r.bytes == 0;
-    --at;
-    for (std::uint64_t position = r.offset; position < end; position = (at++)->second.end) {
-      if (at == all.end() || at->first > position || at->second.end <= position || at->second.what != what)
-        return false;
-      if (at->second.skipped + (position - at->first) != skipped + (position - r.offset)) return false;
-    }
-    return true;
-  }
-
-  // Steps of one group run in any order: none may write what another touches.
-  void check_group(const step& s) {
-    check(s.group == group_ || s.group == group_ + 1, "groups must be numbered in order");
-    if (s.group != group_) {
-      for (auto* touched : {&read_, &written_}) touched->fill({});
-    }
-    group_ = s.group;
-    for (const binding& b : s.bindings) {
-      check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
-            "a range leaves its area");
-      check(b.where.offset % plan_.page_bytes + b.where.bytes <= plan_.page_bytes, "a range crosses a page");
-      check(!touches(written_, b.where), "a range is written in the same barrier group");
-      check(b.how == usage::read || !touches(read_, b.where), "a range is read in the same barrier group");
-    }
-    for (const binding& b : s.bindings) touch(b.how == usage::read ? read_ : written_, b.where);  // not by its own step
-  }
-
-  // Bytes that the steps of a group touch: begin -> end of intervals that do not overlap.
-  using touched_bytes = std::array<std::map<std::uint64_t, std::uint64_t>, area_count>;
-  [[nodiscard]] static bool touches(const touched_bytes& all, const range& r) {
-    const auto& area = all[static_cast<std::size_t>(r.where)];
-    const auto after = area.lower_bound(r.offset + r.bytes);
-    return r.bytes != 0 && after != area.begin() && std::prev(after)->second > r.offset;
-  }
-  static void touch(touched_bytes& all, const range& r) {
-    auto& area = all[static_cast<std::size_t>(r.where)];
-    std::uint64_t begin = r.offset, end = r.offset + r.bytes;
-    auto at = area.upper_bound(begin);
-    if (at != area.begin() && std::prev(at)->second >= begin) --at;
-    for (; at != area.end() && at->first <= end; at = area.erase(at)) {
-      begin = std::min(begin, at->first);
-      end = std::max(end, at->second);
-    }
-    if (begin != end) area.emplace(begin, end);
-  }
-
-  void compute(const step& s) {
-    const auto operands = g().operands(s.node);
-    check(s.bindings.size() > operands.size(), "a kernel has too few bindings");
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      check(s.bindings[i].how == usage::read && s.bindings[i].where.bytes == needed_bytes(operands[i]),
-            "an operand is not bound as it is");
-      check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
-    }
-    const binding& result = s.bindings[operands.size()];
-    check(result.how == usage::write && result.where.bytes == needed_bytes(s.node), "a result is not bound as it is");
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      check(!s.bindings[i].where.overlaps(result.where) ||
-                (s.bindings[i].where.offset == result.where.offset && goes_element_by_element(s.node, i)),
-            "a result overwrites elements that are still to be read");
-    }
-    write(result.where, s.node);
-  }
-
-  // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
-  // row stores one.
-  [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand) const {
-    if (g()[id].kind != op::region || size_of(g()[id].type) != size_of(g()[g().operand(id, operand)].type))
-      return false;
-    const auto& region = g().get<region_attribute>(id);
-    for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis) {
-      if (region.output.strides[axis] != 0) return false;
-    }
-    for (const index_map& read : region.accesses) {
-      if (read.source != static_cast<int>(operand)) continue;
-      if (read.bounded != 0 || read.offset != region.output.offset) return false;
-      for (int axis = 0; axis < region.space.rank(); ++axis) {
-        if (read.strides[axis] != region.output.strides[axis]) return false;
-      }
-    }
-    return true;
-  }
-
-  void copy(const step& s) {
-    check(s.bindings.size() == 2 && s.bindings[0].where.bytes == s.bindings[1].where.bytes, "a copy has unequal sides");
-    check(holds(s.bindings[0].where, s.node), "a range is copied that does not hold the value");
-    write(s.bindings[1].where, s.node);
-  }
-
-  [[nodiscard]] std::size_t moments_of(node_id effect) const {
-    if (g()[effect].kind != op::optimizer_step) return 0;
-    const auto& chosen = g().get<optimizer_attribute>(effect);
-    return chosen.kind != optimizer_kind::sgd ? 2 : chosen.momentum ? 1 : 0;
-  }
-
-  // Whatever part of each parameter lies in this dispatch's run.
-  void update(const step& s) {
-    if (by_offset_.node != s.node) by_offset_ = operands_by_offset(s.node);
-    const range &run = s.bindings.at(0).where, &gradients = s.bindings.at(1).where;
-    check(s.bindings.size() == moments_of(s.node) + 3, "an update has other moments");
-    auto at = std::ranges::upper_bound(by_offset_.operands, run.offset, {}, &operand_at::offset);
-    if (at != by_offset_.operands.begin()) --at;
-    for (; at != by_offset_.operands.end() && at->offset < run.offset + run.bytes; ++at) {
-      const node_id parameter = g().operand(s.node, at->index);
-      const range& whole = leaves_.at(parameter);
-      if (!whole.overlaps(run)) continue;
-      const std::uint64_t begin = std::max(whole.offset, run.offset);
-      const std::uint64_t end = std::min(whole.offset + whole.bytes, run.offset + run.bytes);
-      const std::uint64_t skipped = begin - whole.offset;
-      const range part{area::parameter, begin, end - begin};
-      const range gradient{area::gradient, gradients.offset + (begin - run.offset), end - begin};
-      check(holds(part, parameter, skipped), "a parameter is updated twice");
-      check(holds(gradient, g().operand(s.node, at->index + 1), skipped),
-            "a parameter is updated by something that is not its gradient");
-      write(part, parameter | updated, skipped);
-      for (std::size_t i = 0; i < moments_of(s.node); ++i) {
-        const range& moment = s.bindings[2 + i].where;
-        write({moment.where, moment.offset + (begin - run.offset), end - begin}, parameter | updated, skipped);
-      }
-    }
-  }
-
-  struct operand_at {
-    std::uint64_t offset;
-    std::size_t index;
-  };
-  struct ordered_operands {
-    node_id node = no_id;              // an optimizer
-    std::vector<operand_at> operands;  // its parameters
-  };
-  [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {
-    ordered_operands result{node, {}};
-    for (std::size_t i = 0; i + 1 < g().operands(node).size(); i += 2)
-      result.operands.push_back({leaves_.at(g().operand(node, i)).offset, i});
-    std::ranges::sort(result.operands, {}, &operand_at::offset);
-    return result;
-  }
-
-  void check_results() const {
-    const auto check_value = [&](const range& where, value what, std::string_view name, const char* rule) {
-      if (!holds(where, what)) fail(error_category::internal, "plan: \"{}\" {}", name, rule);
-    };
-    std::unordered_map<node_id, value> after;
-    for (node_id effect : g().effects()) {
-      const auto operands = g().operands(effect);
-      for (std::size_t i = 0; i < operands.size(); i += 2)
-        after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
-      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
-        for (std::size_t i = 0; i < operands.size(); i += 2) {
-          const std::string& name = g().get<leaf_attribute>(operands[i]).name;
-          const layout::slot* slot = plan_.updated.find(name);
-          check(slot && slot->name == name, "an updated parameter has no slot");
-          check_value({moment == 0 ? area::moment1 : area::moment2, slot->offset, needed_bytes(operands[i])},
-                      operands[i] | updated, name, "has no moments of its own");
-        }
-      }
-    }
-    for (const auto& [leaf, where] : leaves_) {
-      const auto found = after.find(leaf);
-      check_value(where, found == after.end() ? value{leaf} : found->second, g().get<leaf_attribute>(leaf).name,
-                  "does not hold its value after the step");
-    }
-    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
-      check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
-                  "is an output and does not hold its value");
-  }
-
-  const execution_plan& plan_;
-  std::array<intervals, area_count> contents_;
-  std::map<node_id, range> leaves_;
-  ordered_operands by_offset_;
-  touched_bytes read_, written_;  // by the steps of this group so far
-  std::size_t at_ = 0;
-  std::uint32_t group_ = 0;
-};
-
-}  // namespace detail
-
-MEGANEURA_INLINE void verify(const execution_plan& p) { detail::replay(p).run(); }
 
 MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
   std::string text;

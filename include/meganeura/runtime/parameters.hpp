@@ -77,8 +77,8 @@ class parameters {
     area_memory memory;
     mutable std::vector<std::atomic<bool>> has_values;  // by slot; several threads may share the weights
   };
-  [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;
-  [[nodiscard]] std::atomic<bool>& has_values(const plan::layout::slot& of) const {
+  [[nodiscard]] const plan::slot& slot(std::string_view name) const;
+  [[nodiscard]] std::atomic<bool>& has_values(const plan::slot& of) const {
     return state().has_values[static_cast<std::size_t>(&of - slots().slots.data())];
   }
   /// errors: invalid_argument for a handle that holds no parameters.

@@ -27,7 +27,7 @@ namespace detail {
 // Uniform in (0, 1) from the top 24 bits: the same on every standard library, unlike std::uniform_real_distribution.
 inline double unit(std::mt19937_64& random) { return (static_cast<double>(random() >> 40) + 0.5) / 16777216.0; }
 
-inline std::vector<float> initial_values(const plan::layout::slot& slot, std::uint64_t seed) {
+inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t seed) {
   std::mt19937_64 random(hash_string(slot.name, seed));
   std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
   if (slot.extents.rank() < 2) {
@@ -122,8 +122,8 @@ MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   rethrow_as_error("using parameters");
 }
 
-MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
-  const plan::layout::slot* found = slots().find(name);
+MEGANEURA_INLINE const plan::slot& parameters::slot(std::string_view name) const {
+  const plan::slot* found = slots().find(name);
   if (!found) {
     fail(error_category::invalid_argument, "there is no parameter \"{}\"{}", name,
          detail::did_you_mean(detail::nearest_of(name, slots().slots)));
@@ -214,7 +214,7 @@ MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
 MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const try {
   const auto file = io::safetensors_file::open(path);
   detail::problem_list problems;
-  std::vector<std::pair<const plan::layout::slot*, const io::safetensors_tensor*>> matches;
+  std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
   std::set<const io::safetensors_tensor*> wanted;
   for (const auto& target : slots().slots) {
     const std::string name = options.rename ? options.rename(target.name) : target.name;

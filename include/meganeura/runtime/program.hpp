@@ -136,10 +136,10 @@ class program {
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
-  [[nodiscard]] const plan::layout::slot* checked_input(const input_values& input) const;
+  [[nodiscard]] const plan::slot* checked_input(const input_values& input) const;
   void check_bound(std::span<const input_values> inputs) const;
   [[nodiscard]] slot& next_slot() { return slots_[steps_ % slots_.size()]; }
-  void store(const plan::layout::slot& input, std::span<const std::byte> values);
+  void store(const plan::slot& input, std::span<const std::byte> values);
   void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
 

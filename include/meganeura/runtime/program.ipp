@@ -133,7 +133,7 @@ MEGANEURA_INLINE void program::list_kept() {
     if (g[effect].kind != op::optimizer_step) continue;
     const auto& chosen = g.get<optimizer_attribute>(effect);
     for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
-      const plan::layout::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+      const plan::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
       const auto keep = [&](const char* prefix, plan::area where) {
         kept_.push_back({prefix + of.name, of.type, of.extents, {where, of.offset, of.bytes}});
       };
@@ -142,7 +142,7 @@ MEGANEURA_INLINE void program::list_kept() {
       if (adaptive) keep("optimizer.v.", plan::area::moment2);
     }
   }
-  for (const plan::layout::slot& state : plan_.states.slots) {
+  for (const plan::slot& state : plan_.states.slots) {
     kept_.push_back({"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
   }
   for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
@@ -284,8 +284,8 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
 }
 
 // Null for an input that the graph has and no output needs.
-MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_values& input) const {
-  const plan::layout::slot* found = plan_.inputs.find(input.name);
+MEGANEURA_INLINE const plan::slot* program::checked_input(const input_values& input) const {
+  const plan::slot* found = plan_.inputs.find(input.name);
   if (!found) {
     if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
     fail(error_category::invalid_argument, "there is no input \"{}\"; the model has \"{}\"{}", input.name,
@@ -317,7 +317,7 @@ MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs)
   }
 }
 
-MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<const std::byte> values) {
+MEGANEURA_INLINE void program::store(const plan::slot& input, std::span<const std::byte> values) {
   slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
   std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
@@ -325,7 +325,7 @@ MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   (void)alive();
-  const plan::layout::slot* input = checked_input({name, type, values});
+  const plan::slot* input = checked_input({name, type, values});
   if (!input) return;
   store(*input, values);
   input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
@@ -336,7 +336,7 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
                                                std::span<const input_values> inputs) try {
   (void)alive();
-  std::vector<const plan::layout::slot*> targets;
+  std::vector<const plan::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
   if (!weights_have_values_) weights_.check_values("step", parameter_names_);
