@@ -270,6 +270,15 @@ TEST(runtime_session, a_loss_without_the_name_of_an_input_is_refused) {
   }
 }
 
+TEST(runtime_session, a_loss_of_no_node_is_refused) {
+  graph g;
+  EXPECT_TRUE(support::sentence_of([&] {
+                cross_entropy{"label"}(g, g.find_output("logits"));
+              }).starts_with("cross_entropy: an operand is no node (no_id)"));
+  EXPECT_EQ(support::sentence_of([&] { mean_squared_error{"target"}(g, node_id(3)); }),
+            "mean_squared_error: operand %3 does not exist; the graph has 0 nodes");
+}
+
 struct integers {
   static constexpr auto forward(value auto x) { return cast<dtype::i32>(linear<"fc", 2>(x)); }
 };

@@ -28,12 +28,13 @@ inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the
 // momentum it would be of another kind.
 inline void check_chosen(const io::safetensors_file& file, const optimizer& found, const optimizer& expected) {
   if (const std::string problem = wrong_rate(found); !problem.empty())
-    fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", file.path(), problem);
+    fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", shown_path(file.path()),
+         problem);
   const std::string_view kind = name_of(found), wanted = name_of(expected);
   if (kind == wanted) return;
   fail(error_category::invalid_file,
        "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
-       file.path(), wanted, kind);
+       shown_path(file.path()), wanted, kind);
 }
 
 // The metadata of a checkpoint, entry by entry.
@@ -49,8 +50,7 @@ class checkpoint_metadata {
     if (*format == checkpoint_format) return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
-         "newer "
-         "one",
+         "newer one",
          shown_path(file.path()), quote(*format), checkpoint_format);
   }
 
@@ -165,7 +165,8 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
     fail(error_category::invalid_file,
-         "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", path, position.step);
+         "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
+         position.step);
   }
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
   detail::check_chosen(file, position.chosen, expected);

@@ -91,6 +91,7 @@ inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std:
 }  // namespace detail
 
 MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const try {
+  g.expect_values("cross_entropy", {logits});
   const shape whole = g[logits].extents;
   if (whole.rank() < 1 || !is_float(g[logits].type)) {
     fail(error_category::invalid_argument, "cross_entropy: logits must be floats [.., classes]; found {} {}",
@@ -120,6 +121,7 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
 }
 
 MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const try {
+  g.expect_values("mean_squared_error", {prediction});
   if (!is_float(g[prediction].type)) {
     fail(error_category::invalid_argument, "mean_squared_error: the prediction must be floats; found {} {}; cast it",
          to_string(g[prediction].type), to_string(g[prediction].extents));
