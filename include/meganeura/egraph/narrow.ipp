@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for egraph/narrow.hpp.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/egraph/contract_loops.hpp>
 #include <meganeura/egraph/narrow.hpp>
 
@@ -15,7 +16,7 @@ MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<
   std::vector<class_id> parts(pieces.begin(), pieces.end());
   if (parts.size() == 1) return parts[0];
   if (parts.size() > most) {
-    const std::size_t each = (parts.size() + most - 1) / most;
+    const std::size_t each = ceil_div(parts.size(), most);
     parts.clear();
     for (std::size_t i = 0; i < pieces.size(); i += each) {
       parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i)), most));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Loops that add up many numbers without losing any: sums in blocks, blocks in blocks of blocks.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/scalar_emit.hpp>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ struct cascade_lengths {
   [[nodiscard]] std::uint64_t after(std::uint64_t passes) const {
     std::uint64_t left = passes * terms;
     if (left <= straight) return left;
-    while (left > block_terms) left = (left + block_terms - 1) / block_terms;
+    while (left > block_terms) left = ceil_div(left, block_terms);
     return left;
   }
 };
@@ -62,7 +63,7 @@ class cascade {
       run(at, at + min(last - at, spirv::u32(length)), part, body);
       add(totals, sums_);
     };
-    owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, (passes + part - 1) / part);
+    owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, ceil_div(passes, part));
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       spirv::detail::store(sums_[i].place, spirv::detail::load(totals[i].place));
     }
@@ -99,7 +100,7 @@ class cascade {
 template <class Body>
 void for_summed(spirv::kernel& owner, const spirv::u32& begin, std::uint32_t end, std::uint32_t step,
                 const cascade_lengths& lengths, std::span<const running_sum> sums, const Body& body) {
-  const std::uint64_t passes = (std::uint64_t{end} + step - 1) / step;
+  const std::uint64_t passes = ceil_div<std::uint64_t>(end, step);
   std::vector<running_sum> rounding;
   std::copy_if(sums.begin(), sums.end(), std::back_inserter(rounding), [](const auto& sum) { return sum.rounds(); });
   if (rounding.empty() || passes <= 1 || passes * lengths.terms <= lengths.straight) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolutions whose operands every invocation reads straight from their buffers.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/convolution_product.hpp>
 #include <meganeura/kernels/shared_totals.hpp>
 
@@ -43,7 +44,7 @@ class direct_convolution {
     if (shuffles) owner.require_subgroup_size(on.subgroup_size);
     const spirv::u32 index =
         shuffles ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
-    const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
+    const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4);
     lane_ = index % plan.lanes;
     const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
     const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
@@ -77,7 +78,7 @@ class direct_convolution {
     const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
     const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
     const cascade_lengths one{};
-    const std::uint64_t passes = (inner + along - 1) / along;
+    const std::uint64_t passes = ceil_div(inner, along);
     const std::vector<running_sum> sums = running_sums(sums_);
     for_summed(owner_, lane_ / along, outer, across, {.terms = one.after(passes)}, sums, [&](const spirv::u32& slow) {
       // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
@@ -147,7 +148,7 @@ class direct_convolution {
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
                                                  std::span<const dtype> types, const shape& result_extents,
                                                  dtype result, const direct_plan& plan, const target& on) {
-  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
+  const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
   const flat_grid grid = make_flat_grid(tiles, per_group, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolutions whose operands pass through tiles in workgroup memory.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/convolution_product.hpp>
 #include <meganeura/kernels/shared_totals.hpp>
 
@@ -79,7 +80,7 @@ class tiled_convolution {
         shared_(owner.shared<spirv::f32x4>(shared_words(plan))),
         a_pitch_(plan.bm / 4 + 1),
         b_pitch_(plan.bn / 4 + 1) {
-    const auto n_tiles = spirv::u32((p.n + plan.bn - 1) / plan.bn), m_tiles = spirv::u32((p.m + plan.bm - 1) / plan.bm);
+    const auto n_tiles = spirv::u32(ceil_div(p.n, plan.bn)), m_tiles = spirv::u32(ceil_div(p.m, plan.bm));
     const spirv::u32 tile = grid.position(owner);
     // Neighbouring workgroups share their columns of b, the larger operand.
     m_first_ = tile % m_tiles * plan.bm;
@@ -93,7 +94,7 @@ class tiled_convolution {
     prepare();
     for (std::uint32_t i = 0; i < 4 * plan_.am * plan_.an; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
     const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
-    const auto rounds = static_cast<std::uint32_t>((p_.k + step - 1) / step);
+    const auto rounds = static_cast<std::uint32_t>(ceil_div(p_.k, step));
     const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product(4 * sums_.size())};
     for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running_sums(sums_), [&](const spirv::u32& round) {
       const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
@@ -250,7 +251,7 @@ class tiled_convolution {
 [[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
                                                 std::span<const dtype> types, const shape& result_extents, dtype result,
                                                 const tile_plan& plan, const target& on) {
-  const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
+  const std::int64_t tiles = ceil_div(p.m, plan.bm) * ceil_div(p.n, plan.bn) * p.groups;
   const flat_grid grid = make_flat_grid(tiles, 1, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
                       {plan.threads(), 1, 1});

@@ -18,10 +18,8 @@ using spirv::detail::comparison;
 struct lanes {
   spirv::detail::operand value;
 
-  [[nodiscard]] lanes like(float number) const {
-    return {{nullptr, 0, value.type, std::bit_cast<std::uint32_t>(number)}};
-  }
-  [[nodiscard]] lanes word(std::uint32_t bits) const { return {{nullptr, 0, bits_type(), bits}}; }
+  [[nodiscard]] lanes like(float number) const { return {spirv::detail::float_like(value, number)}; }
+  [[nodiscard]] lanes word(std::uint32_t bits) const { return {spirv::detail::word_like(value, bits)}; }
   [[nodiscard]] lanes bits() const { return {spirv::detail::bitcast(bits_type(), value)}; }
   [[nodiscard]] lanes as_float() const { return {spirv::detail::bitcast(float_type(), value)}; }
   [[nodiscard]] lanes to_float() const { return {spirv::detail::convert(float_type(), value)}; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/target.hpp>
@@ -127,9 +128,6 @@ struct tile_position {
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
 [[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
-[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
-  return static_cast<std::uint32_t>((value + by - 1) / by);
-}
 /// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
 template <class Body>
 void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions of matmul.hpp shared by its tiers: planning of operands, the simple tier and the choice of a schedule.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/shared_totals.hpp>
 
@@ -100,7 +101,7 @@ MEGANEURA_INLINE tile_position locate_tile(const spirv::u32& linear, std::uint32
 
 MEGANEURA_INLINE std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device) {
   const std::uint64_t across = std::min<std::uint64_t>(count, device.max_groups[0]);
-  const std::uint64_t down = (count + across - 1) / across;
+  const std::uint64_t down = ceil_div(count, across);
   if (down > device.max_groups[1])
     fail(error_category::unsupported, "a product of {} workgroups was asked for; the device launches {} x {}", count,
          device.max_groups[0], device.max_groups[1]);
@@ -165,7 +166,7 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
   const auto out = k.storage_buffer<f32>("out", access::write);
 
   const std::uint64_t results = extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n);
-  const auto groups = spread_groups(divide_up(results, 64), device);
+  const auto groups = spread_groups(ceil_div(results, 64), device);
   const u32 linear = linear_group(k, groups) * 64 + k.local_index();
   if_inside(k, linear, results, std::uint64_t{groups[0]} * groups[1] * 64, [&] {
     const u32 n = linear % b_plan.row_count;
@@ -250,7 +251,7 @@ namespace detail {
 // results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32 slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const target& device, const matmul_problem& problem) {
   const auto tiles = [&](std::uint32_t side) {
-    return extent_of(problem.batch) * divide_up(extent_of(problem.m), side) * divide_up(extent_of(problem.n), side);
+    return extent_of(problem.batch) * ceil_div(extent_of(problem.m), side) * ceil_div(extent_of(problem.n), side);
   };
   constexpr auto tiled = matmul_tier::tiled;
   if (tiles(128) >= device.compute_units) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
@@ -298,8 +299,7 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   add(8, 8, 8, 4, 4, 32, 1);
   if (found.empty()) {  // within the least that Vulkan guarantees
     const auto occupies = [&](std::uint32_t side) {
-      return extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), side) *
-                 detail::divide_up(extent_of(problem.n), side) >=
+      return extent_of(problem.batch) * ceil_div(extent_of(problem.m), side) * ceil_div(extent_of(problem.n), side) >=
              device.compute_units;
     };
     if (occupies(64)) add(64, 64, 8, 8, 8, 1, 1);

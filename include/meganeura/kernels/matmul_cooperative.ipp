@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions of matmul_cooperative.hpp: staging of f16 terms, the product loop and the way of a fragment to memory.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
 
 #include <algorithm>
@@ -287,8 +288,8 @@ template <spirv::kernel_value Element>
   const matmul_epilogue epilogue = bind_epilogue(problem, k);
   const auto out = k.storage_buffer<f32>("out", access::write);
 
-  const std::uint32_t tiles_m = divide_up(a_plan.row_count, s.tile_m);
-  const std::uint32_t tiles_n = divide_up(b_plan.row_count, s.tile_n);
+  const std::uint32_t tiles_m = ceil_div(a_plan.row_count, s.tile_m);
+  const std::uint32_t tiles_n = ceil_div(b_plan.row_count, s.tile_n);
   const std::uint64_t tiles = extent_of(problem.batch) * tiles_m * tiles_n;
   const auto groups = spread_groups(tiles, device);
   const u32 linear = linear_group(k, groups);
@@ -413,8 +414,8 @@ MEGANEURA_INLINE std::vector<cooperative_schedule> cooperative_candidates(const 
   }
   // The largest tile that still gives three quarters of the multiprocessors one, else the smallest.
   const auto enough = [&](const cooperative_schedule& s) {
-    const std::uint64_t tiles = extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), s.tile_m) *
-                                detail::divide_up(extent_of(problem.n), s.tile_n);
+    const std::uint64_t tiles =
+        extent_of(problem.batch) * ceil_div(extent_of(problem.m), s.tile_m) * ceil_div(extent_of(problem.n), s.tile_n);
     return 4 * tiles >= 3 * std::uint64_t{device.compute_units};
   };
   std::stable_partition(found.begin(), found.end(), enough);

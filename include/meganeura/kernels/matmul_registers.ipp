@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The registers tier of matmul.hpp: operands read straight from their buffers, best as texels.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/matmul.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
@@ -128,8 +129,8 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   const matmul_epilogue epilogue = bind_epilogue(problem, k);
   const auto out = k.storage_buffer<f32>("out", access::write);
 
-  const std::uint32_t tiles_m = divide_up(m_count, lanes_m * s.thread_m);
-  const std::uint32_t tiles_n = divide_up(n_count, lanes_n * s.thread_n);
+  const std::uint32_t tiles_m = ceil_div(m_count, lanes_m * s.thread_m);
+  const std::uint32_t tiles_n = ceil_div(n_count, lanes_n * s.thread_n);
   const std::uint64_t tiles = extent_of(problem.batch) * tiles_m * tiles_n;
   const auto groups = spread_groups(tiles, device);
   const u32 linear = linear_group(k, groups);

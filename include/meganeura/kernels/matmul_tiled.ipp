@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The tiled tier of matmul.hpp: operands staged in workgroup memory, results in registers.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/matmul.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
@@ -259,8 +260,8 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
   const matmul_epilogue epilogue = bind_epilogue(problem, k);
   const auto out = k.storage_buffer<f32>("out", access::write);
 
-  const std::uint32_t tiles_m = divide_up(a_plan.row_count, s.tile_m);
-  const std::uint32_t tiles_n = divide_up(b_plan.row_count, s.tile_n);
+  const std::uint32_t tiles_m = ceil_div(a_plan.row_count, s.tile_m);
+  const std::uint32_t tiles_n = ceil_div(b_plan.row_count, s.tile_n);
   const std::uint64_t tiles = extent_of(problem.batch) * tiles_m * tiles_n;
   const auto groups = spread_groups(tiles, device);
   const u32 linear = linear_group(k, groups);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for kernels/region.hpp: pointwise kernels, and the passes over a row.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/row_mapping.hpp>

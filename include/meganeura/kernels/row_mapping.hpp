@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How the rows of a loop nest lie on invocations.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
@@ -10,7 +11,6 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-[[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 // The power of two from `x` on, 2^31 at most: what it limits is far smaller.
 [[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
   return static_cast<std::uint32_t>(

@@ -78,12 +78,13 @@ namespace detail {
 
 using spirv::detail::binary_op;
 using spirv::detail::comparison;
+using spirv::detail::float_like;
+using spirv::detail::word_like;
 
-[[nodiscard]] inline scalar_value float_like(const scalar_value& value, float number) {
-  scalar_value result;
-  result.type = value.type;
-  result.bits = std::bit_cast<std::uint32_t>(number);
-  return result;
+// What is computed in; a condition counts as u32.
+[[nodiscard]] inline dtype dtype_of(const scalar_value& value) {
+  if (value.type.is_float()) return dtype::f32;
+  return value.type.kind == spirv::scalar_kind::i32 ? dtype::i32 : dtype::u32;
 }
 
 [[nodiscard]] inline bool is_float_zero(const scalar_value& value) {
@@ -96,7 +97,7 @@ using spirv::detail::comparison;
 // sqrt(max(x, 0)). Each is written so that no float is zero.
 class beside_zero {
  public:
-  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_type(), x)) {}
+  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_like(x, 0).type, x)) {}
 
   /// x + 0: x but for -0.
   [[nodiscard]] scalar_value plus_zero() const {
@@ -112,8 +113,7 @@ class beside_zero {
 
  private:
   static constexpr std::uint32_t sign_bit = 0x80000000u, infinity = 0x7f800000u, nan = 0x7fc00000u;
-  [[nodiscard]] spirv::data_type word_type() const { return {spirv::scalar_kind::u32, x_.type.components}; }
-  [[nodiscard]] scalar_value word(std::uint32_t bits) const { return {nullptr, 0, word_type(), bits}; }
+  [[nodiscard]] scalar_value word(std::uint32_t bits) const { return word_like(x_, bits); }
   [[nodiscard]] scalar_value magnitude() const {
     return spirv::detail::binary(binary_op::bit_and, bits_, word(~sign_bit));
   }
@@ -137,9 +137,7 @@ class beside_zero {
 [[nodiscard]] inline scalar_value emit_select(const scalar_value& condition, const scalar_value& yes,
                                               const scalar_value& no) {
   if (condition.is_literal() || !is_unit_or_zero(yes, no)) return spirv::detail::select(condition, yes, no);
-  const auto word = [&](std::uint32_t bits) {
-    return scalar_value{nullptr, 0, {spirv::scalar_kind::u32, yes.type.components}, bits};
-  };
+  const auto word = [&](std::uint32_t bits) { return word_like(yes, bits); };
   constexpr std::uint32_t mask = 0x40000000u;  // makes a 2 of the zero and an infinity of the 1
   const scalar_value chosen = spirv::detail::select(condition, word(yes.bits ^ mask), word(no.bits ^ mask));
   return spirv::detail::bitcast(yes.type, spirv::detail::binary(binary_op::bit_xor, chosen, word(mask)));
@@ -206,9 +204,7 @@ class beside_zero {
   const bool is_signed = type == dtype::i32;
   const float limit = is_signed ? 0x1p31f : 0x1p32f;
   const auto number = [&](double value) { return widened(literal(type, value), a.type.components); };
-  const auto word = [&](std::uint32_t bits) {
-    return scalar_value{nullptr, 0, {spirv::scalar_kind::u32, a.type.components}, bits};
-  };
+  const auto word = [&](std::uint32_t bits) { return word_like(a, bits); };
   const scalar_value bits = bitcast(word(0).type, a);  // as integers, negative floats lie above all others
   const scalar_value size = is_signed ? binary(binary_op::bit_and, bits, word(0x7fffffffu)) : bits;
   const scalar_value fits = compare(comparison::less, size, word(std::bit_cast<std::uint32_t>(limit)));
@@ -364,9 +360,7 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     if (literals) numbers[i] = *literal_value(operands[i]);
   }
   if (literals) {
-    const dtype from = operands[0].type.is_float()                        ? dtype::f32
-                       : operands[0].type.kind == spirv::scalar_kind::i32 ? dtype::i32
-                                                                          : dtype::u32;
+    const dtype from = detail::dtype_of(operands[0]);
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
   }
   if (node.op == scalar_op::select) return detail::emit_select(wide[0], wide[1], wide[2]);
@@ -386,8 +380,7 @@ MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction,
                          : reduction == scalar_op::row_min ? scalar_op::minimum
                                                            : scalar_op::multiply;
   const scalar_value operands[] = {a, b};
-  const dtype type = a.type.is_float() ? dtype::f32 : a.type.kind == spirv::scalar_kind::u32 ? dtype::u32 : dtype::i32;
-  return emit(owner, {.op = step, .type = type}, operands);
+  return emit(owner, {.op = step, .type = detail::dtype_of(a)}, operands);
 }
 
 MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {

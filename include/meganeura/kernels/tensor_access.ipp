@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for kernels/tensor_access.hpp.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
@@ -219,12 +220,12 @@ MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
 
 MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on) {
   flat_grid grid;
-  std::int64_t left = std::max<std::int64_t>((count + each - 1) / each, 1);
+  std::int64_t left = std::max<std::int64_t>(ceil_div<std::int64_t>(count, each), 1);
   for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {
     // Spread evenly over the rows that are needed, so that few workgroups have nothing to do.
     const std::int64_t limit = on.max_groups[axis];
-    const std::int64_t rows = (left + limit - 1) / limit;
-    grid.groups[axis] = static_cast<std::uint32_t>((left + rows - 1) / rows);
+    const std::int64_t rows = ceil_div(left, limit);
+    grid.groups[axis] = static_cast<std::uint32_t>(ceil_div(left, rows));
     left = rows;
   }
   // Rounded up over the axes, the last workgroups stand past the end: even their positions have to be below 2^32.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for kernels/window.hpp.
 #pragma once
+#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/shared_totals.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
@@ -58,7 +59,7 @@ class window_kernel {
       taps_[i] = static_cast<std::uint32_t>(window.window[i]);
       reach_[i] = std::min(taps_[i], in_[i]);
       tap_count_ *= reach_[i];
-      const std::int64_t most = (window.window[i] + window.stride[i] - 1) / window.stride[i];
+      const std::int64_t most = ceil_div(window.window[i], window.stride[i]);
       windows_[i] = static_cast<std::uint32_t>(std::min(most, y[axis]));
       window_count_ *= windows_[i];
     }

@@ -24,6 +24,15 @@ struct operand {
   word bits = 0;  // of a literal, repeated over all components; an f16 is kept as its f32 pattern
   [[nodiscard]] bool is_literal() const { return owner == nullptr; }
 };
+[[nodiscard]] inline operand literal_operand(data_type type, word bits) { return {nullptr, 0, type, bits}; }
+/// The number in the type of `like`, floats.
+[[nodiscard]] inline operand float_like(const operand& like, float number) {
+  return literal_operand(like.type, std::bit_cast<word>(number));
+}
+/// A u32 in each of the components that `like` has.
+[[nodiscard]] inline operand word_like(const operand& like, word bits) {
+  return literal_operand({scalar_kind::u32, like.type.components}, bits);
+}
 
 enum class binary_op : std::uint8_t {
   add,

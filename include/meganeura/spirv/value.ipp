@@ -12,7 +12,6 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 namespace detail {
 
-[[nodiscard]] inline operand literal_operand(data_type type, word bits) { return {nullptr, 0, type, bits}; }
 [[nodiscard]] inline operand literal_float(data_type type, float value) {
   return literal_operand(type, std::bit_cast<word>(value));
 }
