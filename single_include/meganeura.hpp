@@ -5196,6 +5196,17 @@ using vulkan::enumerate_devices;
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The weights of a model on one device: one object, shared by every session and trainer of that model.
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
+// Division that rounds up.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// a / b rounded up, of a >= 0 and b > 0.
+template <std::integral Integer>
+[[nodiscard]] constexpr Integer ceil_div(Integer a, std::type_identity_t<Integer> b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
@@ -5218,7 +5229,7 @@ struct range {
 /// Every tensor starts at a multiple of this many bytes: the largest alignment Vulkan lets a device ask for.
 inline constexpr std::uint64_t tensor_alignment = 256;
 [[nodiscard]] constexpr std::uint64_t aligned(std::uint64_t bytes) {
-  return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
+  return ceil_div(bytes, tensor_alignment) * tensor_alignment;
 }
 
 /// A named tensor in an area.
@@ -5250,7 +5261,6 @@ class slot_list {
 
 /// Named tensors one after the other in one area.
 struct layout {
-  using slot = plan::slot;
   slot_list slots;
   std::uint64_t bytes = 0;
   [[nodiscard]] const slot* find(std::string_view name) const { return slots.find(name); }
@@ -5486,8 +5496,8 @@ class parameters {
     area_memory memory;
     mutable std::vector<std::atomic<bool>> has_values;  // by slot; several threads may share the weights
   };
-  [[nodiscard]] const plan::layout::slot& slot(std::string_view name) const;
-  [[nodiscard]] std::atomic<bool>& has_values(const plan::layout::slot& of) const {
+  [[nodiscard]] const plan::slot& slot(std::string_view name) const;
+  [[nodiscard]] std::atomic<bool>& has_values(const plan::slot& of) const {
     return state().has_values[static_cast<std::size_t>(&of - slots().slots.data())];
   }
   /// errors: invalid_argument for a handle that holds no parameters.
@@ -6223,10 +6233,10 @@ class program {
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
-  [[nodiscard]] const plan::layout::slot* checked_input(const input_values& input) const;
+  [[nodiscard]] const plan::slot* checked_input(const input_values& input) const;
   void check_bound(std::span<const input_values> inputs) const;
   [[nodiscard]] slot& next_slot() { return slots_[steps_ % slots_.size()]; }
-  void store(const plan::layout::slot& input, std::span<const std::byte> values);
+  void store(const plan::slot& input, std::span<const std::byte> values);
   void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
 
@@ -12127,7 +12137,7 @@ MEGANEURA_INLINE device_counters device::counters() const {
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
-// Scheduling into levels, lifetimes, the arena allocator and barrier groups.
+// The planner: scheduling into levels, lifetimes, the arena allocator and barrier groups; plans as text.
 
 #include <unordered_set>
 
@@ -12407,15 +12417,18 @@ class planner {
 
   void place_leaf(node_id id, area where, const layout& slots) {
     const auto& name = g().get<leaf_attribute>(id).name;
-    const layout::slot* slot = slots.find(name);
-    if (!slot || slot->extents != g()[id].extents || slot->type != g()[id].type) {
+    const slot* found = slots.find(name);
+    if (!found || found->extents != g()[id].extents || found->type != g()[id].type) {
       fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
-           slot ? "stored as " + std::string(to_string(slot->type)) + to_string(slot->extents)
-                : "not among the parameters");
+           found ? "stored as " + std::string(to_string(found->type)) + to_string(found->extents)
+                 : "not among the parameters");
     }
-    places_[id] = {
-        .level = 0, .last_use = never, .in_arena = false, .placed = true, .where = {where, slot->offset, slot->bytes}};
+    places_[id] = {.level = 0,
+                   .last_use = never,
+                   .in_arena = false,
+                   .placed = true,
+                   .where = {where, found->offset, found->bytes}};
   }
 
   void place_leaves() {
@@ -12850,6 +12863,41 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   return detail::planner(std::move(g), parameters, options).run();
 }
 
+MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
+  std::string text;
+  std::uint32_t group = ~0u;
+  for (const step& s : p.steps) {
+    if (s.group != group) text += fmt::format("group {}\n", group = s.group);
+    const node& n = p.implementation[s.node];
+    constexpr const char* kinds[] = {"", "optimizer ", "copy "};
+    text += fmt::format("  {}%{} {} {}{} {}\n   ", kinds[s.kind], s.node, to_string(n.kind), to_string(n.type),
+                        to_string(n.extents), to_string(p.implementation.attribute_of(s.node)));
+    for (const binding& b : s.bindings) {
+      constexpr const char* arrows[] = {"", "=>", "<=>"};
+      text += fmt::format(" {}{}[{}+{}]", arrows[static_cast<int>(b.how)], to_string(b.where.where), b.where.offset,
+                          b.where.bytes);
+    }
+    text += '\n';
+  }
+  for (const named_range& output : p.outputs) {
+    text +=
+        fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
+                    to_string(output.where.where), output.where.offset, output.where.bytes);
+  }
+  for (int i = 0; i < area_count; ++i) {
+    if (p.area_bytes[static_cast<std::size_t>(i)]) {
+      text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[static_cast<std::size_t>(i)]);
+    }
+  }
+  return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n",
+                            p.steps.size(), p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan
+// The verifier of plans: shares no code with the planner, whose mistakes are to be found.
+
+namespace meganeura::inline MEGANEURA_ABI::plan {
+
 namespace detail {
 
 // Replays a plan on byte intervals. Each holds a value: a node's result (of a leaf: what it held before the step), or
@@ -12862,9 +12910,9 @@ class replay {
       const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
       for (node_id id : p.implementation.leaves(kind)) {
         const std::string& name = p.implementation.get<leaf_attribute>(id).name;
-        const layout::slot* slot = slots->find(name);
-        check(slot && slot->name == name, "a leaf has no slot");
-        leaves_[id] = {where, slot->offset, slot->bytes};
+        const slot* found = slots->find(name);
+        check(found && found->name == name, "a leaf has no slot");
+        leaves_[id] = {where, found->offset, found->bytes};
         write(leaves_[id], id);
       }
     }
@@ -12899,7 +12947,6 @@ class replay {
   }
   [[nodiscard]] const graph& g() const { return plan_.implementation; }
 
-  // Written out here, not taken from the planner, whose mistakes are to be found.
   [[nodiscard]] std::uint64_t needed_bytes(node_id id) const {
     std::uint64_t bytes = static_cast<std::uint64_t>(size_of(g()[id].type));
     for (const std::int64_t extent : g()[id].extents) bytes *= static_cast<std::uint64_t>(extent);
@@ -13081,9 +13128,9 @@ class replay {
       for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
         for (std::size_t i = 0; i < operands.size(); i += 2) {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
-          const layout::slot* slot = plan_.updated.find(name);
-          check(slot && slot->name == name, "an updated parameter has no slot");
-          check_value({moment == 0 ? area::moment1 : area::moment2, slot->offset, needed_bytes(operands[i])},
+          const slot* found = plan_.updated.find(name);
+          check(found && found->name == name, "an updated parameter has no slot");
+          check_value({moment == 0 ? area::moment1 : area::moment2, found->offset, needed_bytes(operands[i])},
                       operands[i] | updated, name, "has no moments of its own");
         }
       }
@@ -13110,36 +13157,6 @@ class replay {
 }  // namespace detail
 
 MEGANEURA_INLINE void verify(const execution_plan& p) { detail::replay(p).run(); }
-
-MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
-  std::string text;
-  std::uint32_t group = ~0u;
-  for (const step& s : p.steps) {
-    if (s.group != group) text += fmt::format("group {}\n", group = s.group);
-    const node& n = p.implementation[s.node];
-    constexpr const char* kinds[] = {"", "optimizer ", "copy "};
-    text += fmt::format("  {}%{} {} {}{} {}\n   ", kinds[s.kind], s.node, to_string(n.kind), to_string(n.type),
-                        to_string(n.extents), to_string(p.implementation.attribute_of(s.node)));
-    for (const binding& b : s.bindings) {
-      constexpr const char* arrows[] = {"", "=>", "<=>"};
-      text += fmt::format(" {}{}[{}+{}]", arrows[static_cast<int>(b.how)], to_string(b.where.where), b.where.offset,
-                          b.where.bytes);
-    }
-    text += '\n';
-  }
-  for (const named_range& output : p.outputs) {
-    text +=
-        fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
-                    to_string(output.where.where), output.where.offset, output.where.bytes);
-  }
-  for (int i = 0; i < area_count; ++i) {
-    if (p.area_bytes[static_cast<std::size_t>(i)]) {
-      text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[static_cast<std::size_t>(i)]);
-    }
-  }
-  return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n",
-                            p.steps.size(), p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
-}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // Initialising, loading and saving of weights.
@@ -13274,7 +13291,7 @@ namespace detail {
 // Uniform in (0, 1) from the top 24 bits: the same on every standard library, unlike std::uniform_real_distribution.
 inline double unit(std::mt19937_64& random) { return (static_cast<double>(random() >> 40) + 0.5) / 16777216.0; }
 
-inline std::vector<float> initial_values(const plan::layout::slot& slot, std::uint64_t seed) {
+inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t seed) {
   std::mt19937_64 random(hash_string(slot.name, seed));
   std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
   if (slot.extents.rank() < 2) {
@@ -13369,8 +13386,8 @@ MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   rethrow_as_error("using parameters");
 }
 
-MEGANEURA_INLINE const plan::layout::slot& parameters::slot(std::string_view name) const {
-  const plan::layout::slot* found = slots().find(name);
+MEGANEURA_INLINE const plan::slot& parameters::slot(std::string_view name) const {
+  const plan::slot* found = slots().find(name);
   if (!found) {
     fail(error_category::invalid_argument, "there is no parameter \"{}\"{}", name,
          detail::did_you_mean(detail::nearest_of(name, slots().slots)));
@@ -13461,7 +13478,7 @@ MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
 MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const try {
   const auto file = io::safetensors_file::open(path);
   detail::problem_list problems;
-  std::vector<std::pair<const plan::layout::slot*, const io::safetensors_tensor*>> matches;
+  std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
   std::set<const io::safetensors_tensor*> wanted;
   for (const auto& target : slots().slots) {
     const std::string name = options.rename ? options.rename(target.name) : target.name;
@@ -16095,7 +16112,7 @@ MEGANEURA_INLINE void program::list_kept() {
     if (g[effect].kind != op::optimizer_step) continue;
     const auto& chosen = g.get<optimizer_attribute>(effect);
     for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
-      const plan::layout::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+      const plan::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
       const auto keep = [&](const char* prefix, plan::area where) {
         kept_.push_back({prefix + of.name, of.type, of.extents, {where, of.offset, of.bytes}});
       };
@@ -16104,7 +16121,7 @@ MEGANEURA_INLINE void program::list_kept() {
       if (adaptive) keep("optimizer.v.", plan::area::moment2);
     }
   }
-  for (const plan::layout::slot& state : plan_.states.slots) {
+  for (const plan::slot& state : plan_.states.slots) {
     kept_.push_back({"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
   }
   for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
@@ -16246,8 +16263,8 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
 }
 
 // Null for an input that the graph has and no output needs.
-MEGANEURA_INLINE const plan::layout::slot* program::checked_input(const input_values& input) const {
-  const plan::layout::slot* found = plan_.inputs.find(input.name);
+MEGANEURA_INLINE const plan::slot* program::checked_input(const input_values& input) const {
+  const plan::slot* found = plan_.inputs.find(input.name);
   if (!found) {
     if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
     fail(error_category::invalid_argument, "there is no input \"{}\"; the model has \"{}\"{}", input.name,
@@ -16279,7 +16296,7 @@ MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs)
   }
 }
 
-MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<const std::byte> values) {
+MEGANEURA_INLINE void program::store(const plan::slot& input, std::span<const std::byte> values) {
   slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
   std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
@@ -16287,7 +16304,7 @@ MEGANEURA_INLINE void program::store(const plan::layout::slot& input, std::span<
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   (void)alive();
-  const plan::layout::slot* input = checked_input({name, type, values});
+  const plan::slot* input = checked_input({name, type, values});
   if (!input) return;
   store(*input, values);
   input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
@@ -16298,7 +16315,7 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
 MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
                                                std::span<const input_values> inputs) try {
   (void)alive();
-  std::vector<const plan::layout::slot*> targets;
+  std::vector<const plan::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
   if (!weights_have_values_) weights_.check_values("step", parameter_names_);
@@ -16416,12 +16433,13 @@ inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the
 // momentum it would be of another kind.
 inline void check_chosen(const io::safetensors_file& file, const optimizer& found, const optimizer& expected) {
   if (const std::string problem = wrong_rate(found); !problem.empty())
-    fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", file.path(), problem);
+    fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", shown_path(file.path()),
+         problem);
   const std::string_view kind = name_of(found), wanted = name_of(expected);
   if (kind == wanted) return;
   fail(error_category::invalid_file,
        "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
-       file.path(), wanted, kind);
+       shown_path(file.path()), wanted, kind);
 }
 
 // The metadata of a checkpoint, entry by entry.
@@ -16437,8 +16455,7 @@ class checkpoint_metadata {
     if (*format == checkpoint_format) return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
-         "newer "
-         "one",
+         "newer one",
          shown_path(file.path()), quote(*format), checkpoint_format);
   }
 
@@ -16553,7 +16570,8 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
     fail(error_category::invalid_file,
-         "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", path, position.step);
+         "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
+         position.step);
   }
   detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
   detail::check_chosen(file, position.chosen, expected);
@@ -16655,6 +16673,7 @@ inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std:
 }  // namespace detail
 
 MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const try {
+  g.expect_values("cross_entropy", {logits});
   const shape whole = g[logits].extents;
   if (whole.rank() < 1 || !is_float(g[logits].type)) {
     fail(error_category::invalid_argument, "cross_entropy: logits must be floats [.., classes]; found {} {}",
@@ -16684,6 +16703,7 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
 }
 
 MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const try {
+  g.expect_values("mean_squared_error", {prediction});
   if (!is_float(g[prediction].type)) {
     fail(error_category::invalid_argument, "mean_squared_error: the prediction must be floats; found {} {}; cast it",
          to_string(g[prediction].type), to_string(g[prediction].extents));
@@ -19383,7 +19403,7 @@ MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<
   std::vector<class_id> parts(pieces.begin(), pieces.end());
   if (parts.size() == 1) return parts[0];
   if (parts.size() > most) {
-    const std::size_t each = (parts.size() + most - 1) / most;
+    const std::size_t each = ceil_div(parts.size(), most);
     parts.clear();
     for (std::size_t i = 0; i < pieces.size(); i += each) {
       parts.push_back(add_concat(e, type, axis, pieces.subspan(i, std::min(each, pieces.size() - i)), most));
@@ -19745,6 +19765,15 @@ struct operand {
   word bits = 0;  // of a literal, repeated over all components; an f16 is kept as its f32 pattern
   [[nodiscard]] bool is_literal() const { return owner == nullptr; }
 };
+[[nodiscard]] inline operand literal_operand(data_type type, word bits) { return {nullptr, 0, type, bits}; }
+/// The number in the type of `like`, floats.
+[[nodiscard]] inline operand float_like(const operand& like, float number) {
+  return literal_operand(like.type, std::bit_cast<word>(number));
+}
+/// A u32 in each of the components that `like` has.
+[[nodiscard]] inline operand word_like(const operand& like, word bits) {
+  return literal_operand({scalar_kind::u32, like.type.components}, bits);
+}
 
 enum class binary_op : std::uint8_t {
   add,
@@ -20370,7 +20399,7 @@ struct cascade_lengths {
   [[nodiscard]] std::uint64_t after(std::uint64_t passes) const {
     std::uint64_t left = passes * terms;
     if (left <= straight) return left;
-    while (left > block_terms) left = (left + block_terms - 1) / block_terms;
+    while (left > block_terms) left = ceil_div(left, block_terms);
     return left;
   }
 };
@@ -20402,7 +20431,7 @@ class cascade {
       run(at, at + min(last - at, spirv::u32(length)), part, body);
       add(totals, sums_);
     };
-    owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, (passes + part - 1) / part);
+    owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, ceil_div(passes, part));
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       spirv::detail::store(sums_[i].place, spirv::detail::load(totals[i].place));
     }
@@ -20439,7 +20468,7 @@ class cascade {
 template <class Body>
 void for_summed(spirv::kernel& owner, const spirv::u32& begin, std::uint32_t end, std::uint32_t step,
                 const cascade_lengths& lengths, std::span<const running_sum> sums, const Body& body) {
-  const std::uint64_t passes = (std::uint64_t{end} + step - 1) / step;
+  const std::uint64_t passes = ceil_div<std::uint64_t>(end, step);
   std::vector<running_sum> rounding;
   std::copy_if(sums.begin(), sums.end(), std::back_inserter(rounding), [](const auto& sum) { return sum.rounds(); });
   if (rounding.empty() || passes <= 1 || passes * lengths.terms <= lengths.straight) {
@@ -20565,9 +20594,6 @@ struct tile_position {
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
 [[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
-[[nodiscard]] inline std::uint32_t divide_up(std::uint64_t value, std::uint64_t by) {
-  return static_cast<std::uint32_t>((value + by - 1) / by);
-}
 /// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
 template <class Body>
 void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, std::uint64_t launched, Body&& body) {
@@ -22187,7 +22213,7 @@ class direct_convolution {
     if (shuffles) owner.require_subgroup_size(on.subgroup_size);
     const spirv::u32 index =
         shuffles ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
-    const std::int64_t m_tiles = (p.m + plan.rows - 1) / plan.rows, n_tiles = (p.n + 3) / 4;
+    const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4);
     lane_ = index % plan.lanes;
     const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
     const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
@@ -22221,7 +22247,7 @@ class direct_convolution {
     const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
     const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
     const cascade_lengths one{};
-    const std::uint64_t passes = (inner + along - 1) / along;
+    const std::uint64_t passes = ceil_div(inner, along);
     const std::vector<running_sum> sums = running_sums(sums_);
     for_summed(owner_, lane_ / along, outer, across, {.terms = one.after(passes)}, sums, [&](const spirv::u32& slow) {
       // A tap's place in the image is the same for all channels: it is worked out before the loop over them.
@@ -22291,7 +22317,7 @@ class direct_convolution {
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
                                                  std::span<const dtype> types, const shape& result_extents,
                                                  dtype result, const direct_plan& plan, const target& on) {
-  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
+  const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
   const flat_grid grid = make_flat_grid(tiles, per_group, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
@@ -22370,7 +22396,7 @@ class tiled_convolution {
         shared_(owner.shared<spirv::f32x4>(shared_words(plan))),
         a_pitch_(plan.bm / 4 + 1),
         b_pitch_(plan.bn / 4 + 1) {
-    const auto n_tiles = spirv::u32((p.n + plan.bn - 1) / plan.bn), m_tiles = spirv::u32((p.m + plan.bm - 1) / plan.bm);
+    const auto n_tiles = spirv::u32(ceil_div(p.n, plan.bn)), m_tiles = spirv::u32(ceil_div(p.m, plan.bm));
     const spirv::u32 tile = grid.position(owner);
     // Neighbouring workgroups share their columns of b, the larger operand.
     m_first_ = tile % m_tiles * plan.bm;
@@ -22384,7 +22410,7 @@ class tiled_convolution {
     prepare();
     for (std::uint32_t i = 0; i < 4 * plan_.am * plan_.an; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
     const std::int64_t step = std::int64_t{conv_tile_k} * plan_.slices;
-    const auto rounds = static_cast<std::uint32_t>((p_.k + step - 1) / step);
+    const auto rounds = static_cast<std::uint32_t>(ceil_div(p_.k, step));
     const cascade_lengths lengths{.terms = conv_tile_k, .straight = straight_product(4 * sums_.size())};
     for_summed(owner_, spirv::u32(0), rounds, 1, lengths, running_sums(sums_), [&](const spirv::u32& round) {
       const spirv::u32 first = (round * plan_.slices + slice_) * conv_tile_k;
@@ -22541,7 +22567,7 @@ class tiled_convolution {
 [[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
                                                 std::span<const dtype> types, const shape& result_extents, dtype result,
                                                 const tile_plan& plan, const target& on) {
-  const std::int64_t tiles = ((p.m + plan.bm - 1) / plan.bm) * ((p.n + plan.bn - 1) / plan.bn) * p.groups;
+  const std::int64_t tiles = ceil_div(p.m, plan.bm) * ceil_div(p.n, plan.bn) * p.groups;
   const flat_grid grid = make_flat_grid(tiles, 1, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
                       {plan.threads(), 1, 1});
@@ -23253,7 +23279,6 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 namespace detail {
 
-[[nodiscard]] inline operand literal_operand(data_type type, word bits) { return {nullptr, 0, type, bits}; }
 [[nodiscard]] inline operand literal_float(data_type type, float value) {
   return literal_operand(type, std::bit_cast<word>(value));
 }
@@ -23718,10 +23743,8 @@ using spirv::detail::comparison;
 struct lanes {
   spirv::detail::operand value;
 
-  [[nodiscard]] lanes like(float number) const {
-    return {{nullptr, 0, value.type, std::bit_cast<std::uint32_t>(number)}};
-  }
-  [[nodiscard]] lanes word(std::uint32_t bits) const { return {{nullptr, 0, bits_type(), bits}}; }
+  [[nodiscard]] lanes like(float number) const { return {spirv::detail::float_like(value, number)}; }
+  [[nodiscard]] lanes word(std::uint32_t bits) const { return {spirv::detail::word_like(value, bits)}; }
   [[nodiscard]] lanes bits() const { return {spirv::detail::bitcast(bits_type(), value)}; }
   [[nodiscard]] lanes as_float() const { return {spirv::detail::bitcast(float_type(), value)}; }
   [[nodiscard]] lanes to_float() const { return {spirv::detail::convert(float_type(), value)}; }
@@ -23900,12 +23923,13 @@ namespace detail {
 
 using spirv::detail::binary_op;
 using spirv::detail::comparison;
+using spirv::detail::float_like;
+using spirv::detail::word_like;
 
-[[nodiscard]] inline scalar_value float_like(const scalar_value& value, float number) {
-  scalar_value result;
-  result.type = value.type;
-  result.bits = std::bit_cast<std::uint32_t>(number);
-  return result;
+// What is computed in; a condition counts as u32.
+[[nodiscard]] inline dtype dtype_of(const scalar_value& value) {
+  if (value.type.is_float()) return dtype::f32;
+  return value.type.kind == spirv::scalar_kind::i32 ? dtype::i32 : dtype::u32;
 }
 
 [[nodiscard]] inline bool is_float_zero(const scalar_value& value) {
@@ -23918,7 +23942,7 @@ using spirv::detail::comparison;
 // sqrt(max(x, 0)). Each is written so that no float is zero.
 class beside_zero {
  public:
-  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_type(), x)) {}
+  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_like(x, 0).type, x)) {}
 
   /// x + 0: x but for -0.
   [[nodiscard]] scalar_value plus_zero() const {
@@ -23934,8 +23958,7 @@ class beside_zero {
 
  private:
   static constexpr std::uint32_t sign_bit = 0x80000000u, infinity = 0x7f800000u, nan = 0x7fc00000u;
-  [[nodiscard]] spirv::data_type word_type() const { return {spirv::scalar_kind::u32, x_.type.components}; }
-  [[nodiscard]] scalar_value word(std::uint32_t bits) const { return {nullptr, 0, word_type(), bits}; }
+  [[nodiscard]] scalar_value word(std::uint32_t bits) const { return word_like(x_, bits); }
   [[nodiscard]] scalar_value magnitude() const {
     return spirv::detail::binary(binary_op::bit_and, bits_, word(~sign_bit));
   }
@@ -23959,9 +23982,7 @@ class beside_zero {
 [[nodiscard]] inline scalar_value emit_select(const scalar_value& condition, const scalar_value& yes,
                                               const scalar_value& no) {
   if (condition.is_literal() || !is_unit_or_zero(yes, no)) return spirv::detail::select(condition, yes, no);
-  const auto word = [&](std::uint32_t bits) {
-    return scalar_value{nullptr, 0, {spirv::scalar_kind::u32, yes.type.components}, bits};
-  };
+  const auto word = [&](std::uint32_t bits) { return word_like(yes, bits); };
   constexpr std::uint32_t mask = 0x40000000u;  // makes a 2 of the zero and an infinity of the 1
   const scalar_value chosen = spirv::detail::select(condition, word(yes.bits ^ mask), word(no.bits ^ mask));
   return spirv::detail::bitcast(yes.type, spirv::detail::binary(binary_op::bit_xor, chosen, word(mask)));
@@ -24028,9 +24049,7 @@ class beside_zero {
   const bool is_signed = type == dtype::i32;
   const float limit = is_signed ? 0x1p31f : 0x1p32f;
   const auto number = [&](double value) { return widened(literal(type, value), a.type.components); };
-  const auto word = [&](std::uint32_t bits) {
-    return scalar_value{nullptr, 0, {spirv::scalar_kind::u32, a.type.components}, bits};
-  };
+  const auto word = [&](std::uint32_t bits) { return word_like(a, bits); };
   const scalar_value bits = bitcast(word(0).type, a);  // as integers, negative floats lie above all others
   const scalar_value size = is_signed ? binary(binary_op::bit_and, bits, word(0x7fffffffu)) : bits;
   const scalar_value fits = compare(comparison::less, size, word(std::bit_cast<std::uint32_t>(limit)));
@@ -24186,9 +24205,7 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     if (literals) numbers[i] = *literal_value(operands[i]);
   }
   if (literals) {
-    const dtype from = operands[0].type.is_float()                        ? dtype::f32
-                       : operands[0].type.kind == spirv::scalar_kind::i32 ? dtype::i32
-                                                                          : dtype::u32;
+    const dtype from = detail::dtype_of(operands[0]);
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
   }
   if (node.op == scalar_op::select) return detail::emit_select(wide[0], wide[1], wide[2]);
@@ -24208,8 +24225,7 @@ MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction,
                          : reduction == scalar_op::row_min ? scalar_op::minimum
                                                            : scalar_op::multiply;
   const scalar_value operands[] = {a, b};
-  const dtype type = a.type.is_float() ? dtype::f32 : a.type.kind == spirv::scalar_kind::u32 ? dtype::u32 : dtype::i32;
-  return emit(owner, {.op = step, .type = type}, operands);
+  return emit(owner, {.op = step, .type = detail::dtype_of(a)}, operands);
 }
 
 MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
@@ -24337,7 +24353,7 @@ MEGANEURA_INLINE tile_position locate_tile(const spirv::u32& linear, std::uint32
 
 MEGANEURA_INLINE std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device) {
   const std::uint64_t across = std::min<std::uint64_t>(count, device.max_groups[0]);
-  const std::uint64_t down = (count + across - 1) / across;
+  const std::uint64_t down = ceil_div(count, across);
   if (down > device.max_groups[1])
     fail(error_category::unsupported, "a product of {} workgroups was asked for; the device launches {} x {}", count,
          device.max_groups[0], device.max_groups[1]);
@@ -24402,7 +24418,7 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
   const auto out = k.storage_buffer<f32>("out", access::write);
 
   const std::uint64_t results = extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n);
-  const auto groups = spread_groups(divide_up(results, 64), device);
+  const auto groups = spread_groups(ceil_div(results, 64), device);
   const u32 linear = linear_group(k, groups) * 64 + k.local_index();
   if_inside(k, linear, results, std::uint64_t{groups[0]} * groups[1] * 64, [&] {
     const u32 n = linear % b_plan.row_count;
@@ -24487,7 +24503,7 @@ namespace detail {
 // results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32 slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const target& device, const matmul_problem& problem) {
   const auto tiles = [&](std::uint32_t side) {
-    return extent_of(problem.batch) * divide_up(extent_of(problem.m), side) * divide_up(extent_of(problem.n), side);
+    return extent_of(problem.batch) * ceil_div(extent_of(problem.m), side) * ceil_div(extent_of(problem.n), side);
   };
   constexpr auto tiled = matmul_tier::tiled;
   if (tiles(128) >= device.compute_units) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
@@ -24535,8 +24551,7 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   add(8, 8, 8, 4, 4, 32, 1);
   if (found.empty()) {  // within the least that Vulkan guarantees
     const auto occupies = [&](std::uint32_t side) {
-      return extent_of(problem.batch) * detail::divide_up(extent_of(problem.m), side) *
-                 detail::divide_up(extent_of(problem.n), side) >=
+      return extent_of(problem.batch) * ceil_div(extent_of(problem.m), side) * ceil_div(extent_of(problem.n), side) >=
              device.compute_units;
     };
     if (occupies(64)) add(64, 64, 8, 8, 8, 1, 1);
@@ -24698,8 +24713,8 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   const matmul_epilogue epilogue = bind_epilogue(problem, k);
   const auto out = k.storage_buffer<f32>("out", access::write);
 
-  const std::uint32_t tiles_m = divide_up(m_count, lanes_m * s.thread_m);
-  const std::uint32_t tiles_n = divide_up(n_count, lanes_n * s.thread_n);
+  const std::uint32_t tiles_m = ceil_div(m_count, lanes_m * s.thread_m);
+  const std::uint32_t tiles_n = ceil_div(n_count, lanes_n * s.thread_n);
   const std::uint64_t tiles = extent_of(problem.batch) * tiles_m * tiles_n;
   const auto groups = spread_groups(tiles, device);
   const u32 linear = linear_group(k, groups);
@@ -24995,8 +25010,8 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
   const matmul_epilogue epilogue = bind_epilogue(problem, k);
   const auto out = k.storage_buffer<f32>("out", access::write);
 
-  const std::uint32_t tiles_m = divide_up(a_plan.row_count, s.tile_m);
-  const std::uint32_t tiles_n = divide_up(b_plan.row_count, s.tile_n);
+  const std::uint32_t tiles_m = ceil_div(a_plan.row_count, s.tile_m);
+  const std::uint32_t tiles_n = ceil_div(b_plan.row_count, s.tile_n);
   const std::uint64_t tiles = extent_of(problem.batch) * tiles_m * tiles_n;
   const auto groups = spread_groups(tiles, device);
   const u32 linear = linear_group(k, groups);
@@ -25147,7 +25162,6 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-[[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 // The power of two from `x` on, 2^31 at most: what it limits is far smaller.
 [[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
   return static_cast<std::uint32_t>(
@@ -25758,7 +25772,7 @@ class window_kernel {
       taps_[i] = static_cast<std::uint32_t>(window.window[i]);
       reach_[i] = std::min(taps_[i], in_[i]);
       tap_count_ *= reach_[i];
-      const std::int64_t most = (window.window[i] + window.stride[i] - 1) / window.stride[i];
+      const std::int64_t most = ceil_div(window.window[i], window.stride[i]);
       windows_[i] = static_cast<std::uint32_t>(std::min(most, y[axis]));
       window_count_ *= windows_[i];
     }
@@ -26207,12 +26221,12 @@ MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
 
 MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on) {
   flat_grid grid;
-  std::int64_t left = std::max<std::int64_t>((count + each - 1) / each, 1);
+  std::int64_t left = std::max<std::int64_t>(ceil_div<std::int64_t>(count, each), 1);
   for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {
     // Spread evenly over the rows that are needed, so that few workgroups have nothing to do.
     const std::int64_t limit = on.max_groups[axis];
-    const std::int64_t rows = (left + limit - 1) / limit;
-    grid.groups[axis] = static_cast<std::uint32_t>((left + rows - 1) / rows);
+    const std::int64_t rows = ceil_div(left, limit);
+    grid.groups[axis] = static_cast<std::uint32_t>(ceil_div(left, rows));
     left = rows;
   }
   // Rounded up over the axes, the last workgroups stand past the end: even their positions have to be below 2^32.

@@ -199,12 +199,14 @@ TEST(kernels_scalar, integers_are_divided_by_zero_and_by_minus_one) {
 }
 
 TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
-  std::vector<scalar_program> programs;
   for (double literal : {0.0, -0.0}) {
-    const auto add = [&](const std::function<scalar_ref(scalar_builder&, scalar_ref, scalar_ref)>& write) {
-      programs.push_back(
+    std::vector<scalar_program> programs, choices;
+    using written_with_zero = std::function<scalar_ref(scalar_builder&, scalar_ref, scalar_ref)>;
+    const auto add_to = [&](std::vector<scalar_program>& all, const written_with_zero& write) {
+      all.push_back(
           written([&](scalar_builder& b) { return write(b, b.argument(0, dtype::f32), b.constant(literal)); }));
     };
+    const auto add = [&](const written_with_zero& write) { add_to(programs, write); };
     add([](scalar_builder& b, scalar_ref x, scalar_ref zero) {
       return b.binary(scalar_op::add, b.binary(scalar_op::multiply, x, zero), b.constant(2.5));
     });
@@ -216,10 +218,10 @@ TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
     });
     for (scalar_op kind : {scalar_op::multiply, scalar_op::divide}) {
       for (double unit : {1.0, -1.0}) {
-        add([=](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+        add_to(choices, [=](scalar_builder& b, scalar_ref x, scalar_ref zero) {
           return b.binary(kind, x, b.select(b.binary(scalar_op::less, x, zero), b.constant(unit), zero));
         });
-        add([=](scalar_builder& b, scalar_ref x, scalar_ref zero) {
+        add_to(choices, [=](scalar_builder& b, scalar_ref x, scalar_ref zero) {
           return b.binary(kind, x, b.select(b.binary(scalar_op::less, x, zero), zero, b.constant(unit)));
         });
       }
@@ -240,8 +242,11 @@ TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
       const scalar_ref unit = b.constant(std::signbit(b.node(zero).value) ? 1 : -1);
       return b.select(b.binary(scalar_op::less, x, b.constant(1)), unit, zero);
     });
+    expect_agreement(programs, edges);
+    // NVIDIA's driver 580 knows the product with a choice by its outcomes, and forgets the sign of a literal -0 there.
+    const bool forgets_sign = std::signbit(literal) && !support::device_target().prefers_texel_buffers;
+    expect_agreement(choices, edges, forgets_sign);
   }
-  expect_agreement(programs, edges);
 }
 
 // Of f32; 2^32 - 256 is the last below 2^32.

@@ -23,15 +23,21 @@ index_map dense(const shape& extents, int source) {
   return a;
 }
 
+// A region without a program that reads each operand at the place it writes.
+region_attribute pointwise(const shape& extents, std::size_t operands) {
+  region_attribute region{
+      .space = extents, .row_axes = 0, .per_row = false, .program = {}, .accesses = {}, .output = dense(extents, 0)};
+  for (std::size_t i = 0; i < operands; ++i) region.accesses.push_back(dense(extents, static_cast<int>(i)));
+  return region;
+}
+
 // A pointwise region adding its operands.
 node_id sum(graph& g, std::vector<node_id> operands) {
   const shape extents = g[operands[0]].extents;
   scalar_builder builder;
   scalar_ref total = builder.argument(0, dtype::f32);
-  region_attribute region{
-      .space = extents, .row_axes = 0, .per_row = false, .program = {}, .accesses = {}, .output = dense(extents, 0)};
+  region_attribute region = pointwise(extents, operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    region.accesses.push_back(dense(extents, static_cast<int>(i)));
     if (i) total = builder.binary(scalar_op::add, total, builder.argument(static_cast<int>(i), dtype::f32));
   }
   // A lone operand is doubled, so that every node computes something.
@@ -205,12 +211,7 @@ TEST(plan_plan, every_read_of_a_state_is_its_value_before_the_step) {
 node_id read(graph& g, node_id from, bool backwards) {
   const shape extents = g[from].extents;
   scalar_builder builder;
-  region_attribute region{.space = extents,
-                          .row_axes = 0,
-                          .per_row = false,
-                          .program = {},
-                          .accesses = {dense(extents, 0)},
-                          .output = dense(extents, 0)};
+  region_attribute region = pointwise(extents, 1);
   if (backwards) region.accesses[0].offset = extents[0] - 1, region.accesses[0].strides[0] = -1;
   region.program = builder.finish(builder.unary(scalar_op::negate, builder.argument(0, dtype::f32)));
   const node_id operands[] = {from};
@@ -221,12 +222,7 @@ node_id read(graph& g, node_id from, bool backwards) {
 node_id first_rows(graph& g, node_id from, node_id x) {
   const shape extents = g[x].extents;
   scalar_builder builder;
-  region_attribute region{.space = extents,
-                          .row_axes = 0,
-                          .per_row = false,
-                          .program = {},
-                          .accesses = {dense(extents, 0), dense(extents, 1)},
-                          .output = dense(extents, 0)};
+  region_attribute region = pointwise(extents, 2);
   const scalar_ref one = builder.argument(0, dtype::f32), other = builder.argument(1, dtype::f32);
   region.program = builder.finish(builder.binary(scalar_op::add, one, other));
   const node_id operands[] = {from, x};
@@ -255,12 +251,7 @@ graph widened_half() {
   const node_id x = g.input("x", dtype::f16, {128});
   const auto copied = [&](node_id from, dtype type, const shape& extents) {
     scalar_builder builder;
-    region_attribute region{.space = extents,
-                            .row_axes = 0,
-                            .per_row = false,
-                            .program = {},
-                            .accesses = {dense(extents, 0)},
-                            .output = dense(extents, 0)};
+    region_attribute region = pointwise(extents, 1);
     region.program = builder.finish(builder.unary(scalar_op::negate, builder.argument(0, dtype::f32)));
     const node_id operands[] = {from};
     return g.add_node(op::region, type, extents, region, operands);

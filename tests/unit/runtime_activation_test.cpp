@@ -5,6 +5,7 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/program.hpp>
 
+#include <support/activation_modules.hpp>
 #include <support/device_fixture.hpp>
 
 #include <gtest/gtest.h>
@@ -16,19 +17,11 @@
 namespace {
 
 using namespace meganeura;
+using support::gelus, support::sigmoids, support::silus;
 
 const std::vector<double> xs = {0,   -0.0, 1,     -1,   3,    -3,     20,    -20,    50,    -50,    -79,     -81,
                                 -86, -88,  -89.5, -200, 1000, -10000, 1e15f, -1e15f, 1e30f, -1e30f, 3.4e38f, -3.4e38f};
 
-struct sigmoids {
-  static constexpr auto forward(value auto x) { return sigmoid(x); }
-};
-struct silus {
-  static constexpr auto forward(value auto x) { return silu(x); }
-};
-struct gelus {
-  static constexpr auto forward(value auto x) { return gelu(x); }
-};
 struct relus {
   static constexpr auto forward(value auto x) { return relu(x); }
 };

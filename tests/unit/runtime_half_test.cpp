@@ -5,6 +5,7 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/program.hpp>
 
+#include <support/activation_modules.hpp>
 #include <support/device_fixture.hpp>
 
 #include <gtest/gtest.h>
@@ -15,6 +16,7 @@
 namespace {
 
 using namespace meganeura;
+using support::gelus, support::sigmoids, support::silus;
 
 struct result {
   std::vector<double> y, slope;
@@ -51,15 +53,6 @@ void expect_rounded(double found, double expected, const char* what, double x, b
   EXPECT_LE(std::fabs(found - expected), near) << what << " at " << x << (fusion ? "" : ", unfused");
 }
 
-struct sigmoids {
-  static constexpr auto forward(value auto x) { return sigmoid(x); }
-};
-struct silus {
-  static constexpr auto forward(value auto x) { return silu(x); }
-};
-struct gelus {
-  static constexpr auto forward(value auto x) { return gelu(x); }
-};
 struct tanhs {
   static constexpr auto forward(value auto x) { return tanh(x); }
 };
