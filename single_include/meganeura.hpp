@@ -267,13 +267,95 @@ class shape {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
+// The op table: every node kind of the run-time graph, with its name, arity and stage; the kinds of reduce and random.
 
-#include <optional>
-#include <span>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
+namespace meganeura::inline MEGANEURA_ABI {
+
+enum class op : std::uint8_t {
+  // leaves
+  input,      // bound by name every step
+  parameter,  // owned by the parameters object; trained
+  state,      // owned by the session; changed by `assign` at the end of a step
+  constant,   // one scalar value, rank 0
+  iota,       // [n]: 0, 1, 2, ... as i32; other ranks are views of it
+  random,     // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
+  // primitives
+  map,             // out[i] = program(a[i], b[i], ...): all operands have the result's shape
+  reduce,          // sum, max, min, product over some axes, which disappear
+  contract,        // generalised matrix product of two operands (einsum)
+  view,            // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
+  pad,             // a constant border around the operand
+  concat,          // along one axis
+  gather,          // rows of a table chosen by integer indices
+  scatter_add,     // its adjoint: updates added into zeros
+  convolution,     // N-d; the output, the input or the filter of one and the same correlation
+  window_reduce,   // pooling
+  window_scatter,  // its adjoint
+  stop_gradient,   // identity forward, zero backward
+  // effects: no value, roots of the graph
+  assign,          // state := value, after every read of the old value
+  optimizer_step,  // all parameters updated in place from their gradients
+  // implementations: what extraction leaves and the plan runs (together with gather, scatter_add, random, window_*)
+  region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
+  matmul,    // contract with strided operands and an epilogue program
+  convolve,  // convolution with an epilogue program
+};
+
+inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
+
+/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
+/// NaN is larger and smaller than every number: the first one is the extremum.
+enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
+[[nodiscard]] constexpr bool is_arg(reduce_kind kind) {
+  return kind == reduce_kind::arg_max || kind == reduce_kind::arg_min;
+}
+
+/// Of random values: [0, 1), or mean 0 and deviation 1.
+enum class distribution : std::uint8_t { uniform, normal };
+
+enum class op_stage : std::uint8_t { leaf, primitive, effect, implementation };
+
+struct op_info {
+  const char* name;
+  int arity;  // number of operands, -1 = any
+  op_stage stage;
+};
+
+namespace detail {
+inline constexpr op_info op_table[op_count] = {
+    {"input", 0, op_stage::leaf},
+    {"parameter", 0, op_stage::leaf},
+    {"state", 0, op_stage::leaf},
+    {"constant", 0, op_stage::leaf},
+    {"iota", 0, op_stage::leaf},
+    {"random", 0, op_stage::leaf},
+    {"map", -1, op_stage::primitive},
+    {"reduce", 1, op_stage::primitive},
+    {"contract", 2, op_stage::primitive},
+    {"view", 1, op_stage::primitive},
+    {"pad", 1, op_stage::primitive},
+    {"concat", -1, op_stage::primitive},
+    {"gather", 2, op_stage::primitive},
+    {"scatter_add", 2, op_stage::primitive},
+    {"convolution", 2, op_stage::primitive},
+    {"window_reduce", 1, op_stage::primitive},
+    {"window_scatter", -1, op_stage::primitive},
+    {"stop_gradient", 1, op_stage::primitive},
+    {"assign", 2, op_stage::effect},
+    {"optimizer_step", -1, op_stage::effect},
+    {"region", -1, op_stage::implementation},
+    {"matmul", -1, op_stage::implementation},
+    {"convolve", -1, op_stage::implementation},
+};
+}  // namespace detail
+
+[[nodiscard]] constexpr const op_info& info(op kind) { return detail::op_table[static_cast<int>(kind)]; }
+[[nodiscard]] constexpr const char* to_string(op kind) { return info(kind).name; }
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
+// The scalar functions: name, properties, value and derivative of each. How a device computes one is told in
+// kernels/scalar_emit.ipp, how a model writes it in ops/elementwise.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -312,34 +394,200 @@ enum class scalar_op : std::uint8_t {
 };
 // clang-format on
 
-inline constexpr int scalar_op_count = static_cast<int>(scalar_op::row_product) + 1;
+struct scalar_flags {
+  bool arithmetic = false;   // of every type, integers modulo 2^32
+  bool floats_only = false;  // what is neither this nor logical takes every number
+  bool slow = false;         // on a device: costs egraph::cost_model::transcendental
+  bool compares = false;     // numbers to a condition
+  bool logical = false;      // conditions to a condition
+  bool commutes = false;
+  bool jumps = false;  // what comes out of floats has steps; the derivative between them is 0
+};
 
 struct scalar_op_info {
+  scalar_op op;
   const char* name;
   int arity;
+  scalar_flags is{};
+  scalar_op step = scalar_op::argument;  // of a row reduction: what joins two partial results,
+  double start = 0;                      // and what it begins with, saturated where that is no integer
 };
 
 namespace detail {
-inline constexpr scalar_op_info scalar_op_table[scalar_op_count] = {
-    {"argument", 0}, {"constant", 0}, {"negate", 1},     {"abs", 1},     {"sign", 1},        {"reciprocal", 1},
-    {"sqrt", 1},     {"rsqrt", 1},    {"exp", 1},        {"log", 1},     {"sin", 1},         {"cos", 1},
-    {"tanh", 1},     {"floor", 1},    {"ceil", 1},       {"round", 1},   {"logical_not", 1}, {"convert", 1},
-    {"add", 2},      {"subtract", 2}, {"multiply", 2},   {"divide", 2},  {"power", 2},       {"minimum", 2},
-    {"maximum", 2},  {"less", 2},     {"less_equal", 2}, {"equal", 2},   {"logical_and", 2}, {"logical_or", 2},
-    {"select", 3},   {"row_sum", 1},  {"row_max", 1},    {"row_min", 1}, {"row_product", 1},
+// clang-format off
+inline constexpr scalar_op_info scalar_op_table[] = {
+    {scalar_op::argument, "argument", 0},
+    {scalar_op::constant, "constant", 0},
+    {scalar_op::negate, "negate", 1, {.arithmetic = true}},
+    {scalar_op::abs, "abs", 1, {.arithmetic = true}},
+    {scalar_op::sign, "sign", 1, {.jumps = true}},
+    {scalar_op::reciprocal, "reciprocal", 1, {.floats_only = true}},
+    {scalar_op::sqrt, "sqrt", 1, {.floats_only = true}},
+    {scalar_op::rsqrt, "rsqrt", 1, {.floats_only = true}},
+    {scalar_op::exp, "exp", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::log, "log", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::sin, "sin", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::cos, "cos", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::tanh, "tanh", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::floor, "floor", 1, {.floats_only = true, .jumps = true}},
+    {scalar_op::ceil, "ceil", 1, {.floats_only = true, .jumps = true}},
+    {scalar_op::round, "round", 1, {.floats_only = true, .jumps = true}},
+    {scalar_op::logical_not, "logical_not", 1, {.logical = true}},
+    {scalar_op::convert, "convert", 1},
+    {scalar_op::add, "add", 2, {.arithmetic = true, .commutes = true}},
+    {scalar_op::subtract, "subtract", 2, {.arithmetic = true}},
+    {scalar_op::multiply, "multiply", 2, {.arithmetic = true, .commutes = true}},
+    {scalar_op::divide, "divide", 2, {.arithmetic = true, .slow = true}},
+    {scalar_op::power, "power", 2, {.floats_only = true, .slow = true}},
+    {scalar_op::minimum, "minimum", 2, {.commutes = true}},
+    {scalar_op::maximum, "maximum", 2, {.commutes = true}},
+    {scalar_op::less, "less", 2, {.compares = true, .jumps = true}},
+    {scalar_op::less_equal, "less_equal", 2, {.compares = true, .jumps = true}},
+    {scalar_op::equal, "equal", 2, {.compares = true, .commutes = true, .jumps = true}},
+    {scalar_op::logical_and, "logical_and", 2, {.logical = true, .commutes = true}},
+    {scalar_op::logical_or, "logical_or", 2, {.logical = true, .commutes = true}},
+    {scalar_op::select, "select", 3},
+    {scalar_op::row_sum, "row_sum", 1, {}, scalar_op::add},
+    {scalar_op::row_max, "row_max", 1, {}, scalar_op::maximum, -__builtin_inf()},
+    {scalar_op::row_min, "row_min", 1, {}, scalar_op::minimum, __builtin_inf()},
+    {scalar_op::row_product, "row_product", 1, {}, scalar_op::multiply, 1},
 };
+// clang-format on
 }  // namespace detail
+
+inline constexpr int scalar_op_count = static_cast<int>(sizeof detail::scalar_op_table / sizeof(scalar_op_info));
+static_assert(scalar_op_count == static_cast<int>(scalar_op::row_product) + 1);
 
 [[nodiscard]] constexpr const scalar_op_info& info(scalar_op kind) {
   return detail::scalar_op_table[static_cast<int>(kind)];
 }
+static_assert(
+    [] {
+      for (int i = 0; i < scalar_op_count; ++i) {
+        if (info(static_cast<scalar_op>(i)).op != static_cast<scalar_op>(i)) return false;
+      }
+      return true;
+    }(),
+    "scalar_op_table has its rows in the order of scalar_op");
+
 [[nodiscard]] constexpr const char* to_string(scalar_op kind) {
   return static_cast<int>(kind) < scalar_op_count ? info(kind).name : "operation";
 }
-[[nodiscard]] constexpr bool is_row_reduction(scalar_op kind) { return kind >= scalar_op::row_sum; }
-[[nodiscard]] constexpr bool is_comparison(scalar_op kind) {
-  return kind == scalar_op::less || kind == scalar_op::less_equal || kind == scalar_op::equal;
+[[nodiscard]] constexpr bool is_row_reduction(scalar_op kind) { return info(kind).step != scalar_op::argument; }
+
+namespace detail {
+
+/// The value on floats and conditions (0 or 1), in double precision; NaN of what depends on types or on a row.
+/// Builtins, because <cmath> takes a compiler longer than the whole front end.
+[[nodiscard]] constexpr double evaluate_real(scalar_op kind, double a, double b, double c) {
+  switch (kind) {
+    // clang-format off
+    case scalar_op::negate: return -a;
+    case scalar_op::abs: return __builtin_fabs(a);
+    case scalar_op::sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
+    case scalar_op::reciprocal: return 1 / a;
+    case scalar_op::sqrt: return __builtin_sqrt(a);
+    case scalar_op::rsqrt: return 1 / __builtin_sqrt(a);
+    case scalar_op::exp: return __builtin_exp(a);
+    case scalar_op::log: return __builtin_log(a);
+    case scalar_op::sin: return __builtin_sin(a);
+    case scalar_op::cos: return __builtin_cos(a);
+    case scalar_op::tanh: return __builtin_tanh(a);
+    case scalar_op::floor: return __builtin_floor(a);
+    case scalar_op::ceil: return __builtin_ceil(a);
+    case scalar_op::round: return __builtin_nearbyint(a);
+    case scalar_op::logical_not: return a == 0;
+    case scalar_op::add: return a + b;
+    case scalar_op::subtract: return a - b;
+    case scalar_op::multiply: return a * b;
+    case scalar_op::divide: return a / b;
+    case scalar_op::power: return __builtin_pow(a, b);
+    case scalar_op::minimum: return a != a || a < b ? a : b;  // b where it is the NaN
+    case scalar_op::maximum: return a != a || a > b ? a : b;
+    case scalar_op::less: return a < b;
+    case scalar_op::less_equal: return a <= b;
+    case scalar_op::equal: return a == b;
+    case scalar_op::logical_and: return a != 0 && b != 0;
+    case scalar_op::logical_or: return a != 0 || b != 0;
+    case scalar_op::select: return a != 0 ? b : c;
+    case scalar_op::argument: case scalar_op::constant: case scalar_op::convert:
+    case scalar_op::row_sum: case scalar_op::row_max: case scalar_op::row_min: case scalar_op::row_product: break;
+      // clang-format on
+  }
+  return __builtin_nan("");
 }
+
+// The limits PyTorch takes: b = 0 has derivative 0 by a, and a = 0 has derivative 0 by b.
+template <class Term>
+[[nodiscard]] Term power_derivative(int side, const Term& g, const Term& a, const Term& b, const Term& y) {
+  const Term zero = g.number(0);
+  if (side == 1) {
+    return apply(scalar_op::select, apply(scalar_op::equal, a, zero), zero, g * (y * apply(scalar_op::log, a)));
+  }
+  const Term slope = g * (b * apply(scalar_op::power, a, b - 1.0));
+  if (const double* exponent = b.constant()) return *exponent == 0 ? zero : slope;
+  return apply(scalar_op::select, apply(scalar_op::equal, b, zero), zero, slope);
+}
+
+// Everything but what surely loses gets its part: where an operand is NaN, so is the result, and both get all of g.
+template <class Term>
+[[nodiscard]] Term extremum_derivative(bool is_maximum, int side, const Term& g, const Term* x, const Term& y) {
+  const Term &own = x[side], &other = x[1 - side], zero = g.number(0);
+  if (other.constant()) {  // relu, clamp: from the result alone, 0 at the bound as torch.relu
+    return apply(scalar_op::select, apply(scalar_op::less_equal, is_maximum ? y : other, is_maximum ? other : y), zero,
+                 g);
+  }
+  const Term loses = apply(scalar_op::less, is_maximum ? own : other, is_maximum ? other : own);
+  return apply(scalar_op::select, apply(scalar_op::equal, x[0], x[1]), g * 0.5,
+               apply(scalar_op::select, loses, zero, g));
+}
+
+/// g times the derivative of y = kind(x[0], x[1], x[2]) by x[side]; Term() where there is none. A `Term` is an
+/// operation being written, see autodiff/scalar_gradient.ipp.
+template <class Term>
+[[nodiscard]] Term derivative(scalar_op kind, int side, const Term& g, const Term* x, const Term& y) {
+  switch (kind) {
+    // clang-format off
+    case scalar_op::negate: return -g;
+    case scalar_op::abs: return g * apply(scalar_op::sign, x[0]);
+    case scalar_op::reciprocal: return -(g * (y * y));
+    case scalar_op::sqrt: return g * 0.5 / y;
+    case scalar_op::rsqrt: return g * -0.5 * (y * (y * y));
+    case scalar_op::exp: return g * y;
+    case scalar_op::log: return g / x[0];
+    case scalar_op::sin: return g * apply(scalar_op::cos, x[0]);
+    case scalar_op::cos: return -(g * apply(scalar_op::sin, x[0]));
+    case scalar_op::tanh: return g * (g.number(1) - y * y);
+    case scalar_op::add: return g;
+    case scalar_op::subtract: return side == 0 ? g : -g;
+    case scalar_op::multiply: return g * x[1 - side];
+    case scalar_op::divide: return side == 0 ? g / x[1] : -(g / x[1] * y);  // -g a / b^2 = -(g / b) (a / b)
+    case scalar_op::power: return power_derivative(side, g, x[0], x[1], y);
+    case scalar_op::minimum: return extremum_derivative(false, side, g, x, y);
+    case scalar_op::maximum: return extremum_derivative(true, side, g, x, y);
+    case scalar_op::select:
+      return apply(scalar_op::select, x[0], side == 1 ? g : g.number(0), side == 1 ? g.number(0) : g);
+    case scalar_op::sign: case scalar_op::floor: case scalar_op::ceil: case scalar_op::round:
+    case scalar_op::logical_not: case scalar_op::logical_and: case scalar_op::logical_or: case scalar_op::convert:
+    case scalar_op::less: case scalar_op::less_equal: case scalar_op::equal:
+    case scalar_op::argument: case scalar_op::constant:
+    case scalar_op::row_sum: case scalar_op::row_max: case scalar_op::row_min: case scalar_op::row_product: break;
+      // clang-format on
+  }
+  return {};
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
 
 /// Index of a node inside its program.
 using scalar_ref = strong_id<struct scalar_kind, std::uint16_t>;
@@ -437,11 +685,6 @@ void expect_representable(std::string_view asked, double value, dtype type);
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
-/// NaN is larger and smaller than every number: the first one is the extremum.
-enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
-[[nodiscard]] constexpr bool is_arg(reduce_kind kind) { return kind >= reduce_kind::arg_max; }
-
 struct no_attribute {
   friend bool operator==(const no_attribute&, const no_attribute&) = default;
 };
@@ -459,9 +702,8 @@ struct constant_attribute {
 
 /// random: equal nodes are one node, so two draws need two stream names.
 struct random_attribute {
-  enum distribution_kind : std::uint8_t { uniform, normal };  // [0, 1) and mean 0, deviation 1
   std::string stream;
-  distribution_kind distribution = uniform;
+  meganeura::distribution distribution = meganeura::distribution::uniform;
   friend bool operator==(const random_attribute&, const random_attribute&) = default;
 };
 
@@ -621,83 +863,6 @@ using attribute =
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// The op table: every node kind of the run-time graph, with its name, arity and stage.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-enum class op : std::uint8_t {
-  // leaves
-  input,      // bound by name every step
-  parameter,  // owned by the parameters object; trained
-  state,      // owned by the session; changed by `assign` at the end of a step
-  constant,   // one scalar value, rank 0
-  iota,       // [n]: 0, 1, 2, ... as i32; other ranks are views of it
-  random,     // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
-  // primitives
-  map,             // out[i] = program(a[i], b[i], ...): all operands have the result's shape
-  reduce,          // sum, max, min, product over some axes, which disappear
-  contract,        // generalised matrix product of two operands (einsum)
-  view,            // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
-  pad,             // a constant border around the operand
-  concat,          // along one axis
-  gather,          // rows of a table chosen by integer indices
-  scatter_add,     // its adjoint: updates added into zeros
-  convolution,     // N-d; the output, the input or the filter of one and the same correlation
-  window_reduce,   // pooling
-  window_scatter,  // its adjoint
-  stop_gradient,   // identity forward, zero backward
-  // effects: no value, roots of the graph
-  assign,          // state := value, after every read of the old value
-  optimizer_step,  // all parameters updated in place from their gradients
-  // implementations: what extraction leaves and the plan runs (together with gather, scatter_add, random, window_*)
-  region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
-  matmul,    // contract with strided operands and an epilogue program
-  convolve,  // convolution with an epilogue program
-};
-
-inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
-
-enum class op_stage : std::uint8_t { leaf, primitive, effect, implementation };
-
-struct op_info {
-  const char* name;
-  int arity;  // number of operands, -1 = any
-  op_stage stage;
-};
-
-namespace detail {
-inline constexpr op_info op_table[op_count] = {
-    {"input", 0, op_stage::leaf},
-    {"parameter", 0, op_stage::leaf},
-    {"state", 0, op_stage::leaf},
-    {"constant", 0, op_stage::leaf},
-    {"iota", 0, op_stage::leaf},
-    {"random", 0, op_stage::leaf},
-    {"map", -1, op_stage::primitive},
-    {"reduce", 1, op_stage::primitive},
-    {"contract", 2, op_stage::primitive},
-    {"view", 1, op_stage::primitive},
-    {"pad", 1, op_stage::primitive},
-    {"concat", -1, op_stage::primitive},
-    {"gather", 2, op_stage::primitive},
-    {"scatter_add", 2, op_stage::primitive},
-    {"convolution", 2, op_stage::primitive},
-    {"window_reduce", 1, op_stage::primitive},
-    {"window_scatter", -1, op_stage::primitive},
-    {"stop_gradient", 1, op_stage::primitive},
-    {"assign", 2, op_stage::effect},
-    {"optimizer_step", -1, op_stage::effect},
-    {"region", -1, op_stage::implementation},
-    {"matmul", -1, op_stage::implementation},
-    {"convolve", -1, op_stage::implementation},
-};
-}  // namespace detail
-
-[[nodiscard]] constexpr const op_info& info(op kind) { return detail::op_table[static_cast<int>(kind)]; }
-[[nodiscard]] constexpr const char* to_string(op kind) { return info(kind).name; }
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 using node_id = strong_id<struct node_kind>;
@@ -758,7 +923,7 @@ class graph {
   // An integer dtype takes the numbers it has: no fraction, no NaN, -1 for i32 only.
   node_id constant(double value, dtype type = dtype::f32);
   node_id iota(std::int64_t count);  // [count] of i32
-  node_id random(std::string_view stream, random_attribute::distribution_kind distribution, const shape& extents);
+  node_id random(std::string_view stream, distribution kind, const shape& extents);
 
   // ---- primitives
   node_id map(const scalar_program& program, std::span<const node_id> operands, dtype result);
@@ -1433,54 +1598,7 @@ enum class primitive : std::uint8_t {
   repeat,       // a module's body, several times with parameters of its own each time
 };
 
-/// The scalar functions of `map`, in the order of graph/scalar.hpp's scalar_op: that header needs <vector>, which
-/// typing must not include. expr/lower.hpp checks that both tables agree.
-enum class scalar_function : std::uint8_t {
-  argument,
-  constant,
-  negate,
-  abs,
-  sign,
-  reciprocal,
-  sqrt,
-  rsqrt,
-  exp,
-  log,
-  sin,
-  cos,
-  tanh,
-  floor,
-  ceil,
-  round,
-  logical_not,
-  convert,
-  add,
-  subtract,
-  multiply,
-  divide,
-  power,
-  minimum,
-  maximum,
-  less,
-  less_equal,
-  equal,
-  logical_and,
-  logical_or,
-  select,
-};
-
-inline constexpr int scalar_function_count = static_cast<int>(scalar_function::select) + 1;
-
-enum class reduction : std::uint8_t { sum, max, min, product };  // in the order of graph's reduce_kind
-enum class distribution : std::uint8_t { uniform, normal };      // in the order of graph's random_attribute
-
 namespace detail {
-
-inline constexpr const char* scalar_function_names[scalar_function_count] = {
-    "argument",    "constant", "negate",     "abs",      "sign",        "reciprocal", "sqrt",  "rsqrt",
-    "exp",         "log",      "sin",        "cos",      "tanh",        "floor",      "ceil",  "round",
-    "logical_not", "convert",  "add",        "subtract", "multiply",    "divide",     "power", "minimum",
-    "maximum",     "less",     "less_equal", "equal",    "logical_and", "logical_or", "select"};
 
 // Integers of the rarer primitives; equal lists are one object. Layouts:
 //   permute: axes; slice: axis, start, count, step; pad: low[8], high[8]; contract: labels a[8], b[8], result rank;
@@ -1521,7 +1639,7 @@ inline constexpr int max_operands = 4;
 struct typed_node {
   primitive kind{};
   dtype type = dtype::f32;
-  std::uint8_t function = 0;  // scalar_function, reduction or distribution; of calls and leaves: 1 if shared
+  std::uint8_t function = 0;  // scalar_op, reduce_kind or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
   /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce:
@@ -1855,7 +1973,7 @@ constexpr symbolic_shape broadcast(const symbolic_shape& a, const symbolic_shape
 template <auto Graph>
 inline constexpr bool is_constant = Graph.root().kind == primitive::constant;
 
-template <auto Graph, scalar_function Function>
+template <auto Graph, scalar_op Function>
 inline constexpr bool is_map_of = Graph.root().kind == primitive::map&& Graph.root().function ==
                                   static_cast<int>(Function);
 
@@ -1891,23 +2009,11 @@ constexpr bool divides_by_zero(const typed_node& a, const typed_node& b) {
 template <dtype Type>
 inline constexpr bool is_float_dtype = is_float(Type);
 
-constexpr bool folds(scalar_function function) {
-  return function == scalar_function::add || function == scalar_function::subtract ||
-         function == scalar_function::multiply || function == scalar_function::divide;
-}
-
-constexpr double fold(scalar_function function, double a, double b) {
-  return function == scalar_function::add        ? a + b
-         : function == scalar_function::subtract ? a - b
-         : function == scalar_function::multiply ? a * b
-                                                 : a / b;
-}
-
-template <scalar_function Function, auto A>
+template <scalar_op Function, auto A>
 constexpr auto unary(expr<A>) {
-  if constexpr (Function == scalar_function::negate && is_map_of<A, Function>) {
+  if constexpr (Function == scalar_op::negate && is_map_of<A, Function>) {
     return at_root<A, A.root().operand(0)>();  // -(-x)
-  } else if constexpr (Function == scalar_function::negate && is_constant<A> && holds(A.root().type, -A.root().value)) {
+  } else if constexpr (Function == scalar_op::negate && is_constant<A> && holds(A.root().type, -A.root().value)) {
     return apply<constant_node(-A.root().value, A.root().type)>();
   } else {
     return apply<with_function(make_node(primitive::map, A.root().type, A.root().shape), static_cast<int>(Function)),
@@ -1915,12 +2021,12 @@ constexpr auto unary(expr<A>) {
   }
 }
 
-template <scalar_function Function, auto A, auto B>
+template <scalar_op Function, auto A, auto B>
 constexpr auto same_type_binary(expr<A>, expr<B>) {
-  constexpr bool compares = Function >= scalar_function::less && Function <= scalar_function::logical_or;
-  constexpr dtype type = compares ? dtype::boolean : A.root().type;
-  if constexpr (folds(Function) && is_constant<A> && is_constant<B> && is_float(type)) {
-    return apply<constant_node(fold(Function, A.root().value, B.root().value), type)>();
+  constexpr scalar_flags is = info(Function).is;
+  constexpr dtype type = is.compares || is.logical ? dtype::boolean : A.root().type;
+  if constexpr (is.arithmetic && is_constant<A> && is_constant<B> && is_float(type)) {
+    return apply<constant_node(evaluate_real(Function, A.root().value, B.root().value, 0), type)>();
   } else {
     return apply<with_function(
                      make_node(primitive::map, type, interned_shape<broadcast(*A.root().shape, *B.root().shape)>),
@@ -1929,7 +2035,7 @@ constexpr auto same_type_binary(expr<A>, expr<B>) {
   }
 }
 
-template <scalar_function Function, auto A, auto B>
+template <scalar_op Function, auto A, auto B>
 constexpr auto binary(expr<A> a, expr<B> b) {
   return same_type_binary<Function>(adapted<common_type<A, B>>(a), adapted<common_type<A, B>>(b));
 }
@@ -2325,9 +2431,28 @@ struct flop_counter {
         return 2 * elements(*n.shape) * summed(*n.list, operand(0));
       case primitive::convolution:
         return 2 * elements(*n.shape) * elements(operand(1)) / static_cast<double>(operand(1)[0].coefficient);
-      default:
-        return 0;
+      case primitive::argument:
+      case primitive::parameter:
+      case primitive::state:
+      case primitive::constant:
+      case primitive::iota:
+      case primitive::random:
+      case primitive::reciprocal_count:
+      case primitive::reshape:
+      case primitive::permute:
+      case primitive::slice:
+      case primitive::pad:
+      case primitive::expand:
+      case primitive::flip:
+      case primitive::concat:
+      case primitive::gather:
+      case primitive::scatter_add:
+      case primitive::window_reduce:
+      case primitive::stop_gradient:
+      case primitive::class_index:
+        break;
     }
+    return 0;
   }
 
   // Product of the extents that a contraction sums over: labels at or past the result's rank.
@@ -2487,7 +2612,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: a + b: dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: a + b: an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::add>(a, b);
+  return detail::binary<scalar_op::add>(a, b);
 }
 
 template <auto A, auto B>
@@ -2498,7 +2623,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: a - b: dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: a - b: an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::subtract>(a, b);
+  return detail::binary<scalar_op::subtract>(a, b);
 }
 
 template <auto A, auto B>
@@ -2509,7 +2634,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: a * b: dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: a * b: an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::multiply>(a, b);
+  return detail::binary<scalar_op::multiply>(a, b);
 }
 
 template <auto A, auto B>
@@ -2521,7 +2646,7 @@ template <auto A, auto B>
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: a / b: an integer takes whole numbers within its range; cast it to f32");
   static_assert(!detail::divides_by_zero(A.root(), B.root()), "meganeura: a / b: integers cannot be divided by 0");
-  return detail::binary<scalar_function::divide>(a, b);
+  return detail::binary<scalar_op::divide>(a, b);
 }
 
 /// The larger of two, element by element; NaN where either is NaN.
@@ -2533,7 +2658,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: maximum(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: maximum(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::maximum>(a, b);
+  return detail::binary<scalar_op::maximum>(a, b);
 }
 
 /// The smaller of two, element by element; NaN where either is NaN.
@@ -2545,7 +2670,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: minimum(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: minimum(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::minimum>(a, b);
+  return detail::binary<scalar_op::minimum>(a, b);
 }
 
 /// a to the power b, a >= 0.
@@ -2556,7 +2681,7 @@ template <auto A, auto B>
                 "meganeura: power(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: power(a, b): dtypes must agree; cast one operand");
   static_assert(detail::is_float_dtype<detail::common_type<A, B>>, "meganeura: power(a, b): a must be floats; cast it");
-  return detail::binary<scalar_function::power>(a, b);
+  return detail::binary<scalar_op::power>(a, b);
 }
 
 /// a < b as a condition for `select`.
@@ -2568,7 +2693,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: less(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: less(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::less>(a, b);
+  return detail::binary<scalar_op::less>(a, b);
 }
 
 /// a <= b as a condition for `select`.
@@ -2580,7 +2705,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: less_equal(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: less_equal(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::less_equal>(a, b);
+  return detail::binary<scalar_op::less_equal>(a, b);
 }
 
 /// a == b as a condition for `select`.
@@ -2592,7 +2717,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: equal(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: equal(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::equal>(a, b);
+  return detail::binary<scalar_op::equal>(a, b);
 }
 
 /// Both conditions.
@@ -2602,7 +2727,7 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: logical_and(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: logical_and(a, b): dtypes must agree; cast one operand");
-  return detail::binary<scalar_function::logical_and>(a, b);
+  return detail::binary<scalar_op::logical_and>(a, b);
 }
 
 /// Either condition.
@@ -2612,7 +2737,7 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: logical_or(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: logical_or(a, b): dtypes must agree; cast one operand");
-  return detail::binary<scalar_function::logical_or>(a, b);
+  return detail::binary<scalar_op::logical_or>(a, b);
 }
 
 // A function argument is no constant expression in C++20, so a plain number cannot become part of a type: these say so.
@@ -2664,96 +2789,96 @@ constexpr auto operator/(Number, X x) {
 
 template <auto A>
 [[nodiscard]] constexpr auto operator-(expr<A> a) {
-  return detail::unary<scalar_function::negate>(a);
+  return detail::unary<scalar_op::negate>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto abs(expr<A> a) {
-  return detail::unary<scalar_function::abs>(a);
+  return detail::unary<scalar_op::abs>(a);
 }
 
 /// -1, 0 or 1.
 template <auto A>
 [[nodiscard]] constexpr auto sign(expr<A> a) {
-  return detail::unary<scalar_function::sign>(a);
+  return detail::unary<scalar_op::sign>(a);
 }
 
 /// 1 / x.
 template <auto A>
 [[nodiscard]] constexpr auto reciprocal(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: reciprocal(x): x must be floats; cast it");
-  return detail::unary<scalar_function::reciprocal>(a);
+  return detail::unary<scalar_op::reciprocal>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto sqrt(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sqrt(x): x must be floats; cast it");
-  return detail::unary<scalar_function::sqrt>(a);
+  return detail::unary<scalar_op::sqrt>(a);
 }
 
 /// 1 / sqrt(x).
 template <auto A>
 [[nodiscard]] constexpr auto rsqrt(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: rsqrt(x): x must be floats; cast it");
-  return detail::unary<scalar_function::rsqrt>(a);
+  return detail::unary<scalar_op::rsqrt>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto exp(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: exp(x): x must be floats; cast it");
-  return detail::unary<scalar_function::exp>(a);
+  return detail::unary<scalar_op::exp>(a);
 }
 
 /// Natural logarithm.
 template <auto A>
 [[nodiscard]] constexpr auto log(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: log(x): x must be floats; cast it");
-  return detail::unary<scalar_function::log>(a);
+  return detail::unary<scalar_op::log>(a);
 }
 
 /// Of radians. On a device NaN beyond |a| = 2^24, where neighbouring floats lie further apart than a radian.
 template <auto A>
 [[nodiscard]] constexpr auto sin(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sin(x): x must be floats; cast it");
-  return detail::unary<scalar_function::sin>(a);
+  return detail::unary<scalar_op::sin>(a);
 }
 
 /// Of radians; NaN beyond |a| = 2^24, as `sin`.
 template <auto A>
 [[nodiscard]] constexpr auto cos(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: cos(x): x must be floats; cast it");
-  return detail::unary<scalar_function::cos>(a);
+  return detail::unary<scalar_op::cos>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto tanh(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: tanh(x): x must be floats; cast it");
-  return detail::unary<scalar_function::tanh>(a);
+  return detail::unary<scalar_op::tanh>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto floor(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: floor(x): x must be floats; cast it");
-  return detail::unary<scalar_function::floor>(a);
+  return detail::unary<scalar_op::floor>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto ceil(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: ceil(x): x must be floats; cast it");
-  return detail::unary<scalar_function::ceil>(a);
+  return detail::unary<scalar_op::ceil>(a);
 }
 
 /// To the nearest integer, ties to even.
 template <auto A>
 [[nodiscard]] constexpr auto round(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: round(x): x must be floats; cast it");
-  return detail::unary<scalar_function::round>(a);
+  return detail::unary<scalar_op::round>(a);
 }
 
 /// The opposite condition.
 template <auto A>
 [[nodiscard]] constexpr auto logical_not(expr<A> a) {
-  return detail::unary<scalar_function::logical_not>(a);
+  return detail::unary<scalar_op::logical_not>(a);
 }
 
 /// condition ? a : b, element by element.
@@ -2775,7 +2900,7 @@ template <auto C, auto A, auto B>
   return detail::apply<detail::with_function(
                            detail::make_node(primitive::map, type,
                                              detail::interned_shape<detail::broadcast(*C.root().shape, values)>),
-                           static_cast<int>(scalar_function::select)),
+                           static_cast<int>(scalar_op::select)),
                        C, decltype(detail::adapted<type>(a))::graph, decltype(detail::adapted<type>(b))::graph>();
 }
 
@@ -2909,7 +3034,7 @@ constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
   return result;
 }
 
-template <reduction Kind, int... Axes, auto A>
+template <reduce_kind Kind, int... Axes, auto A>
 constexpr auto reduce(expr<A> a) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int axes = axis_bits<Axes...>(shape.rank);
@@ -2933,22 +3058,22 @@ constexpr auto reduce(expr<A> a) {
 /// "an axis is named twice".
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto sum(expr<A> x) {
-  return detail::reduce<reduction::sum, Axes...>(x);
+  return detail::reduce<reduce_kind::sum, Axes...>(x);
 }
 
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto max(expr<A> x) {
-  return detail::reduce<reduction::max, Axes...>(x);
+  return detail::reduce<reduce_kind::max, Axes...>(x);
 }
 
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto min(expr<A> x) {
-  return detail::reduce<reduction::min, Axes...>(x);
+  return detail::reduce<reduce_kind::min, Axes...>(x);
 }
 
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto product(expr<A> x) {
-  return detail::reduce<reduction::product, Axes...>(x);
+  return detail::reduce<reduce_kind::product, Axes...>(x);
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound. The mean of f16 is
@@ -3729,7 +3854,7 @@ constexpr symbolic_shape windowed(symbolic_shape x, int window, int stride, int 
   return x;
 }
 
-template <reduction Kind, pool2d_options Options, auto A>
+template <reduce_kind Kind, pool2d_options Options, auto A>
 constexpr auto window_reduce(expr<A>) {
   constexpr int window = Options.window, stride = Options.stride ? Options.stride : Options.window,
                 pad = Options.padding;
@@ -3786,7 +3911,7 @@ template <pool2d_options Options = pool2d_options{}, auto A>
   constexpr bool fits = detail::pool_fits<Options>(*A.root().shape);
   static_assert(fits, "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents");
   if constexpr (fits) {
-    return detail::window_reduce<reduction::max, Options>(x);
+    return detail::window_reduce<reduce_kind::max, Options>(x);
   } else {
     return x;
   }
@@ -3798,7 +3923,7 @@ template <pool2d_options Options = pool2d_options{}, auto A>
   constexpr bool fits = detail::pool_fits<Options>(*A.root().shape);
   static_assert(fits, "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents");
   if constexpr (fits) {
-    return detail::window_reduce<reduction::sum, Options>(x) * constant<1.0 / (Options.window * Options.window)>;
+    return detail::window_reduce<reduce_kind::sum, Options>(x) * constant<1.0 / (Options.window * Options.window)>;
   } else {
     return x;
   }
@@ -5611,19 +5736,6 @@ template <class Model>
   return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()));
 }
 
-namespace detail {
-// scalar_function repeats the names of scalar_op up to select, in the same order; the numbers are converted by casts.
-constexpr bool scalar_tables_agree() {
-  for (int i = 0; i < scalar_function_count; ++i) {
-    if (!texts_equal(scalar_function_names[i], info(static_cast<scalar_op>(i)).name)) return false;
-  }
-  return true;
-}
-static_assert(scalar_tables_agree());
-static_assert(static_cast<int>(reduction::product) == static_cast<int>(reduce_kind::product));
-static_assert(static_cast<int>(distribution::normal) == static_cast<int>(random_attribute::normal));
-}  // namespace detail
-
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // Optimisers as users name them, with PyTorch's definitions and defaults; their rates travel in the step values.
@@ -6754,12 +6866,12 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
     return operands[1].type;
   }
   if (operands.size() == 2 && first != operands[1].type) refuse("both operands must have one type; cast one of them");
-  const bool logical =
-      kind == scalar_op::logical_not || kind == scalar_op::logical_and || kind == scalar_op::logical_or;
-  if (logical != (first == dtype::boolean)) refuse(logical ? "operands must be boolean" : "operands must be numbers");
-  const bool floats_only = kind == scalar_op::power || (kind >= scalar_op::reciprocal && kind <= scalar_op::round);
-  if (floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
-  return is_comparison(kind) ? dtype::boolean : first;
+  const scalar_flags& is = info(kind).is;
+  if (is.logical != (first == dtype::boolean)) {
+    refuse(is.logical ? "operands must be boolean" : "operands must be numbers");
+  }
+  if (is.floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
+  return is.compares ? dtype::boolean : first;
 }
 
 }  // namespace detail
@@ -6822,34 +6934,18 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
     return folded(value, result.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
-  switch (kind) {
-    case scalar_op::negate:
-      if (values[0].op == scalar_op::negate) return values[0].operands[0];
-      break;
-    case scalar_op::add:  // -0 + 0 is 0
-      if (is_constant(a, -0.0)) return b;
-      if (is_constant(b, -0.0)) return a;
-      break;
-    case scalar_op::subtract:
-      if (is_constant(b, 0)) return a;
-      break;
-    case scalar_op::multiply:
-      if (is_constant(a, 1)) return b;
-      if (is_constant(b, 1)) return a;
-      break;
-    case scalar_op::divide:
-      if (is_constant(b, 1)) return a;
-      break;
-    case scalar_op::power:
-      if (is_constant(b, 1)) return a;
-      if (is_constant(b, 2)) return binary(scalar_op::multiply, a, a);
-      break;
-    case scalar_op::select:
-      if (operands[1] == operands[2]) return operands[1];
-      break;
-    default:
-      break;
+  if (kind == scalar_op::negate && values[0].op == scalar_op::negate) return values[0].operands[0];
+  if (kind == scalar_op::add) {  // -0 + 0 is 0
+    if (is_constant(a, -0.0)) return b;
+    if (is_constant(b, -0.0)) return a;
   }
+  if (kind == scalar_op::subtract && is_constant(b, 0)) return a;
+  if (kind == scalar_op::multiply && is_constant(a, 1)) return b;
+  if ((kind == scalar_op::multiply || kind == scalar_op::divide || kind == scalar_op::power) && is_constant(b, 1)) {
+    return a;
+  }
+  if (kind == scalar_op::power && is_constant(b, 2)) return binary(scalar_op::multiply, a, a);
+  if (kind == scalar_op::select && operands[1] == operands[2]) return operands[1];
   return add(result);
 }
 
@@ -6928,25 +7024,15 @@ inline double wrapped(double value, dtype type) {
   return type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(bits)) : static_cast<double>(bits);
 }
 
+// Products are taken modulo 2^64 first, which 2^32 divides.
 inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
+  const bool multiplies = kind == scalar_op::multiply, divides = kind == scalar_op::divide;
+  if (!multiplies && !divides) return wrapped(evaluate_real(kind, a, b, 0), type);
   if (!std::isfinite(a) || !std::isfinite(b)) return 0;
   const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
-  switch (kind) {
-    case scalar_op::multiply:  // modulo 2^64 first, which 2^32 divides
-      return wrapped(static_cast<double>(
-                         static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y))),
-                     type);
-    case scalar_op::divide:
-      return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
-    case scalar_op::negate:
-      return wrapped(-a, type);
-    case scalar_op::abs:
-      return wrapped(std::fabs(a), type);
-    case scalar_op::add:
-      return wrapped(a + b, type);
-    default:
-      return wrapped(a - b, type);
-  }
+  if (divides) return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
+  const std::uint64_t product = static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y);
+  return wrapped(static_cast<double>(static_cast<std::uint32_t>(product)), type);
 }
 
 inline double converted(double value, dtype from, dtype to) {
@@ -6976,9 +7062,11 @@ MEGANEURA_INLINE double rounded_to(double value, dtype type) {
       return detail::rounded_to_half(value);
     case dtype::boolean:
       return value != 0;
-    default:
+    case dtype::i32:
+    case dtype::u32:
       return detail::wrapped(value, type);
   }
+  fail(error_category::internal, "rounded_to: {} was asked for", to_string(type));
 }
 
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
@@ -6989,44 +7077,13 @@ MEGANEURA_INLINE void expect_representable(std::string_view asked, double value,
 }
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
-  const bool integer = type == dtype::i32 || type == dtype::u32;
-  const bool wraps =
-      kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
-  if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
-  switch (kind) {
-    // clang-format off
-    case scalar_op::negate: return -a;
-    case scalar_op::abs: return std::fabs(a);
-    case scalar_op::sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
-    case scalar_op::reciprocal: return 1 / a;
-    case scalar_op::sqrt: return std::sqrt(a);
-    case scalar_op::rsqrt: return 1 / std::sqrt(a);
-    case scalar_op::exp: return std::exp(a);
-    case scalar_op::log: return std::log(a);
-    case scalar_op::sin: return std::sin(a);
-    case scalar_op::cos: return std::cos(a);
-    case scalar_op::tanh: return std::tanh(a);
-    case scalar_op::floor: return std::floor(a);
-    case scalar_op::ceil: return std::ceil(a);
-    case scalar_op::round: return std::nearbyint(a);
-    case scalar_op::logical_not: return a == 0;
-    case scalar_op::convert: return detail::converted(a, from, type);
-    case scalar_op::add: return a + b;
-    case scalar_op::subtract: return a - b;
-    case scalar_op::multiply: return a * b;
-    case scalar_op::divide: return a / b;
-    case scalar_op::power: return std::pow(a, b);
-    case scalar_op::minimum: return std::isnan(a) || a < b ? a : b;  // b where it is the NaN
-    case scalar_op::maximum: return std::isnan(a) || a > b ? a : b;
-    case scalar_op::less: return a < b;
-    case scalar_op::less_equal: return a <= b;
-    case scalar_op::equal: return a == b;
-    case scalar_op::logical_and: return a != 0 && b != 0;
-    case scalar_op::logical_or: return a != 0 || b != 0;
-    case scalar_op::select: return a != 0 ? b : c;
-    default: fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
-      // clang-format on
+  if (info(kind).arity == 0 || is_row_reduction(kind)) {
+    fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
   }
+  if (kind == scalar_op::convert) return detail::converted(a, from, type);
+  const bool integer = type == dtype::i32 || type == dtype::u32;
+  if (integer && info(kind).is.arithmetic) return detail::evaluate_integer(kind, a, b, type);
+  return detail::evaluate_real(kind, a, b, c);
 }
 
 namespace detail {
@@ -7116,7 +7173,7 @@ class attribute_hasher {
   void operator()(const no_attribute&) {}
   void operator()(const leaf_attribute& a) { text(a.name); }
   void operator()(const constant_attribute& a) { word(a.value); }
-  void operator()(const random_attribute& a) { text(a.stream), word(a.distribution); }
+  void operator()(const random_attribute& a) { text(a.stream), word(static_cast<std::uint64_t>(a.distribution)); }
   void operator()(const map_attribute& a) { word(a.program.hash()); }
   void operator()(const reduce_attribute& a) { word(a.kind), word(a.axes); }
   void operator()(const contract_attribute& a) { words(a.a), words(a.b), word(a.result_rank); }
@@ -7186,7 +7243,7 @@ struct attribute_printer {
   std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
   std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
   std::string operator()(const random_attribute& a) const {
-    return fmt::format("\"{}\" {}", a.stream, a.distribution == random_attribute::uniform ? "uniform" : "normal");
+    return fmt::format("\"{}\" {}", a.stream, a.distribution == distribution::uniform ? "uniform" : "normal");
   }
   std::string operator()(const map_attribute& a) const { return to_string(a.program); }
   std::string operator()(const reduce_attribute& a) const {
@@ -7509,13 +7566,12 @@ MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
   }
   return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
 }
-MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute::distribution_kind distribution,
-                                       const shape& extents) {
-  if (distribution > random_attribute::normal) {
+MEGANEURA_INLINE node_id graph::random(std::string_view stream, distribution kind, const shape& extents) {
+  if (kind > distribution::normal) {
     fail(error_category::invalid_argument, "random \"{}\": distribution {} does not exist; use uniform or normal",
-         stream, static_cast<int>(distribution));
+         stream, static_cast<int>(kind));
   }
-  return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), distribution}, {});
+  return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), kind}, {});
 }
 
 // ---- map, reduce, contract ------------------------------------------------------------------------------------------
@@ -8329,9 +8385,27 @@ inline bool passes_gradient(const graph& g, node_id id, std::size_t index) {
       return index + 1 == g.operands(id).size();  // max: the first operand only chooses places
     case op::stop_gradient:
       return false;
-    default:
-      return true;
+    case op::input:
+    case op::parameter:
+    case op::state:
+    case op::constant:
+    case op::iota:
+    case op::random:
+    case op::reduce:
+    case op::contract:
+    case op::view:
+    case op::pad:
+    case op::concat:
+    case op::convolution:
+    case op::window_reduce:
+    case op::assign:
+    case op::optimizer_step:
+    case op::region:
+    case op::matmul:
+    case op::convolve:
+      break;
   }
+  return true;
 }
 
 /// A map under construction whose operands are named by node; constants melt into the program.
@@ -8450,10 +8524,21 @@ class gradient_sweep {
         return window_reduce(id, g);
       case op::window_scatter:
         return window_scatter(id, g);
-      default:
+      case op::stop_gradient:
+      case op::input:
+      case op::parameter:
+      case op::state:
+      case op::constant:
+      case op::iota:
+      case op::random:
+        return;
+      case op::assign:
+      case op::optimizer_step:
+      case op::region:
+      case op::matmul:
+      case op::convolve:
         break;
     }
-    if (info(graph_[id].kind).stage == op_stage::leaf || graph_[id].kind == op::stop_gradient) return;
     fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
          to_string(graph_[id].kind));
   }
@@ -10271,10 +10356,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 MEGANEURA_INLINE double program_cost(const scalar_program& program, const cost_model& model) {
   double total = 0;
   for (const scalar_node& node : program.nodes) {
-    if (node.op == scalar_op::argument || node.op == scalar_op::constant) continue;
-    const bool slow = (node.op >= scalar_op::exp && node.op <= scalar_op::tanh) || node.op == scalar_op::power ||
-                      node.op == scalar_op::divide;
-    total += slow ? model.transcendental : 1;
+    if (info(node.op).arity > 0) total += info(node.op).is.slow ? model.transcendental : 1;
   }
   return total;
 }
@@ -10421,9 +10503,19 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
     case op::assign:
     case op::optimizer_step:
       return bytes / model.bandwidth + model.launch;
-    default:
-      return std::numeric_limits<double>::infinity();
+    case op::constant:
+    case op::iota:
+    case op::map:
+    case op::reduce:
+    case op::contract:
+    case op::view:
+    case op::pad:
+    case op::concat:
+    case op::convolution:
+    case op::stop_gradient:
+      break;
   }
+  return std::numeric_limits<double>::infinity();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -13677,7 +13769,7 @@ class body_lowering {
       case primitive::iota:
         return graph_.coordinates(extents(n), n.count);
       case primitive::random:
-        return graph_.random(full_name(n), static_cast<random_attribute::distribution_kind>(n.function), extents(n));
+        return graph_.random(full_name(n), static_cast<distribution>(n.function), extents(n));
       case primitive::reciprocal_count:
         return reciprocal_count(n);
       case primitive::map:
@@ -13705,37 +13797,33 @@ class body_lowering {
       case primitive::call:
       case primitive::repeat:
         return call(n);
-      default:
-        return view(n);
-    }
-  }
-
-  node_id view(const typed_node& n) {
-    const natural* list = n.list ? n.list->values : nullptr;
-    const node_id a = operand(n, 0);
-    const auto rank = static_cast<std::size_t>(n.shape->rank);
-    switch (n.kind) {
       case primitive::reshape:
-        return graph_.reshape(a, extents(n));
+        return graph_.reshape(operand(n, 0), extents(n));
       case primitive::expand:
-        return graph_.expand(a, extents(n));
+        return graph_.expand(operand(n, 0), extents(n));
       case primitive::permute:
-        return graph_.permute(a, std::vector<int>(list, list + rank));
-      case primitive::slice:
-        return graph_.slice(a, list[0], list[1], list[2], list[3]);
-      case primitive::flip:
-        return graph_.flip(a, n.count);
-      case primitive::pad: {
-        const std::vector<std::int64_t> low(list, list + rank), high(list + max_rank, list + max_rank + rank);
-        return graph_.pad(a, low, high, n.value);
+        return graph_.permute(operand(n, 0), std::vector<int>(n.list->values, n.list->values + n.shape->rank));
+      case primitive::slice: {
+        const natural* list = n.list->values;
+        return graph_.slice(operand(n, 0), list[0], list[1], list[2], list[3]);
       }
+      case primitive::flip:
+        return graph_.flip(operand(n, 0), n.count);
+      case primitive::pad:
+        return pad(n);
       case primitive::concat: {
-        const node_id operands[] = {a, operand(n, 1)};
+        const node_id operands[] = {operand(n, 0), operand(n, 1)};
         return graph_.concat(operands, n.count);
       }
-      default:
-        fail(error_category::internal, "lower: unknown primitive {}", static_cast<int>(n.kind));
     }
+    fail(error_category::internal, "lower: unknown primitive {}", static_cast<int>(n.kind));
+  }
+
+  node_id pad(const typed_node& n) {
+    const natural* list = n.list->values;
+    const std::vector<std::int64_t> low(list, list + n.shape->rank);
+    const std::vector<std::int64_t> high(list + max_rank, list + max_rank + n.shape->rank);
+    return graph_.pad(operand(n, 0), low, high, n.value);
   }
 
   node_id reciprocal_count(const typed_node& n) {
@@ -13898,20 +13986,7 @@ namespace detail {
 // Floats in, a jump somewhere in what comes out.
 inline bool jumps(const scalar_program& program, const scalar_node& node) {
   if (info(node.op).arity == 0 || program.nodes[node.operands[0]].type != dtype::f32) return false;
-  switch (node.op) {
-    case scalar_op::sign:
-    case scalar_op::floor:
-    case scalar_op::ceil:
-    case scalar_op::round:
-    case scalar_op::less:
-    case scalar_op::less_equal:
-    case scalar_op::equal:
-      return true;
-    case scalar_op::convert:
-      return !is_float(node.type);
-    default:
-      return false;
-  }
+  return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
 }
 
 // x < y ? x : y, in any order: at the jump both are the same.
@@ -15269,16 +15344,11 @@ void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id nod
               [&] { match_class(g, std::get<1>(terms), g.operand(node, swapped ? 0 : 1), b, next); });
 }
 
-[[nodiscard]] constexpr bool is_commutative(scalar_op kind) {
-  return kind == scalar_op::add || kind == scalar_op::multiply || kind == scalar_op::minimum ||
-         kind == scalar_op::maximum;
-}
-
 // Commutative operations match in both orders: cheaper than a rule that would double their nodes.
 template <scalar_op Kind, class... Arguments, class Next>
 void match_node(const engine& g, const map_term<Kind, Arguments...>& term, enode_id node, bindings& b, Next&& next) {
   match_operands(g, term.arguments, node, false, b, next);
-  if constexpr (is_commutative(Kind)) match_operands(g, term.arguments, node, true, b, next);
+  if constexpr (info(Kind).is.commutes) match_operands(g, term.arguments, node, true, b, next);
 }
 
 template <std::size_t Tag, class Next>
@@ -16730,126 +16800,49 @@ MEGANEURA_INLINE void checked_int::refuse(char operation, std::int64_t a, std::i
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// One derivative rule for each scalar operation.
+// The chain rule over a program; the derivative of each operation stands in graph/scalar_op.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
 MEGANEURA_INLINE std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments) {
   std::vector<bool> smooth;
   for (const scalar_node& node : program.nodes) {
-    bool any = false;
-    switch (node.op) {
-      case scalar_op::argument:
-        any = arguments[static_cast<std::size_t>(node.value)];
-        break;
-      case scalar_op::sign:
-      case scalar_op::floor:
-      case scalar_op::ceil:
-      case scalar_op::round:
-        break;  // constant between their steps
-      default:
-        for (int i = 0; i < info(node.op).arity; ++i) any = any || smooth[node.operands[i]];
-    }
+    bool any = node.op == scalar_op::argument && arguments[static_cast<std::size_t>(node.value)];
+    for (int i = 0; i < info(node.op).arity && !info(node.op).is.jumps; ++i) any = any || smooth[node.operands[i]];
     smooth.push_back(any && node.type == dtype::f32);  // integers and conditions end every path
   }
   return smooth;
 }
 
-/// The adjoints of one node's operands, from its own.
-class scalar_rule {
- public:
-  scalar_rule(scalar_builder& builder, const scalar_node& node, std::span<const scalar_ref> forward, scalar_ref result)
-      : builder_(builder), node_(node), y_(result) {
-    for (int i = 0; i < info(node.op).arity; ++i) values_[i] = forward[node.operands[i]];
+/// A value of the program that a derivative is written into, with C++ operators.
+struct scalar_term {
+  scalar_builder* builder = nullptr;
+  scalar_ref ref = no_id;
+
+  [[nodiscard]] scalar_term number(double value) const { return {builder, builder->constant(value)}; }
+  /// What it is, if that is known.
+  [[nodiscard]] const double* constant() const {
+    const scalar_node& node = builder->node(ref);
+    return node.op == scalar_op::constant ? &node.value : nullptr;
   }
 
-  /// The contribution to operand `side`, for `g` arriving at the result.
-  [[nodiscard]] scalar_ref operator()(int side, scalar_ref g) {
-    const scalar_ref a = values_[0];
-    switch (node_.op) {
-      case scalar_op::negate:
-        return unary(scalar_op::negate, g);
-      case scalar_op::abs:
-        return multiply(g, unary(scalar_op::sign, a));
-      case scalar_op::reciprocal:
-        return unary(scalar_op::negate, multiply(g, multiply(y_, y_)));
-      case scalar_op::sqrt:
-        return divide(multiply(g, number(0.5)), y_);
-      case scalar_op::rsqrt:
-        return multiply(multiply(g, number(-0.5)), multiply(y_, multiply(y_, y_)));
-      case scalar_op::exp:
-        return multiply(g, y_);
-      case scalar_op::log:
-        return divide(g, a);
-      case scalar_op::sin:
-        return multiply(g, unary(scalar_op::cos, a));
-      case scalar_op::cos:
-        return unary(scalar_op::negate, multiply(g, unary(scalar_op::sin, a)));
-      case scalar_op::tanh:
-        return multiply(g, subtract(number(1), multiply(y_, y_)));
-      case scalar_op::add:
-        return g;
-      case scalar_op::subtract:
-        return side == 0 ? g : unary(scalar_op::negate, g);
-      case scalar_op::multiply:
-        return multiply(g, values_[1 - side]);
-      case scalar_op::divide:
-        return quotient(side, g);
-      case scalar_op::power:
-        return power(side, g);
-      case scalar_op::minimum:
-      case scalar_op::maximum:
-        return extremum(side, g);
-      case scalar_op::select:
-        return side == 1 ? builder_.select(a, g, number(0)) : builder_.select(a, number(0), g);
-      default:
-        fail(error_category::unsupported, "scalar {} has no derivative", info(node_.op).name);
-    }
+  template <std::same_as<scalar_term>... Terms>
+  [[nodiscard]] friend scalar_term apply(scalar_op kind, const scalar_term& first, const Terms&... others) {
+    const scalar_ref operands[] = {first.ref, others.ref...};
+    return {first.builder, first.builder->apply(kind, operands)};
   }
-
- private:
-  scalar_ref number(double value) { return builder_.constant(value); }
-  scalar_ref unary(scalar_op kind, scalar_ref a) { return builder_.unary(kind, a); }
-  scalar_ref multiply(scalar_ref a, scalar_ref b) { return builder_.binary(scalar_op::multiply, a, b); }
-  scalar_ref divide(scalar_ref a, scalar_ref b) { return builder_.binary(scalar_op::divide, a, b); }
-  scalar_ref subtract(scalar_ref a, scalar_ref b) { return builder_.binary(scalar_op::subtract, a, b); }
-
-  scalar_ref quotient(int side, scalar_ref g) {
-    const scalar_ref scaled = divide(g, values_[1]);
-    return side == 0 ? scaled : unary(scalar_op::negate, multiply(scaled, y_));  // -g a / b^2 = -(g / b) (a / b)
+  [[nodiscard]] friend scalar_term operator-(const scalar_term& a) { return apply(scalar_op::negate, a); }
+  [[nodiscard]] friend scalar_term operator-(const scalar_term& a, const scalar_term& b) {
+    return apply(scalar_op::subtract, a, b);
   }
-
-  // The limits PyTorch takes: b = 0 has derivative 0 by a, and a = 0 has derivative 0 by b.
-  scalar_ref power(int side, scalar_ref g) {
-    const scalar_ref a = values_[0], b = values_[1], zero = number(0);
-    if (side == 1) {
-      const scalar_ref slope = multiply(g, multiply(y_, unary(scalar_op::log, a)));
-      return builder_.select(builder_.binary(scalar_op::equal, a, zero), zero, slope);
-    }
-    const scalar_ref lowered = builder_.binary(scalar_op::power, a, subtract(b, number(1)));
-    const scalar_ref slope = multiply(g, multiply(b, lowered));
-    if (builder_.node(b).op == scalar_op::constant) return builder_.node(b).value == 0 ? zero : slope;
-    return builder_.select(builder_.binary(scalar_op::equal, b, zero), zero, slope);
+  [[nodiscard]] friend scalar_term operator*(const scalar_term& a, const scalar_term& b) {
+    return apply(scalar_op::multiply, a, b);
   }
-
-  // Everything but what surely loses gets its part: where an operand is NaN, so is the result, and both get all of g.
-  scalar_ref extremum(int side, scalar_ref g) {
-    const scalar_ref own = values_[side], other = values_[1 - side];
-    const bool is_maximum = node_.op == scalar_op::maximum;
-    if (builder_.node(other).op ==
-        scalar_op::constant) {  // relu, clamp: from the result alone, 0 at the bound as torch.relu
-      const scalar_ref stops = builder_.binary(scalar_op::less_equal, is_maximum ? y_ : other, is_maximum ? other : y_);
-      return builder_.select(stops, number(0), g);
-    }
-    const scalar_ref loses = builder_.binary(scalar_op::less, is_maximum ? own : other, is_maximum ? other : own);
-    const scalar_ref tie = builder_.binary(scalar_op::equal, values_[0], values_[1]);
-    return builder_.select(tie, multiply(g, number(0.5)), builder_.select(loses, number(0), g));
+  [[nodiscard]] friend scalar_term operator/(const scalar_term& a, const scalar_term& b) {
+    return apply(scalar_op::divide, a, b);
   }
-
-  scalar_builder& builder_;
-  scalar_node node_;
-  scalar_ref values_[3]{};
-  scalar_ref y_;
+  [[nodiscard]] friend scalar_term operator-(const scalar_term& a, double b) { return a - a.number(b); }
+  [[nodiscard]] friend scalar_term operator*(const scalar_term& a, double b) { return a * a.number(b); }
 };
 
 MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scalar_program& program,
@@ -16869,9 +16862,15 @@ MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scala
       accumulate(total, adjoints[i]);
       continue;
     }
-    scalar_rule rule(builder, node, forward, forward[i]);
-    for (int side = 0; side < info(node.op).arity; ++side) {
-      if (smooth[node.operands[side]]) accumulate(adjoints[node.operands[side]], rule(side, adjoints[i]));
+    scalar_term operands[3];
+    const int arity = info(node.op).arity;
+    for (int k = 0; k < arity; ++k) operands[k] = {&builder, forward[node.operands[k]]};
+    for (int side = 0; side < arity; ++side) {
+      if (!smooth[node.operands[side]]) continue;
+      const scalar_term part =
+          derivative<scalar_term>(node.op, side, {&builder, adjoints[i]}, operands, {&builder, forward[i]});
+      if (!part.builder) fail(error_category::unsupported, "scalar {} has no derivative", info(node.op).name);
+      accumulate(adjoints[node.operands[side]], part.ref);
     }
   }
   return total;
@@ -20691,10 +20690,25 @@ namespace detail {
       return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
     case op::random:
       return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
-    default:
-      fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
-           to_string(n.kind));
+    case op::input:
+    case op::parameter:
+    case op::state:
+    case op::constant:
+    case op::iota:
+    case op::map:
+    case op::reduce:
+    case op::contract:
+    case op::view:
+    case op::pad:
+    case op::concat:
+    case op::convolution:
+    case op::stop_gradient:
+    case op::assign:
+    case op::optimizer_step:
+      break;
   }
+  fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
+       to_string(n.kind));
 }
 
 [[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const target& on,
@@ -23366,9 +23380,16 @@ template <class... Operands>
       return x < y ? a : b;
     case binary_op::maximum:
       return x > y ? a : b;
-    default:
-      return fold_unsigned(code, a, b);  // two's complement: the same bits
+    case binary_op::add:
+    case binary_op::subtract:
+    case binary_op::multiply:
+    case binary_op::bit_and:
+    case binary_op::bit_or:
+    case binary_op::bit_xor:
+    case binary_op::shift_left:
+      break;
   }
+  return fold_unsigned(code, a, b);  // two's complement: the same bits
 }
 
 [[nodiscard]] inline float fold_float(binary_op code, float a, float b) {
@@ -23383,9 +23404,17 @@ template <class... Operands>
       return a / b;
     case binary_op::minimum:
       return std::isnan(a) || a < b ? a : b;
-    default:
+    case binary_op::maximum:
       return std::isnan(a) || a > b ? a : b;
+    case binary_op::modulo:
+    case binary_op::bit_and:
+    case binary_op::bit_or:
+    case binary_op::bit_xor:
+    case binary_op::shift_left:
+    case binary_op::shift_right:
+      break;
   }
+  fail(error_category::internal, "operation {} of words was asked for on floats", static_cast<int>(code));
 }
 
 [[nodiscard]] inline std::optional<operand> fold_literals(binary_op code, const operand& a, const operand& b) {
@@ -23880,7 +23909,8 @@ MEGANEURA_INLINE scalar_value literal(dtype type, double value) {
               ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
               : static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
       break;
-    default:
+    case dtype::f32:
+    case dtype::f16:
       result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   }
   return result;
@@ -24074,8 +24104,26 @@ class beside_zero {
   return grouped(owner, parts);
 }
 
-[[nodiscard]] inline scalar_value emit_unary(spirv::kernel& owner, const scalar_node& node, const scalar_value& a) {
+// SPIR-V leaves x / 0 and the quotient that overflows open: those are x * 0 and x * -1 here.
+[[nodiscard]] inline scalar_value emit_integer_divide(const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
+  const bool is_signed = a.type.kind == spirv::scalar_kind::i32;
+  const auto number = [&](double value) {
+    return widened(literal(is_signed ? dtype::i32 : dtype::u32, value), a.type.components);
+  };
+  if (b.is_literal() && b.bits != 0 && !(is_signed && b.bits == ~0u)) return binary(binary_op::divide, a, b);
+  if (b.is_literal()) return binary(binary_op::multiply, a, b);
+  scalar_value open = compare(comparison::equal, b, number(0));
+  if (is_signed) open = logical(spirv::op::logical_or, open, compare(comparison::equal, b, number(-1)));
+  const scalar_value quotient = binary(binary_op::divide, a, spirv::detail::select(open, number(1), b));
+  return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
+}
+
+// Of operands of one width, as many as the operation has.
+[[nodiscard]] inline scalar_value emit_operation(spirv::kernel& owner, const scalar_node& node, const scalar_value& a,
+                                                 const scalar_value& b, const scalar_value& c) {
+  using namespace spirv::detail;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
   const bool real = a.type.is_float();
   const auto function = [&](spirv::glsl code) { return math(code, a.type, {a}); };
   switch (node.op) {
@@ -24120,30 +24168,6 @@ class beside_zero {
         return emit_select(a, number(1), number(0));
       }
       return converted(a, value_type(node.type));
-    default:
-      fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
-  }
-}
-
-// SPIR-V leaves x / 0 and the quotient that overflows open: those are x * 0 and x * -1 here.
-[[nodiscard]] inline scalar_value emit_integer_divide(const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
-  const bool is_signed = a.type.kind == spirv::scalar_kind::i32;
-  const auto number = [&](double value) {
-    return widened(literal(is_signed ? dtype::i32 : dtype::u32, value), a.type.components);
-  };
-  if (b.is_literal() && b.bits != 0 && !(is_signed && b.bits == ~0u)) return binary(binary_op::divide, a, b);
-  if (b.is_literal()) return binary(binary_op::multiply, a, b);
-  scalar_value open = compare(comparison::equal, b, number(0));
-  if (is_signed) open = logical(spirv::op::logical_or, open, compare(comparison::equal, b, number(-1)));
-  const scalar_value quotient = binary(binary_op::divide, a, spirv::detail::select(open, number(1), b));
-  return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
-}
-
-[[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  switch (kind) {
     case scalar_op::add:
       if (is_float_zero(a)) return a.bits ? b : beside_zero(b).plus_zero();
       if (is_float_zero(b)) return b.bits ? a : beside_zero(a).plus_zero();
@@ -24180,9 +24204,17 @@ class beside_zero {
       return logical(spirv::op::logical_and, a, b);
     case scalar_op::logical_or:
       return logical(spirv::op::logical_or, a, b);
-    default:
-      fail(error_category::internal, "scalar {} has no binary instruction", info(kind).name);
+    case scalar_op::select:
+      return emit_select(a, b, c);
+    case scalar_op::argument:
+    case scalar_op::constant:
+    case scalar_op::row_sum:
+    case scalar_op::row_max:
+    case scalar_op::row_min:
+    case scalar_op::row_product:
+      break;
   }
+  fail(error_category::internal, "scalar {} has no instruction", info(node.op).name);
 }
 
 }  // namespace detail
@@ -24208,34 +24240,20 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     const dtype from = detail::dtype_of(operands[0]);
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
   }
-  if (node.op == scalar_op::select) return detail::emit_select(wide[0], wide[1], wide[2]);
   // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
   scalar_value result;
-  owner.precise([&] {
-    result = operands.size() == 1 ? detail::emit_unary(owner, node, wide[0])
-                                  : detail::emit_binary(node.op, wide[0], wide[1]);
-  });
+  owner.precise([&] { result = detail::emit_operation(owner, node, wide[0], wide[1], wide[2]); });
   return result;
 }
 
 MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,
                                       const scalar_value& b) {
-  const scalar_op step = reduction == scalar_op::row_sum   ? scalar_op::add
-                         : reduction == scalar_op::row_max ? scalar_op::maximum
-                         : reduction == scalar_op::row_min ? scalar_op::minimum
-                                                           : scalar_op::multiply;
   const scalar_value operands[] = {a, b};
-  return emit(owner, {.op = step, .type = detail::dtype_of(a)}, operands);
+  return emit(owner, {.op = info(reduction).step, .type = detail::dtype_of(a)}, operands);
 }
 
 MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
-  if (reduction == scalar_op::row_sum) return literal(type, 0);
-  if (reduction == scalar_op::row_product) return literal(type, 1);
-  const bool is_max = reduction == scalar_op::row_max;
-  if (is_float(type))
-    return literal(type, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
-  if (type == dtype::u32) return literal(type, is_max ? 0.0 : 4294967295.0);
-  return literal(type, is_max ? -2147483648.0 : 2147483647.0);
+  return literal(type, evaluate(scalar_op::convert, info(reduction).start, 0, 0, type));
 }
 
 MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,
@@ -25617,11 +25635,13 @@ class row_emitter {
   }
 
   [[nodiscard]] scalar_value subgroup_total(scalar_op how, const scalar_value& value) {
-    const spirv::reduction kind = how == scalar_op::row_sum   ? spirv::reduction::add
-                                  : how == scalar_op::row_max ? spirv::reduction::maximum
-                                  : how == scalar_op::row_min ? spirv::reduction::minimum
-                                                              : spirv::reduction::multiply;
-    return owner_.subgroup_arithmetic(kind, value);
+    constexpr std::pair<scalar_op, spirv::reduction> known[] = {{scalar_op::row_sum, spirv::reduction::add},
+                                                                {scalar_op::row_max, spirv::reduction::maximum},
+                                                                {scalar_op::row_min, spirv::reduction::minimum},
+                                                                {scalar_op::row_product, spirv::reduction::multiply}};
+    const auto found = std::ranges::find(known, how, &std::pair<scalar_op, spirv::reduction>::first);
+    if (found == std::end(known)) fail(error_category::internal, "{} has no subgroup operation", to_string(how));
+    return owner_.subgroup_arithmetic(found->second, value);
   }
 
   // Each reduction has its own few words of shared memory, so one barrier is enough.

@@ -224,7 +224,7 @@ class interpreter {
         const auto words =
             kernels::random_words(static_cast<std::uint64_t>(i / 4), stream, step.step, step.seed_low, step.seed_high);
         const auto lane = static_cast<std::size_t>(i % 4), pair = lane / 2 * 2;
-        if (attribute.distribution == random_attribute::uniform) {
+        if (attribute.distribution == distribution::uniform) {
           result[i] = static_cast<Real>(kernels::uniform_from(words[lane]));
           continue;
         }

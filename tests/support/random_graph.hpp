@@ -638,7 +638,7 @@ class random_graph {
 
   void noise() {
     if (!options_.random_streams) return;
-    const auto kind = dice_.chance(0.5) ? random_attribute::uniform : random_attribute::normal;
+    const auto kind = dice_.chance(0.5) ? distribution::uniform : distribution::normal;
     accept(graph_.random("stream" + std::to_string(names_++), kind, small_shape()));
   }
 

@@ -84,7 +84,7 @@ class disturbance {
         if (element == 0 && any_sign) element = any_zero(key);
         if (product && std::isfinite(element)) move(element, errors_ * factors * oracle::ulp(element, dtype::f32), key);
       }
-    } else if (n.kind == op::random && graph_.get<random_attribute>(id).distribution == random_attribute::normal) {
+    } else if (n.kind == op::random && graph_.get<random_attribute>(id).distribution == distribution::normal) {
       for (std::size_t i = 0; i < value.values.size(); ++i)  // sqrt(-2 log u) times a sine
         move(value.values[i], 0x1p-20 * (1 + std::fabs(value.values[i])), draw(static_cast<std::uint64_t>(id), i, 0));
     }

@@ -157,7 +157,7 @@ TEST(egraph_forms, gathers_windows_states_and_random_numbers_pass_through) {
   graph g;
   const node_id table = g.parameter("table", dtype::f32, {4, 3}), rows = g.input("rows", dtype::i32, {2, 5});
   const node_id picked = g.gather(table, rows, 0);
-  const node_id noise = g.random("dropout", random_attribute::uniform, {2, 5, 3});
+  const node_id noise = g.random("dropout", distribution::uniform, {2, 5, 3});
   const node_id mixed = g.multiply(picked, noise);
   window_attribute pool;
   pool.spatial = 1;

@@ -243,7 +243,7 @@ const mistake mistakes[] = {
     {"window_reduce unknown kind",
      [](graph& g, node_id a, node_id) { g.window_reduce(a, {.kind = static_cast<reduce_kind>(77)}); }},
     {"distribution 7 does not exist",
-     [](graph& g, node_id, node_id) { g.random("r", static_cast<random_attribute::distribution_kind>(7), {2}); }},
+     [](graph& g, node_id, node_id) { g.random("r", static_cast<distribution>(7), {2}); }},
     {"dtype 99 does not exist", [](graph& g, node_id, node_id) { g.input("c", static_cast<dtype>(99), {2}); }},
     {"dtype 99 does not exist", [](graph& g, node_id a, node_id) { g.cast(a, static_cast<dtype>(99)); }},
     {"takes 0 operands", [](graph& g, node_id a, node_id) { g.map(static_cast<scalar_op>(200), {a}); }},

@@ -96,7 +96,7 @@ TEST_F(kernels_bounds, gathers_and_scatters) {
 TEST_F(kernels_bounds, a_training_step_with_random_numbers) {
   graph g;
   const node_id w = g.parameter("w", dtype::f32, {7});
-  const node_id noise = g.random("noise", random_attribute::normal, {7});
+  const node_id noise = g.random("noise", distribution::normal, {7});
   g.add_output("noise", noise);
   const node_id pair[] = {w, noise};
   g.optimizer_step({optimizer_kind::adam}, pair);

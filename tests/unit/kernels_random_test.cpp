@@ -14,8 +14,8 @@ namespace {
 
 graph draws(const shape& extents) {
   graph g;
-  g.add_output("uniform", g.random("dropout", random_attribute::uniform, extents));
-  g.add_output("normal", g.random("noise", random_attribute::normal, extents));
+  g.add_output("uniform", g.random("dropout", distribution::uniform, extents));
+  g.add_output("normal", g.random("noise", distribution::normal, extents));
   return g;
 }
 
@@ -52,8 +52,8 @@ TEST(kernels_random, moments_are_those_of_the_distribution) {
 
 TEST(kernels_random, streams_and_steps_differ) {
   graph g;
-  g.add_output("a", g.random("a", random_attribute::uniform, {64}));
-  g.add_output("b", g.random("b", random_attribute::uniform, {64}));
+  g.add_output("a", g.random("a", distribution::uniform, {64}));
+  g.add_output("b", g.random("b", distribution::uniform, {64}));
   kernels::step_values now;
   now.step = 1;
   const auto first = support::device_graph(g, support::device_target(), now).run({});

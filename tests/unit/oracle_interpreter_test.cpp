@@ -21,7 +21,7 @@ static_assert(kernels::stream_hash("") == 0x811C9DC5u && kernels::stream_hash("a
 
 TEST(oracle_interpreter, uniform_numbers_follow_the_philox_layout) {
   graph g;
-  g.add_output("u", g.random("dropout", random_attribute::uniform, {7}));
+  g.add_output("u", g.random("dropout", distribution::uniform, {7}));
   interpreter<double> run(g, {}, {.step = 3, .seed_low = 11, .seed_high = 12});
   const auto values = run.run().at("u").values;
   for (std::size_t i = 0; i < 7; ++i) {
@@ -34,7 +34,7 @@ TEST(oracle_interpreter, uniform_numbers_follow_the_philox_layout) {
 TEST(oracle_interpreter, normal_numbers_have_mean_zero_and_deviation_one) {
   graph g;
   constexpr std::int64_t count = 20001;
-  g.add_output("n", g.random("noise", random_attribute::normal, {count}));
+  g.add_output("n", g.random("noise", distribution::normal, {count}));
   interpreter<double> run(g, {}, {.step = 1, .seed_low = 5});
   double sum = 0, squares = 0;
   const auto outputs = run.run();
@@ -45,8 +45,8 @@ TEST(oracle_interpreter, normal_numbers_have_mean_zero_and_deviation_one) {
 
 TEST(oracle_interpreter, random_streams_differ_by_name_and_step) {
   graph g;
-  g.add_output("a", g.random("a", random_attribute::uniform, {4}));
-  g.add_output("b", g.random("b", random_attribute::uniform, {4}));
+  g.add_output("a", g.random("a", distribution::uniform, {4}));
+  g.add_output("b", g.random("b", distribution::uniform, {4}));
   interpreter<double> run(g);
   const auto first = run.run();
   run.step.step = 1;

@@ -277,7 +277,7 @@ TEST(runtime_graphs, the_first_half_of_a_gathered_f16_tensor_becomes_f32) {
 TEST(runtime_graphs, states_carry_over_and_random_streams_move_on) {
   graph g;
   const node_id s = g.state("s", dtype::f32, {33}), x = g.input("x", dtype::f32, {33});
-  const node_id noise = g.random("noise", random_attribute::normal, {33});
+  const node_id noise = g.random("noise", distribution::normal, {33});
   const node_id next = g.add(g.multiply(s, g.full_like(s, 0.5)), g.add(x, noise));
   g.assign(s, next);
   g.add_output("sum", g.reduce(reduce_kind::sum, g.add(s, next), 1));

@@ -71,7 +71,7 @@ result gpt(net& g) {
 result vae(net& g) {
   const node_id x = g.data({4, 6}), h = g.tanh(g.linear(x, "encode", 8));
   const node_id mean = g.linear(h, "mean", 3), log_variance = g.linear(h, "variance", 3);
-  const node_id noise = g.random("epsilon", random_attribute::normal, {4, 3});
+  const node_id noise = g.random("epsilon", distribution::normal, {4, 3});
   const node_id z = g.add(mean, g.multiply(noise, samples::exp(g, g.scaled(log_variance, 0.5))));
   const node_id y = g.linear(g.tanh(g.linear(z, "decode", 8)), "out", 6);
   const node_id divergence =
@@ -159,7 +159,7 @@ result experts(net& g) {
 }
 
 node_id dropout(net& g, node_id x, const char* stream) {
-  const node_id u = g.random(stream, random_attribute::uniform, g.size(x));
+  const node_id u = g.random(stream, distribution::uniform, g.size(x));
   scalar_builder b;
   const scalar_ref kept = b.binary(scalar_op::less, b.argument(0, dtype::f32), b.constant(0.75));
   const node_id operands[] = {u, x};

@@ -59,9 +59,27 @@ inline bool passes_gradient(const graph& g, node_id id, std::size_t index) {
       return index + 1 == g.operands(id).size();  // max: the first operand only chooses places
     case op::stop_gradient:
       return false;
-    default:
-      return true;
+    case op::input:
+    case op::parameter:
+    case op::state:
+    case op::constant:
+    case op::iota:
+    case op::random:
+    case op::reduce:
+    case op::contract:
+    case op::view:
+    case op::pad:
+    case op::concat:
+    case op::convolution:
+    case op::window_reduce:
+    case op::assign:
+    case op::optimizer_step:
+    case op::region:
+    case op::matmul:
+    case op::convolve:
+      break;
   }
+  return true;
 }
 
 /// A map under construction whose operands are named by node; constants melt into the program.
@@ -180,10 +198,21 @@ class gradient_sweep {
         return window_reduce(id, g);
       case op::window_scatter:
         return window_scatter(id, g);
-      default:
+      case op::stop_gradient:
+      case op::input:
+      case op::parameter:
+      case op::state:
+      case op::constant:
+      case op::iota:
+      case op::random:
+        return;
+      case op::assign:
+      case op::optimizer_step:
+      case op::region:
+      case op::matmul:
+      case op::convolve:
         break;
     }
-    if (info(graph_[id].kind).stage == op_stage::leaf || graph_[id].kind == op::stop_gradient) return;
     fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
          to_string(graph_[id].kind));
   }

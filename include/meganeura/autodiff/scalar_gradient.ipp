@@ -1,127 +1,52 @@
 // SPDX-License-Identifier: MIT
-// One derivative rule for each scalar operation.
+// The chain rule over a program; the derivative of each operation stands in graph/scalar_op.hpp.
 #pragma once
 #include <meganeura/autodiff/scalar_gradient.hpp>
 #include <meganeura/core/error.hpp>
+
+#include <concepts>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
 MEGANEURA_INLINE std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments) {
   std::vector<bool> smooth;
   for (const scalar_node& node : program.nodes) {
-    bool any = false;
-    switch (node.op) {
-      case scalar_op::argument:
-        any = arguments[static_cast<std::size_t>(node.value)];
-        break;
-      case scalar_op::sign:
-      case scalar_op::floor:
-      case scalar_op::ceil:
-      case scalar_op::round:
-        break;  // constant between their steps
-      default:
-        for (int i = 0; i < info(node.op).arity; ++i) any = any || smooth[node.operands[i]];
-    }
+    bool any = node.op == scalar_op::argument && arguments[static_cast<std::size_t>(node.value)];
+    for (int i = 0; i < info(node.op).arity && !info(node.op).is.jumps; ++i) any = any || smooth[node.operands[i]];
     smooth.push_back(any && node.type == dtype::f32);  // integers and conditions end every path
   }
   return smooth;
 }
 
-/// The adjoints of one node's operands, from its own.
-class scalar_rule {
- public:
-  scalar_rule(scalar_builder& builder, const scalar_node& node, std::span<const scalar_ref> forward, scalar_ref result)
-      : builder_(builder), node_(node), y_(result) {
-    for (int i = 0; i < info(node.op).arity; ++i) values_[i] = forward[node.operands[i]];
+/// A value of the program that a derivative is written into, with C++ operators.
+struct scalar_term {
+  scalar_builder* builder = nullptr;
+  scalar_ref ref = no_id;
+
+  [[nodiscard]] scalar_term number(double value) const { return {builder, builder->constant(value)}; }
+  /// What it is, if that is known.
+  [[nodiscard]] const double* constant() const {
+    const scalar_node& node = builder->node(ref);
+    return node.op == scalar_op::constant ? &node.value : nullptr;
   }
 
-  /// The contribution to operand `side`, for `g` arriving at the result.
-  [[nodiscard]] scalar_ref operator()(int side, scalar_ref g) {
-    const scalar_ref a = values_[0];
-    switch (node_.op) {
-      case scalar_op::negate:
-        return unary(scalar_op::negate, g);
-      case scalar_op::abs:
-        return multiply(g, unary(scalar_op::sign, a));
-      case scalar_op::reciprocal:
-        return unary(scalar_op::negate, multiply(g, multiply(y_, y_)));
-      case scalar_op::sqrt:
-        return divide(multiply(g, number(0.5)), y_);
-      case scalar_op::rsqrt:
-        return multiply(multiply(g, number(-0.5)), multiply(y_, multiply(y_, y_)));
-      case scalar_op::exp:
-        return multiply(g, y_);
-      case scalar_op::log:
-        return divide(g, a);
-      case scalar_op::sin:
-        return multiply(g, unary(scalar_op::cos, a));
-      case scalar_op::cos:
-        return unary(scalar_op::negate, multiply(g, unary(scalar_op::sin, a)));
-      case scalar_op::tanh:
-        return multiply(g, subtract(number(1), multiply(y_, y_)));
-      case scalar_op::add:
-        return g;
-      case scalar_op::subtract:
-        return side == 0 ? g : unary(scalar_op::negate, g);
-      case scalar_op::multiply:
-        return multiply(g, values_[1 - side]);
-      case scalar_op::divide:
-        return quotient(side, g);
-      case scalar_op::power:
-        return power(side, g);
-      case scalar_op::minimum:
-      case scalar_op::maximum:
-        return extremum(side, g);
-      case scalar_op::select:
-        return side == 1 ? builder_.select(a, g, number(0)) : builder_.select(a, number(0), g);
-      default:
-        fail(error_category::unsupported, "scalar {} has no derivative", info(node_.op).name);
-    }
+  template <std::same_as<scalar_term>... Terms>
+  [[nodiscard]] friend scalar_term apply(scalar_op kind, const scalar_term& first, const Terms&... others) {
+    const scalar_ref operands[] = {first.ref, others.ref...};
+    return {first.builder, first.builder->apply(kind, operands)};
   }
-
- private:
-  scalar_ref number(double value) { return builder_.constant(value); }
-  scalar_ref unary(scalar_op kind, scalar_ref a) { return builder_.unary(kind, a); }
-  scalar_ref multiply(scalar_ref a, scalar_ref b) { return builder_.binary(scalar_op::multiply, a, b); }
-  scalar_ref divide(scalar_ref a, scalar_ref b) { return builder_.binary(scalar_op::divide, a, b); }
-  scalar_ref subtract(scalar_ref a, scalar_ref b) { return builder_.binary(scalar_op::subtract, a, b); }
-
-  scalar_ref quotient(int side, scalar_ref g) {
-    const scalar_ref scaled = divide(g, values_[1]);
-    return side == 0 ? scaled : unary(scalar_op::negate, multiply(scaled, y_));  // -g a / b^2 = -(g / b) (a / b)
+  [[nodiscard]] friend scalar_term operator-(const scalar_term& a) { return apply(scalar_op::negate, a); }
+  [[nodiscard]] friend scalar_term operator-(const scalar_term& a, const scalar_term& b) {
+    return apply(scalar_op::subtract, a, b);
   }
-
-  // The limits PyTorch takes: b = 0 has derivative 0 by a, and a = 0 has derivative 0 by b.
-  scalar_ref power(int side, scalar_ref g) {
-    const scalar_ref a = values_[0], b = values_[1], zero = number(0);
-    if (side == 1) {
-      const scalar_ref slope = multiply(g, multiply(y_, unary(scalar_op::log, a)));
-      return builder_.select(builder_.binary(scalar_op::equal, a, zero), zero, slope);
-    }
-    const scalar_ref lowered = builder_.binary(scalar_op::power, a, subtract(b, number(1)));
-    const scalar_ref slope = multiply(g, multiply(b, lowered));
-    if (builder_.node(b).op == scalar_op::constant) return builder_.node(b).value == 0 ? zero : slope;
-    return builder_.select(builder_.binary(scalar_op::equal, b, zero), zero, slope);
+  [[nodiscard]] friend scalar_term operator*(const scalar_term& a, const scalar_term& b) {
+    return apply(scalar_op::multiply, a, b);
   }
-
-  // Everything but what surely loses gets its part: where an operand is NaN, so is the result, and both get all of g.
-  scalar_ref extremum(int side, scalar_ref g) {
-    const scalar_ref own = values_[side], other = values_[1 - side];
-    const bool is_maximum = node_.op == scalar_op::maximum;
-    if (builder_.node(other).op ==
-        scalar_op::constant) {  // relu, clamp: from the result alone, 0 at the bound as torch.relu
-      const scalar_ref stops = builder_.binary(scalar_op::less_equal, is_maximum ? y_ : other, is_maximum ? other : y_);
-      return builder_.select(stops, number(0), g);
-    }
-    const scalar_ref loses = builder_.binary(scalar_op::less, is_maximum ? own : other, is_maximum ? other : own);
-    const scalar_ref tie = builder_.binary(scalar_op::equal, values_[0], values_[1]);
-    return builder_.select(tie, multiply(g, number(0.5)), builder_.select(loses, number(0), g));
+  [[nodiscard]] friend scalar_term operator/(const scalar_term& a, const scalar_term& b) {
+    return apply(scalar_op::divide, a, b);
   }
-
-  scalar_builder& builder_;
-  scalar_node node_;
-  scalar_ref values_[3]{};
-  scalar_ref y_;
+  [[nodiscard]] friend scalar_term operator-(const scalar_term& a, double b) { return a - a.number(b); }
+  [[nodiscard]] friend scalar_term operator*(const scalar_term& a, double b) { return a * a.number(b); }
 };
 
 MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scalar_program& program,
@@ -141,9 +66,15 @@ MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scala
       accumulate(total, adjoints[i]);
       continue;
     }
-    scalar_rule rule(builder, node, forward, forward[i]);
-    for (int side = 0; side < info(node.op).arity; ++side) {
-      if (smooth[node.operands[side]]) accumulate(adjoints[node.operands[side]], rule(side, adjoints[i]));
+    scalar_term operands[3];
+    const int arity = info(node.op).arity;
+    for (int k = 0; k < arity; ++k) operands[k] = {&builder, forward[node.operands[k]]};
+    for (int side = 0; side < arity; ++side) {
+      if (!smooth[node.operands[side]]) continue;
+      const scalar_term part =
+          derivative<scalar_term>(node.op, side, {&builder, adjoints[i]}, operands, {&builder, forward[i]});
+      if (!part.builder) fail(error_category::unsupported, "scalar {} has no derivative", info(node.op).name);
+      accumulate(adjoints[node.operands[side]], part.ref);
     }
   }
   return total;

@@ -12,20 +12,7 @@ namespace detail {
 // Floats in, a jump somewhere in what comes out.
 inline bool jumps(const scalar_program& program, const scalar_node& node) {
   if (info(node.op).arity == 0 || program.nodes[node.operands[0]].type != dtype::f32) return false;
-  switch (node.op) {
-    case scalar_op::sign:
-    case scalar_op::floor:
-    case scalar_op::ceil:
-    case scalar_op::round:
-    case scalar_op::less:
-    case scalar_op::less_equal:
-    case scalar_op::equal:
-      return true;
-    case scalar_op::convert:
-      return !is_float(node.type);
-    default:
-      return false;
-  }
+  return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
 }
 
 // x < y ? x : y, in any order: at the jump both are the same.

@@ -13,10 +13,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 MEGANEURA_INLINE double program_cost(const scalar_program& program, const cost_model& model) {
   double total = 0;
   for (const scalar_node& node : program.nodes) {
-    if (node.op == scalar_op::argument || node.op == scalar_op::constant) continue;
-    const bool slow = (node.op >= scalar_op::exp && node.op <= scalar_op::tanh) || node.op == scalar_op::power ||
-                      node.op == scalar_op::divide;
-    total += slow ? model.transcendental : 1;
+    if (info(node.op).arity > 0) total += info(node.op).is.slow ? model.transcendental : 1;
   }
   return total;
 }
@@ -163,9 +160,19 @@ MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model
     case op::assign:
     case op::optimizer_step:
       return bytes / model.bandwidth + model.launch;
-    default:
-      return std::numeric_limits<double>::infinity();
+    case op::constant:
+    case op::iota:
+    case op::map:
+    case op::reduce:
+    case op::contract:
+    case op::view:
+    case op::pad:
+    case op::concat:
+    case op::convolution:
+    case op::stop_gradient:
+      break;
   }
+  return std::numeric_limits<double>::infinity();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

@@ -212,16 +212,11 @@ void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id nod
               [&] { match_class(g, std::get<1>(terms), g.operand(node, swapped ? 0 : 1), b, next); });
 }
 
-[[nodiscard]] constexpr bool is_commutative(scalar_op kind) {
-  return kind == scalar_op::add || kind == scalar_op::multiply || kind == scalar_op::minimum ||
-         kind == scalar_op::maximum;
-}
-
 // Commutative operations match in both orders: cheaper than a rule that would double their nodes.
 template <scalar_op Kind, class... Arguments, class Next>
 void match_node(const engine& g, const map_term<Kind, Arguments...>& term, enode_id node, bindings& b, Next&& next) {
   match_operands(g, term.arguments, node, false, b, next);
-  if constexpr (is_commutative(Kind)) match_operands(g, term.arguments, node, true, b, next);
+  if constexpr (info(Kind).is.commutes) match_operands(g, term.arguments, node, true, b, next);
 }
 
 template <std::size_t Tag, class Next>

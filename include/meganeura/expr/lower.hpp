@@ -53,19 +53,6 @@ template <class Model>
   return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()));
 }
 
-namespace detail {
-// scalar_function repeats the names of scalar_op up to select, in the same order; the numbers are converted by casts.
-constexpr bool scalar_tables_agree() {
-  for (int i = 0; i < scalar_function_count; ++i) {
-    if (!texts_equal(scalar_function_names[i], info(static_cast<scalar_op>(i)).name)) return false;
-  }
-  return true;
-}
-static_assert(scalar_tables_agree());
-static_assert(static_cast<int>(reduction::product) == static_cast<int>(reduce_kind::product));
-static_assert(static_cast<int>(distribution::normal) == static_cast<int>(random_attribute::normal));
-}  // namespace detail
-
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #if MEGANEURA_HEADER_ONLY

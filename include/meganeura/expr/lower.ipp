@@ -145,7 +145,7 @@ class body_lowering {
       case primitive::iota:
         return graph_.coordinates(extents(n), n.count);
       case primitive::random:
-        return graph_.random(full_name(n), static_cast<random_attribute::distribution_kind>(n.function), extents(n));
+        return graph_.random(full_name(n), static_cast<distribution>(n.function), extents(n));
       case primitive::reciprocal_count:
         return reciprocal_count(n);
       case primitive::map:
@@ -173,37 +173,33 @@ class body_lowering {
       case primitive::call:
       case primitive::repeat:
         return call(n);
-      default:
-        return view(n);
-    }
-  }
-
-  node_id view(const typed_node& n) {
-    const natural* list = n.list ? n.list->values : nullptr;
-    const node_id a = operand(n, 0);
-    const auto rank = static_cast<std::size_t>(n.shape->rank);
-    switch (n.kind) {
       case primitive::reshape:
-        return graph_.reshape(a, extents(n));
+        return graph_.reshape(operand(n, 0), extents(n));
       case primitive::expand:
-        return graph_.expand(a, extents(n));
+        return graph_.expand(operand(n, 0), extents(n));
       case primitive::permute:
-        return graph_.permute(a, std::vector<int>(list, list + rank));
-      case primitive::slice:
-        return graph_.slice(a, list[0], list[1], list[2], list[3]);
-      case primitive::flip:
-        return graph_.flip(a, n.count);
-      case primitive::pad: {
-        const std::vector<std::int64_t> low(list, list + rank), high(list + max_rank, list + max_rank + rank);
-        return graph_.pad(a, low, high, n.value);
+        return graph_.permute(operand(n, 0), std::vector<int>(n.list->values, n.list->values + n.shape->rank));
+      case primitive::slice: {
+        const natural* list = n.list->values;
+        return graph_.slice(operand(n, 0), list[0], list[1], list[2], list[3]);
       }
+      case primitive::flip:
+        return graph_.flip(operand(n, 0), n.count);
+      case primitive::pad:
+        return pad(n);
       case primitive::concat: {
-        const node_id operands[] = {a, operand(n, 1)};
+        const node_id operands[] = {operand(n, 0), operand(n, 1)};
         return graph_.concat(operands, n.count);
       }
-      default:
-        fail(error_category::internal, "lower: unknown primitive {}", static_cast<int>(n.kind));
     }
+    fail(error_category::internal, "lower: unknown primitive {}", static_cast<int>(n.kind));
+  }
+
+  node_id pad(const typed_node& n) {
+    const natural* list = n.list->values;
+    const std::vector<std::int64_t> low(list, list + n.shape->rank);
+    const std::vector<std::int64_t> high(list + max_rank, list + max_rank + n.shape->rank);
+    return graph_.pad(operand(n, 0), low, high, n.value);
   }
 
   node_id reciprocal_count(const typed_node& n) {

@@ -44,7 +44,7 @@ constexpr symbolic_shape broadcast(const symbolic_shape& a, const symbolic_shape
 template <auto Graph>
 inline constexpr bool is_constant = Graph.root().kind == primitive::constant;
 
-template <auto Graph, scalar_function Function>
+template <auto Graph, scalar_op Function>
 inline constexpr bool is_map_of = Graph.root().kind == primitive::map&& Graph.root().function ==
                                   static_cast<int>(Function);
 
@@ -80,23 +80,11 @@ constexpr bool divides_by_zero(const typed_node& a, const typed_node& b) {
 template <dtype Type>
 inline constexpr bool is_float_dtype = is_float(Type);
 
-constexpr bool folds(scalar_function function) {
-  return function == scalar_function::add || function == scalar_function::subtract ||
-         function == scalar_function::multiply || function == scalar_function::divide;
-}
-
-constexpr double fold(scalar_function function, double a, double b) {
-  return function == scalar_function::add        ? a + b
-         : function == scalar_function::subtract ? a - b
-         : function == scalar_function::multiply ? a * b
-                                                 : a / b;
-}
-
-template <scalar_function Function, auto A>
+template <scalar_op Function, auto A>
 constexpr auto unary(expr<A>) {
-  if constexpr (Function == scalar_function::negate && is_map_of<A, Function>) {
+  if constexpr (Function == scalar_op::negate && is_map_of<A, Function>) {
     return at_root<A, A.root().operand(0)>();  // -(-x)
-  } else if constexpr (Function == scalar_function::negate && is_constant<A> && holds(A.root().type, -A.root().value)) {
+  } else if constexpr (Function == scalar_op::negate && is_constant<A> && holds(A.root().type, -A.root().value)) {
     return apply<constant_node(-A.root().value, A.root().type)>();
   } else {
     return apply<with_function(make_node(primitive::map, A.root().type, A.root().shape), static_cast<int>(Function)),
@@ -104,12 +92,12 @@ constexpr auto unary(expr<A>) {
   }
 }
 
-template <scalar_function Function, auto A, auto B>
+template <scalar_op Function, auto A, auto B>
 constexpr auto same_type_binary(expr<A>, expr<B>) {
-  constexpr bool compares = Function >= scalar_function::less && Function <= scalar_function::logical_or;
-  constexpr dtype type = compares ? dtype::boolean : A.root().type;
-  if constexpr (folds(Function) && is_constant<A> && is_constant<B> && is_float(type)) {
-    return apply<constant_node(fold(Function, A.root().value, B.root().value), type)>();
+  constexpr scalar_flags is = info(Function).is;
+  constexpr dtype type = is.compares || is.logical ? dtype::boolean : A.root().type;
+  if constexpr (is.arithmetic && is_constant<A> && is_constant<B> && is_float(type)) {
+    return apply<constant_node(evaluate_real(Function, A.root().value, B.root().value, 0), type)>();
   } else {
     return apply<with_function(
                      make_node(primitive::map, type, interned_shape<broadcast(*A.root().shape, *B.root().shape)>),
@@ -118,7 +106,7 @@ constexpr auto same_type_binary(expr<A>, expr<B>) {
   }
 }
 
-template <scalar_function Function, auto A, auto B>
+template <scalar_op Function, auto A, auto B>
 constexpr auto binary(expr<A> a, expr<B> b) {
   return same_type_binary<Function>(adapted<common_type<A, B>>(a), adapted<common_type<A, B>>(b));
 }

@@ -245,9 +245,28 @@ struct flop_counter {
         return 2 * elements(*n.shape) * summed(*n.list, operand(0));
       case primitive::convolution:
         return 2 * elements(*n.shape) * elements(operand(1)) / static_cast<double>(operand(1)[0].coefficient);
-      default:
-        return 0;
+      case primitive::argument:
+      case primitive::parameter:
+      case primitive::state:
+      case primitive::constant:
+      case primitive::iota:
+      case primitive::random:
+      case primitive::reciprocal_count:
+      case primitive::reshape:
+      case primitive::permute:
+      case primitive::slice:
+      case primitive::pad:
+      case primitive::expand:
+      case primitive::flip:
+      case primitive::concat:
+      case primitive::gather:
+      case primitive::scatter_add:
+      case primitive::window_reduce:
+      case primitive::stop_gradient:
+      case primitive::class_index:
+        break;
     }
+    return 0;
   }
 
   // Product of the extents that a contraction sums over: labels at or past the result's rank.

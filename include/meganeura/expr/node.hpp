@@ -3,6 +3,8 @@
 #pragma once
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/dtype.hpp>
+#include <meganeura/graph/op.hpp>
+#include <meganeura/graph/scalar_op.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -41,54 +43,7 @@ enum class primitive : std::uint8_t {
   repeat,       // a module's body, several times with parameters of its own each time
 };
 
-/// The scalar functions of `map`, in the order of graph/scalar.hpp's scalar_op: that header needs <vector>, which
-/// typing must not include. expr/lower.hpp checks that both tables agree.
-enum class scalar_function : std::uint8_t {
-  argument,
-  constant,
-  negate,
-  abs,
-  sign,
-  reciprocal,
-  sqrt,
-  rsqrt,
-  exp,
-  log,
-  sin,
-  cos,
-  tanh,
-  floor,
-  ceil,
-  round,
-  logical_not,
-  convert,
-  add,
-  subtract,
-  multiply,
-  divide,
-  power,
-  minimum,
-  maximum,
-  less,
-  less_equal,
-  equal,
-  logical_and,
-  logical_or,
-  select,
-};
-
-inline constexpr int scalar_function_count = static_cast<int>(scalar_function::select) + 1;
-
-enum class reduction : std::uint8_t { sum, max, min, product };  // in the order of graph's reduce_kind
-enum class distribution : std::uint8_t { uniform, normal };      // in the order of graph's random_attribute
-
 namespace detail {
-
-inline constexpr const char* scalar_function_names[scalar_function_count] = {
-    "argument",    "constant", "negate",     "abs",      "sign",        "reciprocal", "sqrt",  "rsqrt",
-    "exp",         "log",      "sin",        "cos",      "tanh",        "floor",      "ceil",  "round",
-    "logical_not", "convert",  "add",        "subtract", "multiply",    "divide",     "power", "minimum",
-    "maximum",     "less",     "less_equal", "equal",    "logical_and", "logical_or", "select"};
 
 // Integers of the rarer primitives; equal lists are one object. Layouts:
 //   permute: axes; slice: axis, start, count, step; pad: low[8], high[8]; contract: labels a[8], b[8], result rank;
@@ -129,7 +84,7 @@ inline constexpr int max_operands = 4;
 struct typed_node {
   primitive kind{};
   dtype type = dtype::f32;
-  std::uint8_t function = 0;  // scalar_function, reduction or distribution; of calls and leaves: 1 if shared
+  std::uint8_t function = 0;  // scalar_op, reduce_kind or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
   /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce:

@@ -2,6 +2,7 @@
 // What a node carries besides its operands: one plain struct a kind, interned in the graph.
 #pragma once
 #include <meganeura/core/shape.hpp>
+#include <meganeura/graph/op.hpp>
 #include <meganeura/graph/scalar.hpp>
 
 #include <cstdint>
@@ -10,11 +11,6 @@
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
-
-/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
-/// NaN is larger and smaller than every number: the first one is the extremum.
-enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
-[[nodiscard]] constexpr bool is_arg(reduce_kind kind) { return kind >= reduce_kind::arg_max; }
 
 struct no_attribute {
   friend bool operator==(const no_attribute&, const no_attribute&) = default;
@@ -33,9 +29,8 @@ struct constant_attribute {
 
 /// random: equal nodes are one node, so two draws need two stream names.
 struct random_attribute {
-  enum distribution_kind : std::uint8_t { uniform, normal };  // [0, 1) and mean 0, deviation 1
   std::string stream;
-  distribution_kind distribution = uniform;
+  meganeura::distribution distribution = meganeura::distribution::uniform;
   friend bool operator==(const random_attribute&, const random_attribute&) = default;
 };
 

@@ -24,7 +24,7 @@ class attribute_hasher {
   void operator()(const no_attribute&) {}
   void operator()(const leaf_attribute& a) { text(a.name); }
   void operator()(const constant_attribute& a) { word(a.value); }
-  void operator()(const random_attribute& a) { text(a.stream), word(a.distribution); }
+  void operator()(const random_attribute& a) { text(a.stream), word(static_cast<std::uint64_t>(a.distribution)); }
   void operator()(const map_attribute& a) { word(a.program.hash()); }
   void operator()(const reduce_attribute& a) { word(a.kind), word(a.axes); }
   void operator()(const contract_attribute& a) { words(a.a), words(a.b), word(a.result_rank); }
@@ -94,7 +94,7 @@ struct attribute_printer {
   std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
   std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
   std::string operator()(const random_attribute& a) const {
-    return fmt::format("\"{}\" {}", a.stream, a.distribution == random_attribute::uniform ? "uniform" : "normal");
+    return fmt::format("\"{}\" {}", a.stream, a.distribution == distribution::uniform ? "uniform" : "normal");
   }
   std::string operator()(const map_attribute& a) const { return to_string(a.program); }
   std::string operator()(const reduce_attribute& a) const {

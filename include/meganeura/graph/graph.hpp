@@ -76,7 +76,7 @@ class graph {
   // An integer dtype takes the numbers it has: no fraction, no NaN, -1 for i32 only.
   node_id constant(double value, dtype type = dtype::f32);
   node_id iota(std::int64_t count);  // [count] of i32
-  node_id random(std::string_view stream, random_attribute::distribution_kind distribution, const shape& extents);
+  node_id random(std::string_view stream, distribution kind, const shape& extents);
 
   // ---- primitives
   node_id map(const scalar_program& program, std::span<const node_id> operands, dtype result);

@@ -197,13 +197,12 @@ MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
   }
   return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
 }
-MEGANEURA_INLINE node_id graph::random(std::string_view stream, random_attribute::distribution_kind distribution,
-                                       const shape& extents) {
-  if (distribution > random_attribute::normal) {
+MEGANEURA_INLINE node_id graph::random(std::string_view stream, distribution kind, const shape& extents) {
+  if (kind > distribution::normal) {
     fail(error_category::invalid_argument, "random \"{}\": distribution {} does not exist; use uniform or normal",
-         stream, static_cast<int>(distribution));
+         stream, static_cast<int>(kind));
   }
-  return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), distribution}, {});
+  return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), kind}, {});
 }
 
 // ---- map, reduce, contract ------------------------------------------------------------------------------------------

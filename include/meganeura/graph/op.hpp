@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The op table: every node kind of the run-time graph, with its name, arity and stage.
+// The op table: every node kind of the run-time graph, with its name, arity and stage; the kinds of reduce and random.
 #pragma once
 #include <meganeura/config.hpp>
 
@@ -38,6 +38,16 @@ enum class op : std::uint8_t {
 };
 
 inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
+
+/// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
+/// NaN is larger and smaller than every number: the first one is the extremum.
+enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
+[[nodiscard]] constexpr bool is_arg(reduce_kind kind) {
+  return kind == reduce_kind::arg_max || kind == reduce_kind::arg_min;
+}
+
+/// Of random values: [0, 1), or mean 0 and deviation 1.
+enum class distribution : std::uint8_t { uniform, normal };
 
 enum class op_stage : std::uint8_t { leaf, primitive, effect, implementation };
 

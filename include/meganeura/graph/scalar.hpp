@@ -4,6 +4,7 @@
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/id.hpp>
+#include <meganeura/graph/scalar_op.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -14,70 +15,6 @@
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
-
-/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
-/// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
-/// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
-/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; power 8, and 2|b| + 3
-/// where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
-// clang-format off
-enum class scalar_op : std::uint8_t {
-  argument,  // value: index of the operand
-  constant,  // value: the number
-  // unary
-  negate, abs,
-  sign,  // -1, 0 or 1; 0 for a NaN
-  reciprocal, sqrt, rsqrt, exp, log,
-  sin, cos,  // on a device of |x| <= 2^24, within 2^-22 of the result and 2^-35; beyond, where floats miss radians, NaN
-  tanh, floor, ceil,
-  round,  // ties to even
-  logical_not,
-  // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
-  // 0 for a NaN. Between i32 and u32: modulo 2^32. Integer to float rounds to nearest, ties to even. To boolean: x != 0,
-  // true for a NaN; from it 0 or 1.
-  convert,
-  // binary
-  add, subtract, multiply,
-  divide,  // integers: truncates towards zero, x / 0 is 0 and -2^31 / -1 is -2^31; floats by zero: +-inf or NaN
-  power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
-  minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
-  less, less_equal, equal, logical_and, logical_or,
-  // ternary
-  select,  // a ? b : c
-  // over the row axes of a region only (never in a map): the value is the same for every element of the row; a NaN
-  // anywhere in the row is the result of each
-  row_sum, row_max, row_min, row_product,
-};
-// clang-format on
-
-inline constexpr int scalar_op_count = static_cast<int>(scalar_op::row_product) + 1;
-
-struct scalar_op_info {
-  const char* name;
-  int arity;
-};
-
-namespace detail {
-inline constexpr scalar_op_info scalar_op_table[scalar_op_count] = {
-    {"argument", 0}, {"constant", 0}, {"negate", 1},     {"abs", 1},     {"sign", 1},        {"reciprocal", 1},
-    {"sqrt", 1},     {"rsqrt", 1},    {"exp", 1},        {"log", 1},     {"sin", 1},         {"cos", 1},
-    {"tanh", 1},     {"floor", 1},    {"ceil", 1},       {"round", 1},   {"logical_not", 1}, {"convert", 1},
-    {"add", 2},      {"subtract", 2}, {"multiply", 2},   {"divide", 2},  {"power", 2},       {"minimum", 2},
-    {"maximum", 2},  {"less", 2},     {"less_equal", 2}, {"equal", 2},   {"logical_and", 2}, {"logical_or", 2},
-    {"select", 3},   {"row_sum", 1},  {"row_max", 1},    {"row_min", 1}, {"row_product", 1},
-};
-}  // namespace detail
-
-[[nodiscard]] constexpr const scalar_op_info& info(scalar_op kind) {
-  return detail::scalar_op_table[static_cast<int>(kind)];
-}
-[[nodiscard]] constexpr const char* to_string(scalar_op kind) {
-  return static_cast<int>(kind) < scalar_op_count ? info(kind).name : "operation";
-}
-[[nodiscard]] constexpr bool is_row_reduction(scalar_op kind) { return kind >= scalar_op::row_sum; }
-[[nodiscard]] constexpr bool is_comparison(scalar_op kind) {
-  return kind == scalar_op::less || kind == scalar_op::less_equal || kind == scalar_op::equal;
-}
 
 /// Index of a node inside its program.
 using scalar_ref = strong_id<struct scalar_kind, std::uint16_t>;

@@ -150,12 +150,12 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
     return operands[1].type;
   }
   if (operands.size() == 2 && first != operands[1].type) refuse("both operands must have one type; cast one of them");
-  const bool logical =
-      kind == scalar_op::logical_not || kind == scalar_op::logical_and || kind == scalar_op::logical_or;
-  if (logical != (first == dtype::boolean)) refuse(logical ? "operands must be boolean" : "operands must be numbers");
-  const bool floats_only = kind == scalar_op::power || (kind >= scalar_op::reciprocal && kind <= scalar_op::round);
-  if (floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
-  return is_comparison(kind) ? dtype::boolean : first;
+  const scalar_flags& is = info(kind).is;
+  if (is.logical != (first == dtype::boolean)) {
+    refuse(is.logical ? "operands must be boolean" : "operands must be numbers");
+  }
+  if (is.floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
+  return is.compares ? dtype::boolean : first;
 }
 
 }  // namespace detail
@@ -218,34 +218,18 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
     return folded(value, result.type);
   }
   const scalar_ref a = operands[0], b = operands.size() > 1 ? operands[1] : a;
-  switch (kind) {
-    case scalar_op::negate:
-      if (values[0].op == scalar_op::negate) return values[0].operands[0];
-      break;
-    case scalar_op::add:  // -0 + 0 is 0
-      if (is_constant(a, -0.0)) return b;
-      if (is_constant(b, -0.0)) return a;
-      break;
-    case scalar_op::subtract:
-      if (is_constant(b, 0)) return a;
-      break;
-    case scalar_op::multiply:
-      if (is_constant(a, 1)) return b;
-      if (is_constant(b, 1)) return a;
-      break;
-    case scalar_op::divide:
-      if (is_constant(b, 1)) return a;
-      break;
-    case scalar_op::power:
-      if (is_constant(b, 1)) return a;
-      if (is_constant(b, 2)) return binary(scalar_op::multiply, a, a);
-      break;
-    case scalar_op::select:
-      if (operands[1] == operands[2]) return operands[1];
-      break;
-    default:
-      break;
+  if (kind == scalar_op::negate && values[0].op == scalar_op::negate) return values[0].operands[0];
+  if (kind == scalar_op::add) {  // -0 + 0 is 0
+    if (is_constant(a, -0.0)) return b;
+    if (is_constant(b, -0.0)) return a;
   }
+  if (kind == scalar_op::subtract && is_constant(b, 0)) return a;
+  if (kind == scalar_op::multiply && is_constant(a, 1)) return b;
+  if ((kind == scalar_op::multiply || kind == scalar_op::divide || kind == scalar_op::power) && is_constant(b, 1)) {
+    return a;
+  }
+  if (kind == scalar_op::power && is_constant(b, 2)) return binary(scalar_op::multiply, a, a);
+  if (kind == scalar_op::select && operands[1] == operands[2]) return operands[1];
   return add(result);
 }
 
@@ -324,25 +308,15 @@ inline double wrapped(double value, dtype type) {
   return type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(bits)) : static_cast<double>(bits);
 }
 
+// Products are taken modulo 2^64 first, which 2^32 divides.
 inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
+  const bool multiplies = kind == scalar_op::multiply, divides = kind == scalar_op::divide;
+  if (!multiplies && !divides) return wrapped(evaluate_real(kind, a, b, 0), type);
   if (!std::isfinite(a) || !std::isfinite(b)) return 0;
   const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
-  switch (kind) {
-    case scalar_op::multiply:  // modulo 2^64 first, which 2^32 divides
-      return wrapped(static_cast<double>(
-                         static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y))),
-                     type);
-    case scalar_op::divide:
-      return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
-    case scalar_op::negate:
-      return wrapped(-a, type);
-    case scalar_op::abs:
-      return wrapped(std::fabs(a), type);
-    case scalar_op::add:
-      return wrapped(a + b, type);
-    default:
-      return wrapped(a - b, type);
-  }
+  if (divides) return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
+  const std::uint64_t product = static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y);
+  return wrapped(static_cast<double>(static_cast<std::uint32_t>(product)), type);
 }
 
 inline double converted(double value, dtype from, dtype to) {
@@ -372,9 +346,11 @@ MEGANEURA_INLINE double rounded_to(double value, dtype type) {
       return detail::rounded_to_half(value);
     case dtype::boolean:
       return value != 0;
-    default:
+    case dtype::i32:
+    case dtype::u32:
       return detail::wrapped(value, type);
   }
+  fail(error_category::internal, "rounded_to: {} was asked for", to_string(type));
 }
 
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
@@ -385,44 +361,13 @@ MEGANEURA_INLINE void expect_representable(std::string_view asked, double value,
 }
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
-  const bool integer = type == dtype::i32 || type == dtype::u32;
-  const bool wraps =
-      kind == scalar_op::negate || kind == scalar_op::abs || (kind >= scalar_op::add && kind <= scalar_op::divide);
-  if (integer && wraps) return detail::evaluate_integer(kind, a, b, type);
-  switch (kind) {
-    // clang-format off
-    case scalar_op::negate: return -a;
-    case scalar_op::abs: return std::fabs(a);
-    case scalar_op::sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
-    case scalar_op::reciprocal: return 1 / a;
-    case scalar_op::sqrt: return std::sqrt(a);
-    case scalar_op::rsqrt: return 1 / std::sqrt(a);
-    case scalar_op::exp: return std::exp(a);
-    case scalar_op::log: return std::log(a);
-    case scalar_op::sin: return std::sin(a);
-    case scalar_op::cos: return std::cos(a);
-    case scalar_op::tanh: return std::tanh(a);
-    case scalar_op::floor: return std::floor(a);
-    case scalar_op::ceil: return std::ceil(a);
-    case scalar_op::round: return std::nearbyint(a);
-    case scalar_op::logical_not: return a == 0;
-    case scalar_op::convert: return detail::converted(a, from, type);
-    case scalar_op::add: return a + b;
-    case scalar_op::subtract: return a - b;
-    case scalar_op::multiply: return a * b;
-    case scalar_op::divide: return a / b;
-    case scalar_op::power: return std::pow(a, b);
-    case scalar_op::minimum: return std::isnan(a) || a < b ? a : b;  // b where it is the NaN
-    case scalar_op::maximum: return std::isnan(a) || a > b ? a : b;
-    case scalar_op::less: return a < b;
-    case scalar_op::less_equal: return a <= b;
-    case scalar_op::equal: return a == b;
-    case scalar_op::logical_and: return a != 0 && b != 0;
-    case scalar_op::logical_or: return a != 0 || b != 0;
-    case scalar_op::select: return a != 0 ? b : c;
-    default: fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
-      // clang-format on
+  if (info(kind).arity == 0 || is_row_reduction(kind)) {
+    fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
   }
+  if (kind == scalar_op::convert) return detail::converted(a, from, type);
+  const bool integer = type == dtype::i32 || type == dtype::u32;
+  if (integer && info(kind).is.arithmetic) return detail::evaluate_integer(kind, a, b, type);
+  return detail::evaluate_real(kind, a, b, c);
 }
 
 namespace detail {

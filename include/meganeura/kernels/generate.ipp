@@ -43,10 +43,25 @@ namespace detail {
       return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
     case op::random:
       return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
-    default:
-      fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
-           to_string(n.kind));
+    case op::input:
+    case op::parameter:
+    case op::state:
+    case op::constant:
+    case op::iota:
+    case op::map:
+    case op::reduce:
+    case op::contract:
+    case op::view:
+    case op::pad:
+    case op::concat:
+    case op::convolution:
+    case op::stop_gradient:
+    case op::assign:
+    case op::optimizer_step:
+      break;
   }
+  fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
+       to_string(n.kind));
 }
 
 [[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const target& on,

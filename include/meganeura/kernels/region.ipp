@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -342,11 +344,13 @@ class row_emitter {
   }
 
   [[nodiscard]] scalar_value subgroup_total(scalar_op how, const scalar_value& value) {
-    const spirv::reduction kind = how == scalar_op::row_sum   ? spirv::reduction::add
-                                  : how == scalar_op::row_max ? spirv::reduction::maximum
-                                  : how == scalar_op::row_min ? spirv::reduction::minimum
-                                                              : spirv::reduction::multiply;
-    return owner_.subgroup_arithmetic(kind, value);
+    constexpr std::pair<scalar_op, spirv::reduction> known[] = {{scalar_op::row_sum, spirv::reduction::add},
+                                                                {scalar_op::row_max, spirv::reduction::maximum},
+                                                                {scalar_op::row_min, spirv::reduction::minimum},
+                                                                {scalar_op::row_product, spirv::reduction::multiply}};
+    const auto found = std::ranges::find(known, how, &std::pair<scalar_op, spirv::reduction>::first);
+    if (found == std::end(known)) fail(error_category::internal, "{} has no subgroup operation", to_string(how));
+    return owner_.subgroup_arithmetic(found->second, value);
   }
 
   // Each reduction has its own few words of shared memory, so one barrier is enough.

@@ -35,7 +35,8 @@ MEGANEURA_INLINE scalar_value literal(dtype type, double value) {
               ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
               : static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
       break;
-    default:
+    case dtype::f32:
+    case dtype::f16:
       result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   }
   return result;
@@ -229,8 +230,26 @@ class beside_zero {
   return grouped(owner, parts);
 }
 
-[[nodiscard]] inline scalar_value emit_unary(spirv::kernel& owner, const scalar_node& node, const scalar_value& a) {
+// SPIR-V leaves x / 0 and the quotient that overflows open: those are x * 0 and x * -1 here.
+[[nodiscard]] inline scalar_value emit_integer_divide(const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
+  const bool is_signed = a.type.kind == spirv::scalar_kind::i32;
+  const auto number = [&](double value) {
+    return widened(literal(is_signed ? dtype::i32 : dtype::u32, value), a.type.components);
+  };
+  if (b.is_literal() && b.bits != 0 && !(is_signed && b.bits == ~0u)) return binary(binary_op::divide, a, b);
+  if (b.is_literal()) return binary(binary_op::multiply, a, b);
+  scalar_value open = compare(comparison::equal, b, number(0));
+  if (is_signed) open = logical(spirv::op::logical_or, open, compare(comparison::equal, b, number(-1)));
+  const scalar_value quotient = binary(binary_op::divide, a, spirv::detail::select(open, number(1), b));
+  return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
+}
+
+// Of operands of one width, as many as the operation has.
+[[nodiscard]] inline scalar_value emit_operation(spirv::kernel& owner, const scalar_node& node, const scalar_value& a,
+                                                 const scalar_value& b, const scalar_value& c) {
+  using namespace spirv::detail;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
   const bool real = a.type.is_float();
   const auto function = [&](spirv::glsl code) { return math(code, a.type, {a}); };
   switch (node.op) {
@@ -275,30 +294,6 @@ class beside_zero {
         return emit_select(a, number(1), number(0));
       }
       return converted(a, value_type(node.type));
-    default:
-      fail(error_category::internal, "scalar {} has no unary instruction", info(node.op).name);
-  }
-}
-
-// SPIR-V leaves x / 0 and the quotient that overflows open: those are x * 0 and x * -1 here.
-[[nodiscard]] inline scalar_value emit_integer_divide(const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
-  const bool is_signed = a.type.kind == spirv::scalar_kind::i32;
-  const auto number = [&](double value) {
-    return widened(literal(is_signed ? dtype::i32 : dtype::u32, value), a.type.components);
-  };
-  if (b.is_literal() && b.bits != 0 && !(is_signed && b.bits == ~0u)) return binary(binary_op::divide, a, b);
-  if (b.is_literal()) return binary(binary_op::multiply, a, b);
-  scalar_value open = compare(comparison::equal, b, number(0));
-  if (is_signed) open = logical(spirv::op::logical_or, open, compare(comparison::equal, b, number(-1)));
-  const scalar_value quotient = binary(binary_op::divide, a, spirv::detail::select(open, number(1), b));
-  return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
-}
-
-[[nodiscard]] inline scalar_value emit_binary(scalar_op kind, const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  switch (kind) {
     case scalar_op::add:
       if (is_float_zero(a)) return a.bits ? b : beside_zero(b).plus_zero();
       if (is_float_zero(b)) return b.bits ? a : beside_zero(a).plus_zero();
@@ -335,9 +330,17 @@ class beside_zero {
       return logical(spirv::op::logical_and, a, b);
     case scalar_op::logical_or:
       return logical(spirv::op::logical_or, a, b);
-    default:
-      fail(error_category::internal, "scalar {} has no binary instruction", info(kind).name);
+    case scalar_op::select:
+      return emit_select(a, b, c);
+    case scalar_op::argument:
+    case scalar_op::constant:
+    case scalar_op::row_sum:
+    case scalar_op::row_max:
+    case scalar_op::row_min:
+    case scalar_op::row_product:
+      break;
   }
+  fail(error_category::internal, "scalar {} has no instruction", info(node.op).name);
 }
 
 }  // namespace detail
@@ -363,34 +366,20 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     const dtype from = detail::dtype_of(operands[0]);
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
   }
-  if (node.op == scalar_op::select) return detail::emit_select(wide[0], wide[1], wide[2]);
   // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
   scalar_value result;
-  owner.precise([&] {
-    result = operands.size() == 1 ? detail::emit_unary(owner, node, wide[0])
-                                  : detail::emit_binary(node.op, wide[0], wide[1]);
-  });
+  owner.precise([&] { result = detail::emit_operation(owner, node, wide[0], wide[1], wide[2]); });
   return result;
 }
 
 MEGANEURA_INLINE scalar_value combine(spirv::kernel& owner, scalar_op reduction, const scalar_value& a,
                                       const scalar_value& b) {
-  const scalar_op step = reduction == scalar_op::row_sum   ? scalar_op::add
-                         : reduction == scalar_op::row_max ? scalar_op::maximum
-                         : reduction == scalar_op::row_min ? scalar_op::minimum
-                                                           : scalar_op::multiply;
   const scalar_value operands[] = {a, b};
-  return emit(owner, {.op = step, .type = detail::dtype_of(a)}, operands);
+  return emit(owner, {.op = info(reduction).step, .type = detail::dtype_of(a)}, operands);
 }
 
 MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
-  if (reduction == scalar_op::row_sum) return literal(type, 0);
-  if (reduction == scalar_op::row_product) return literal(type, 1);
-  const bool is_max = reduction == scalar_op::row_max;
-  if (is_float(type))
-    return literal(type, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
-  if (type == dtype::u32) return literal(type, is_max ? 0.0 : 4294967295.0);
-  return literal(type, is_max ? -2147483648.0 : 2147483647.0);
+  return literal(type, evaluate(scalar_op::convert, info(reduction).start, 0, 0, type));
 }
 
 MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,

@@ -20,7 +20,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: a + b: dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: a + b: an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::add>(a, b);
+  return detail::binary<scalar_op::add>(a, b);
 }
 
 template <auto A, auto B>
@@ -31,7 +31,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: a - b: dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: a - b: an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::subtract>(a, b);
+  return detail::binary<scalar_op::subtract>(a, b);
 }
 
 template <auto A, auto B>
@@ -42,7 +42,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: a * b: dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: a * b: an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::multiply>(a, b);
+  return detail::binary<scalar_op::multiply>(a, b);
 }
 
 template <auto A, auto B>
@@ -54,7 +54,7 @@ template <auto A, auto B>
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: a / b: an integer takes whole numbers within its range; cast it to f32");
   static_assert(!detail::divides_by_zero(A.root(), B.root()), "meganeura: a / b: integers cannot be divided by 0");
-  return detail::binary<scalar_function::divide>(a, b);
+  return detail::binary<scalar_op::divide>(a, b);
 }
 
 /// The larger of two, element by element; NaN where either is NaN.
@@ -66,7 +66,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: maximum(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: maximum(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::maximum>(a, b);
+  return detail::binary<scalar_op::maximum>(a, b);
 }
 
 /// The smaller of two, element by element; NaN where either is NaN.
@@ -78,7 +78,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: minimum(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: minimum(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::minimum>(a, b);
+  return detail::binary<scalar_op::minimum>(a, b);
 }
 
 /// a to the power b, a >= 0.
@@ -89,7 +89,7 @@ template <auto A, auto B>
                 "meganeura: power(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: power(a, b): dtypes must agree; cast one operand");
   static_assert(detail::is_float_dtype<detail::common_type<A, B>>, "meganeura: power(a, b): a must be floats; cast it");
-  return detail::binary<scalar_function::power>(a, b);
+  return detail::binary<scalar_op::power>(a, b);
 }
 
 /// a < b as a condition for `select`.
@@ -101,7 +101,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: less(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: less(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::less>(a, b);
+  return detail::binary<scalar_op::less>(a, b);
 }
 
 /// a <= b as a condition for `select`.
@@ -113,7 +113,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: less_equal(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: less_equal(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::less_equal>(a, b);
+  return detail::binary<scalar_op::less_equal>(a, b);
 }
 
 /// a == b as a condition for `select`.
@@ -125,7 +125,7 @@ template <auto A, auto B>
   static_assert(detail::both_fit<A, B>, "meganeura: equal(a, b): dtypes must agree; cast one operand");
   static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
                 "meganeura: equal(a, b): an integer takes whole numbers within its range; cast it to f32");
-  return detail::binary<scalar_function::equal>(a, b);
+  return detail::binary<scalar_op::equal>(a, b);
 }
 
 /// Both conditions.
@@ -135,7 +135,7 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: logical_and(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: logical_and(a, b): dtypes must agree; cast one operand");
-  return detail::binary<scalar_function::logical_and>(a, b);
+  return detail::binary<scalar_op::logical_and>(a, b);
 }
 
 /// Either condition.
@@ -145,7 +145,7 @@ template <auto A, auto B>
   static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
                 "meganeura: logical_or(a, b): extents must be equal or 1");
   static_assert(detail::both_fit<A, B>, "meganeura: logical_or(a, b): dtypes must agree; cast one operand");
-  return detail::binary<scalar_function::logical_or>(a, b);
+  return detail::binary<scalar_op::logical_or>(a, b);
 }
 
 // A function argument is no constant expression in C++20, so a plain number cannot become part of a type: these say so.
@@ -197,96 +197,96 @@ constexpr auto operator/(Number, X x) {
 
 template <auto A>
 [[nodiscard]] constexpr auto operator-(expr<A> a) {
-  return detail::unary<scalar_function::negate>(a);
+  return detail::unary<scalar_op::negate>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto abs(expr<A> a) {
-  return detail::unary<scalar_function::abs>(a);
+  return detail::unary<scalar_op::abs>(a);
 }
 
 /// -1, 0 or 1.
 template <auto A>
 [[nodiscard]] constexpr auto sign(expr<A> a) {
-  return detail::unary<scalar_function::sign>(a);
+  return detail::unary<scalar_op::sign>(a);
 }
 
 /// 1 / x.
 template <auto A>
 [[nodiscard]] constexpr auto reciprocal(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: reciprocal(x): x must be floats; cast it");
-  return detail::unary<scalar_function::reciprocal>(a);
+  return detail::unary<scalar_op::reciprocal>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto sqrt(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sqrt(x): x must be floats; cast it");
-  return detail::unary<scalar_function::sqrt>(a);
+  return detail::unary<scalar_op::sqrt>(a);
 }
 
 /// 1 / sqrt(x).
 template <auto A>
 [[nodiscard]] constexpr auto rsqrt(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: rsqrt(x): x must be floats; cast it");
-  return detail::unary<scalar_function::rsqrt>(a);
+  return detail::unary<scalar_op::rsqrt>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto exp(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: exp(x): x must be floats; cast it");
-  return detail::unary<scalar_function::exp>(a);
+  return detail::unary<scalar_op::exp>(a);
 }
 
 /// Natural logarithm.
 template <auto A>
 [[nodiscard]] constexpr auto log(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: log(x): x must be floats; cast it");
-  return detail::unary<scalar_function::log>(a);
+  return detail::unary<scalar_op::log>(a);
 }
 
 /// Of radians. On a device NaN beyond |a| = 2^24, where neighbouring floats lie further apart than a radian.
 template <auto A>
 [[nodiscard]] constexpr auto sin(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sin(x): x must be floats; cast it");
-  return detail::unary<scalar_function::sin>(a);
+  return detail::unary<scalar_op::sin>(a);
 }
 
 /// Of radians; NaN beyond |a| = 2^24, as `sin`.
 template <auto A>
 [[nodiscard]] constexpr auto cos(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: cos(x): x must be floats; cast it");
-  return detail::unary<scalar_function::cos>(a);
+  return detail::unary<scalar_op::cos>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto tanh(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: tanh(x): x must be floats; cast it");
-  return detail::unary<scalar_function::tanh>(a);
+  return detail::unary<scalar_op::tanh>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto floor(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: floor(x): x must be floats; cast it");
-  return detail::unary<scalar_function::floor>(a);
+  return detail::unary<scalar_op::floor>(a);
 }
 
 template <auto A>
 [[nodiscard]] constexpr auto ceil(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: ceil(x): x must be floats; cast it");
-  return detail::unary<scalar_function::ceil>(a);
+  return detail::unary<scalar_op::ceil>(a);
 }
 
 /// To the nearest integer, ties to even.
 template <auto A>
 [[nodiscard]] constexpr auto round(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: round(x): x must be floats; cast it");
-  return detail::unary<scalar_function::round>(a);
+  return detail::unary<scalar_op::round>(a);
 }
 
 /// The opposite condition.
 template <auto A>
 [[nodiscard]] constexpr auto logical_not(expr<A> a) {
-  return detail::unary<scalar_function::logical_not>(a);
+  return detail::unary<scalar_op::logical_not>(a);
 }
 
 /// condition ? a : b, element by element.
@@ -308,7 +308,7 @@ template <auto C, auto A, auto B>
   return detail::apply<detail::with_function(
                            detail::make_node(primitive::map, type,
                                              detail::interned_shape<detail::broadcast(*C.root().shape, values)>),
-                           static_cast<int>(scalar_function::select)),
+                           static_cast<int>(scalar_op::select)),
                        C, decltype(detail::adapted<type>(a))::graph, decltype(detail::adapted<type>(b))::graph>();
 }
 

@@ -34,7 +34,7 @@ constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
   return result;
 }
 
-template <reduction Kind, int... Axes, auto A>
+template <reduce_kind Kind, int... Axes, auto A>
 constexpr auto reduce(expr<A> a) {
   constexpr const symbolic_shape& shape = *A.root().shape;
   constexpr int axes = axis_bits<Axes...>(shape.rank);
@@ -58,22 +58,22 @@ constexpr auto reduce(expr<A> a) {
 /// "an axis is named twice".
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto sum(expr<A> x) {
-  return detail::reduce<reduction::sum, Axes...>(x);
+  return detail::reduce<reduce_kind::sum, Axes...>(x);
 }
 
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto max(expr<A> x) {
-  return detail::reduce<reduction::max, Axes...>(x);
+  return detail::reduce<reduce_kind::max, Axes...>(x);
 }
 
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto min(expr<A> x) {
-  return detail::reduce<reduction::min, Axes...>(x);
+  return detail::reduce<reduce_kind::min, Axes...>(x);
 }
 
 template <int... Axes, auto A>
 [[nodiscard]] constexpr auto product(expr<A> x) {
-  return detail::reduce<reduction::product, Axes...>(x);
+  return detail::reduce<reduce_kind::product, Axes...>(x);
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound. The mean of f16 is

@@ -35,7 +35,7 @@ constexpr symbolic_shape windowed(symbolic_shape x, int window, int stride, int 
   return x;
 }
 
-template <reduction Kind, pool2d_options Options, auto A>
+template <reduce_kind Kind, pool2d_options Options, auto A>
 constexpr auto window_reduce(expr<A>) {
   constexpr int window = Options.window, stride = Options.stride ? Options.stride : Options.window,
                 pad = Options.padding;
@@ -92,7 +92,7 @@ template <pool2d_options Options = pool2d_options{}, auto A>
   constexpr bool fits = detail::pool_fits<Options>(*A.root().shape);
   static_assert(fits, "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents");
   if constexpr (fits) {
-    return detail::window_reduce<reduction::max, Options>(x);
+    return detail::window_reduce<reduce_kind::max, Options>(x);
   } else {
     return x;
   }
@@ -104,7 +104,7 @@ template <pool2d_options Options = pool2d_options{}, auto A>
   constexpr bool fits = detail::pool_fits<Options>(*A.root().shape);
   static_assert(fits, "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents");
   if constexpr (fits) {
-    return detail::window_reduce<reduction::sum, Options>(x) * constant<1.0 / (Options.window * Options.window)>;
+    return detail::window_reduce<reduce_kind::sum, Options>(x) * constant<1.0 / (Options.window * Options.window)>;
   } else {
     return x;
   }

@@ -99,9 +99,16 @@ template <class... Operands>
       return x < y ? a : b;
     case binary_op::maximum:
       return x > y ? a : b;
-    default:
-      return fold_unsigned(code, a, b);  // two's complement: the same bits
+    case binary_op::add:
+    case binary_op::subtract:
+    case binary_op::multiply:
+    case binary_op::bit_and:
+    case binary_op::bit_or:
+    case binary_op::bit_xor:
+    case binary_op::shift_left:
+      break;
   }
+  return fold_unsigned(code, a, b);  // two's complement: the same bits
 }
 
 [[nodiscard]] inline float fold_float(binary_op code, float a, float b) {
@@ -116,9 +123,17 @@ template <class... Operands>
       return a / b;
     case binary_op::minimum:
       return std::isnan(a) || a < b ? a : b;
-    default:
+    case binary_op::maximum:
       return std::isnan(a) || a > b ? a : b;
+    case binary_op::modulo:
+    case binary_op::bit_and:
+    case binary_op::bit_or:
+    case binary_op::bit_xor:
+    case binary_op::shift_left:
+    case binary_op::shift_right:
+      break;
   }
+  fail(error_category::internal, "operation {} of words was asked for on floats", static_cast<int>(code));
 }
 
 [[nodiscard]] inline std::optional<operand> fold_literals(binary_op code, const operand& a, const operand& b) {
