@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -47,6 +46,14 @@ using tensors = std::map<std::string, tensor<Real>>;
   return std::fabs(rounded) > 65504 ? std::copysign(INFINITY, value) : rounded;
 }
 
+/// The value of an f16 by its bits.
+[[nodiscard]] inline double half_value(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
+}
+
 template <class Real>
 [[nodiscard]] std::int64_t to_integer(Real value) {
   if constexpr (std::is_same_v<Real, prime_field>) {
@@ -75,21 +82,6 @@ template <class To, class From>
 /// Uniform in [low, high), the same on every machine; integers for i32 and u32; any residue in the prime field.
 template <class Real = double>
 [[nodiscard]] tensor<Real> random_tensor(const shape& extents, std::uint64_t seed, double low = -1, double high = 1,
-                                         dtype type = dtype::f32) {
-  std::mt19937_64 engine(seed);
-  tensor<Real> result(extents, type);
-  for (Real& value : result.values) {
-    const std::uint64_t word = engine();
-    const double unit = static_cast<double>(word >> 11) * 0x1p-53;
-    if (!is_float(type)) {
-      value = Real(std::floor(low + unit * (high - low)));
-    } else if constexpr (std::is_same_v<Real, prime_field>) {
-      value = prime_field::from_residue(word);
-    } else {
-      value = stored(static_cast<Real>(static_cast<float>(low + unit * (high - low))), type);
-    }
-  }
-  return result;
-}
+                                         dtype type = dtype::f32);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::oracle

@@ -5,146 +5,43 @@
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/step_values.hpp>
 #include <meganeura/runtime/device.hpp>
-#include <meganeura/spirv/kernel.hpp>
+#include <meganeura/spirv/module.hpp>
 
-#include <gtest/gtest.h>
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/shared_device.hpp>
 
-#include <unistd.h>
-#include <bit>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <set>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
-inline kernels::target device_target() { return make_target(shared_device().facts()); }
+kernels::target device_target();
 
 /// The device's own target, the one of a graphics processor of its subgroup size, and the least that Vulkan guarantees:
 /// a software device runs all three.
-inline std::vector<kernels::target> all_targets() {
-  std::vector<kernels::target> targets{device_target()};
-  kernels::target hardware = targets[0];
-  hardware.prefers_texel_buffers = false;
-  targets.push_back(hardware);
-  targets.push_back(make_target(vulkan::weaker(shared_device().facts(), vulkan::minimum_facts())));
-  return targets;
-}
+std::vector<kernels::target> all_targets();
 
 /// What spirv-val says of the module; empty if it is valid. Equal modules are checked once.
-inline std::string validation_of(const spirv::module& kernel) {
-  static const bool installed = std::system("command -v spirv-val > /dev/null") == 0;  // not on every test machine
-  static std::set<std::vector<std::uint32_t>> known;
-  if (!installed) return {};
-  if (!known.insert(kernel.words).second) return {};
-  const auto path = std::filesystem::temp_directory_path() / ("meganeura_" + std::to_string(::getpid()) + ".spv");
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(kernel.words.data()), static_cast<std::streamsize>(kernel.words.size() * 4));
-  const std::string command = "spirv-val --target-env vulkan1.3 " + path.string() + " 2>&1";
-  std::string text;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  char line[512];
-  while (pipe != nullptr && std::fgets(line, sizeof line, pipe) != nullptr) text += line;
-  const int status = pipe != nullptr ? ::pclose(pipe) : -1;
-  std::filesystem::remove(path);
-  return status == 0 ? std::string() : "spirv-val: " + text;
-}
+std::string validation_of(const spirv::module& kernel);
 
-inline std::vector<std::byte> stored_bytes(const oracle::tensor<double>& values) {
-  std::vector<std::byte> bytes(values.values.size() * static_cast<std::size_t>(size_of(values.type)));
-  for (std::size_t i = 0; i < values.values.size(); ++i) {
-    const double value = values.values[i];
-    const auto put = [&](auto word) { std::memcpy(bytes.data() + i * sizeof word, &word, sizeof word); };
-    switch (values.type) {
-      case dtype::f32:
-        put(static_cast<float>(value));
-        break;
-      case dtype::f16:
-        put(spirv::detail::half_bits(static_cast<float>(value)));
-        break;
-      case dtype::i32:
-        put(static_cast<std::int32_t>(value));
-        break;
-      default:
-        put(static_cast<std::uint32_t>(value));
-    }
-  }
-  return bytes;
-}
-
-inline double half_value(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
-  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
-}
-
-inline oracle::tensor<double> loaded(std::span<const std::byte> bytes, dtype type, const shape& extents) {
-  oracle::tensor<double> result(extents, type);
-  for (std::size_t i = 0; i < result.values.size(); ++i) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, bytes.data() + i * static_cast<std::size_t>(size_of(type)),
-                static_cast<std::size_t>(size_of(type)));
-    result.values[i] = type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
-                       : type == dtype::f16 ? half_value(static_cast<std::uint16_t>(word))
-                       : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
-                                            : static_cast<double>(word);
-  }
-  return result;
-}
+/// The elements as memory holds them.
+std::vector<std::byte> stored_bytes(const oracle::tensor<double>& values);
+/// The tensor that these bytes hold.
+oracle::tensor<double> loaded(std::span<const std::byte> bytes, dtype type, const shape& extents);
 
 /// A graph on the device: every node has a buffer of its own, poisoned with NaN before it is written.
 class device_graph {
  public:
   device_graph(const graph& g, const kernels::target& on, const kernels::step_values& step = {},
-               const vulkan::device& device = shared_device())
-      : graph_(g), on_(on), device_(device), buffers_(g.size()) {
-    step_ = device_.allocate(sizeof step);
-    device_.upload(step_, 0, std::vector<kernels::step_values>{step});
-  }
+               const vulkan::device& device = shared_device());
 
-  oracle::tensors<double> run(const oracle::tensors<double>& leaves) {
-    oracle::interpreter<double> truth(graph_, leaves);
-    vulkan::recorder recorder(device_);
-    for (node_id id{0}; id < graph_.size(); ++id) {
-      const node& n = graph_[id];
-      const std::size_t bytes = static_cast<std::size_t>(n.extents.elements() * size_of(n.type));
-      buffers_[id] = device_.allocate(std::max<std::size_t>(bytes, 4));
-      if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) {
-        device_.upload(buffers_[id], 0, std::span<const std::byte>(stored_bytes(truth.value(id))));
-      } else {
-        device_.upload(buffers_[id], 0, std::vector<std::byte>(bytes, std::byte{0xff}));
-        dispatch(recorder, id);
-      }
-    }
-    device_.submit(recorder.finish());
-    oracle::tensors<double> results;
-    for (const graph_output& output : graph_.outputs()) {
-      const node& n = graph_[output.node];
-      const auto ticket = device_.read_back(buffers_[output.node]);
-      results[output.name] = loaded(ticket.data(), n.type, n.extents);
-    }
-    return results;
-  }
+  oracle::tensors<double> run(const oracle::tensors<double>& leaves);
 
  private:
-  void dispatch(vulkan::recorder& recorder, node_id id) {
-    const kernels::kernel_dispatch made = kernels::generate(graph_, id, on_);
-    EXPECT_EQ(validation_of(made.module), "") << made.module.name;
-    std::vector<vulkan::buffer_range> ranges;
-    for (node_id operand : graph_.operands(id)) ranges.push_back({buffers_[operand], 0, 0});
-    ranges.push_back({buffers_[id], 0, 0});
-    if (made.module.bindings.size() > ranges.size()) ranges.push_back({step_, 0, 0});
-    recorder.dispatch(device_.create_pipeline(made.module), ranges, made.groups);
-    recorder.barrier();
-  }
+  void dispatch(vulkan::recorder& recorder, node_id id);
 
   const graph& graph_;
   kernels::target on_;
@@ -155,20 +52,7 @@ class device_graph {
 
 /// All outputs of `g`, on every target, against the oracle in f64. `reduction_length`: of the longest sum, for the
 /// tolerance; `tolerance`: another one, where it is not 0.
-inline void expect_matches_oracle(const graph& g, const oracle::tensors<double>& leaves,
-                                  std::int64_t reduction_length = 1, const kernels::step_values& step = {},
-                                  double tolerance = 0) {
-  oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, step).run();
-  int number = 0;
-  for (const kernels::target& on : all_targets()) {
-    const oracle::tensors<double> actual = device_graph(g, on, step).run(leaves);
-    for (const auto& [name, want] : expected) {
-      const double worst = oracle::relative_error(actual.at(name), want);
-      EXPECT_LE(worst, tolerance != 0 ? tolerance : oracle::tolerance(want.type, reduction_length))
-          << name << ", target " << number;
-    }
-    ++number;
-  }
-}
+void expect_matches_oracle(const graph& g, const oracle::tensors<double>& leaves, std::int64_t reduction_length = 1,
+                           const kernels::step_values& step = {}, double tolerance = 0);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -7,260 +7,47 @@
 #include <support/random_graph.hpp>
 
 #include <array>
-#include <bit>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
 /// What a buffer of f32 keeps of a value computed in f64.
-inline void round_as_memory(oracle::tensor<double>& value) {
-  if (value.type != dtype::f32) return;
-  for (double& element : value.values) element = static_cast<double>(static_cast<float>(element));
-}
-
-inline std::uint16_t bits_of_half(double value) {
-  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  const double magnitude = std::fabs(oracle::round_to_half(value));
-  if (std::isnan(magnitude)) return 0x7e00;
-  if (std::isinf(magnitude)) return static_cast<std::uint16_t>(sign | 0x7c00);
-  if (magnitude < 0x1p-14) return static_cast<std::uint16_t>(sign | static_cast<int>(std::ldexp(magnitude, 24)));
-  const int exponent = std::ilogb(magnitude);
-  const int mantissa = static_cast<int>(std::ldexp(magnitude, 10 - exponent)) - 1024;
-  return static_cast<std::uint16_t>(sign | (exponent + 15) << 10 | mantissa);
-}
-
-inline double half_of_bits(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
-  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
-}
+void round_as_memory(oracle::tensor<double>& value);
 
 /// Independent of plan::verify: it looks at the bytes each dispatch is bound to, and what it reads is what lies there.
 /// Every violation is an error whose sentence names the step.
 class plan_executor {
  public:
-  plan_executor(const plan::execution_plan& p, std::uint64_t seed) : plan_(p), dice_(seed), oracle_(p.implementation) {
-    for (std::size_t i = 0; i < memory_.size(); ++i) {
-      memory_[i].assign(p.area_bytes[i], std::byte{0});
-      written_[i].assign(p.area_bytes[i], true);
-    }
-    oracle_.on_stored = [](node_id, oracle::tensor<double>& value) { round_as_memory(value); };
-  }
+  plan_executor(const plan::execution_plan& p, std::uint64_t seed);
 
-  void set_leaf(const std::string& name, const oracle::tensor<double>& value) {
-    for (const auto& [slots, where] :
-         {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter},
-          std::pair{&plan_.states, plan::area::state}}) {
-      const plan::slot* slot = slots->find(name);
-      if (slot) store({where, slot->offset, slot->bytes}, value, memory_);
-    }
-  }
-
-  oracle::tensors<double> leaves() const {
-    oracle::tensors<double> result;
-    for (const auto& [slots, where] :
-         {std::pair{&plan_.parameters, plan::area::parameter}, std::pair{&plan_.states, plan::area::state}}) {
-      for (const plan::slot& s : slots->slots)
-        result[s.name] = load({where, s.offset, s.bytes}, s.type, s.extents, memory_);
-    }
-    return result;
-  }
-
+  void set_leaf(const std::string& name, const oracle::tensor<double>& value);
+  oracle::tensors<double> leaves() const;
   /// One step of the program; what it returns was read after its last dispatch.
-  oracle::tensors<double> run(const kernels::step_values& values) {
-    oracle_.step = values;
-    for (const plan::area scratch : {plan::area::arena, plan::area::gradient}) {
-      const auto i = static_cast<std::size_t>(scratch);
-      memory_[i].assign(memory_[i].size(), std::byte{0xff});  // NaN, and no sensible integer
-      written_[i].assign(written_[i].size(), false);
-    }
-    for (std::size_t first = 0; first < plan_.steps.size();) {
-      std::size_t last = first;
-      while (last < plan_.steps.size() && plan_.steps[last].group == plan_.steps[first].group) ++last;
-      run_group(first, last);
-      first = last;
-    }
-    oracle::tensors<double> results;
-    for (const plan::named_range& output : plan_.outputs) {
-      check_written(output.where, plan_.steps.size());
-      results[output.name] = load(output.where, output.type, output.extents, memory_);
-    }
-    return results;
-  }
+  oracle::tensors<double> run(const kernels::step_values& values);
 
  private:
-  using areas = std::array<std::vector<std::byte>, plan::area_count>;
-
-  void run_group(std::size_t first, std::size_t last) {
-    std::vector<std::size_t> order;
-    for (std::size_t i = first; i < last; ++i) order.push_back(i);
-    for (std::size_t i : order) check_group(i, first, last);
-    dice_.shuffle(order);
-    for (std::size_t i : order) run_step(plan_.steps[i]);
-    for (std::size_t i : order) {
-      for (const plan::binding& b : plan_.steps[i].bindings) {
-        if (b.how == plan::usage::read) continue;
-        auto& area = written_[static_cast<std::size_t>(b.where.where)];
-        for (std::uint64_t k = 0; k < b.where.bytes; ++k) area[b.where.offset + k] = true;
-      }
-    }
-  }
-
-  static void require(bool holds, std::size_t step, const char* rule) {
-    if (!holds) fail(error_category::internal, "plan executor: step {}: {}", step, rule);
-  }
-
-  void check_written(const plan::range& r, std::size_t step) const {
-    const auto& area = written_[static_cast<std::size_t>(r.where)];
-    require(r.offset + r.bytes <= area.size(), step, "a range leaves its area");
-    for (std::uint64_t k = 0; k < r.bytes; ++k) require(area[r.offset + k], step, "reads a byte nobody wrote");
-  }
-
-  [[nodiscard]] static bool overlap(const plan::range& a, const plan::range& b) {
-    return a.where == b.where && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-  }
-
+  void run_group(std::size_t first, std::size_t last);
+  void check_written(const plan::range& r, std::size_t step) const;
   // Dispatches of one group may run at once: what one writes no other may touch.
-  void check_group(std::size_t index, std::size_t first, std::size_t last) const {
-    const plan::step& s = plan_.steps[index];
-    for (const plan::binding& b : s.bindings) {
-      require(b.where.offset + b.where.bytes <= memory_[static_cast<std::size_t>(b.where.where)].size(), index,
-              "a range leaves its area");
-      if (b.how != plan::usage::write && s.kind != plan::step::optimizer) check_written(b.where, index);
-      if (b.how == plan::usage::read) continue;
-      for (std::size_t j = first; j < last; ++j) {
-        for (const plan::binding& other : plan_.steps[j].bindings) {
-          require(&other == &b || !overlap(b.where, other.where) || (j == index && in_place(s)), index,
-                  "overlaps another range of its group");
-        }
-      }
-    }
-  }
-
+  void check_group(std::size_t index, std::size_t first, std::size_t last) const;
   // Whether the kernel may write where it reads as far as it is known here: running it shows the rest.
-  [[nodiscard]] bool in_place(const plan::step& s) const {
-    if (s.kind != plan::step::kernel || plan_.implementation[s.node].kind != op::region) return false;
-    const auto& region = plan_.implementation.get<region_attribute>(s.node);
-    return region.row_axes == 0 || region.per_row;  // else elements are read again when others of the row are stored
-  }
-
-  void run_step(const plan::step& s) {
-    if (s.kind == plan::step::copy) {
-      const plan::range &from = s.bindings[0].where, &to = s.bindings[1].where;
-      std::memcpy(memory_[static_cast<std::size_t>(to.where)].data() + to.offset,
-                  memory_[static_cast<std::size_t>(from.where)].data() + from.offset, to.bytes);
-      return;
-    }
-    if (s.kind == plan::step::optimizer) return run_optimizer(s);
-    const graph& g = plan_.implementation;
-    const std::size_t count = g.operands(s.node).size();
-    const plan::range& result = s.bindings[count].where;
-    std::vector<oracle::tensor<double>> operands;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (overlap(s.bindings[i].where, result)) return run_in_place(s, result);
-      const node& operand = g[g.operand(s.node, i)];
-      operands.push_back(load(s.bindings[i].where, operand.type, operand.extents, memory_));
-    }
-    store(result, oracle_.value_from(s.node, operands), memory_);
-  }
-
+  [[nodiscard]] bool in_place(const plan::step& s) const;
+  void run_step(const plan::step& s);
   // As kernels do: whatever one element of the result needs is read (where a row is reduced to it, the whole row), then
   // it is stored, in any order. What an operand holds by then is what the elements before have left of it.
-  void run_in_place(const plan::step& s, const plan::range& result) {
-    const graph& g = plan_.implementation;
-    const auto& region = g.get<region_attribute>(s.node);
-    const int rank = region.space.rank();
-    shape stored = region.space, row = region.space;
-    for (int axis = 0; axis < rank; ++axis) (axis < rank - region.row_axes ? row : stored).set(axis, 1);
-    std::vector<oracle::index_vector> order, items;
-    oracle::for_each_index(stored, [&](const oracle::index_vector& index) { order.push_back(index); });
-    oracle::for_each_index(row, [&](const oracle::index_vector& index) { items.push_back(index); });
-    dice_.shuffle(order);
-    oracle::scalar_machine<double> machine(region.program, items.size(), oracle_.on_scalar);
-    for (const oracle::index_vector& at : order) {
-      const auto fill = [&](std::size_t argument, std::vector<double>& target) {
-        for (std::size_t k = 0; k < items.size(); ++k) {
-          oracle::index_vector index = at;
-          for (std::size_t axis = 0; axis < index.size(); ++axis) index[axis] += items[k][axis];
-          target[k] = read(s, region.accesses.at(argument), index, rank);
-        }
-      };
-      const double value = machine.run(items.size(), fill)[0];
-      store_element(result, g[s.node].type, oracle::flat_index(region.output.offset, region.output.strides, at, rank),
-                    value, memory_);
-    }
-  }
-
+  void run_in_place(const plan::step& s, const plan::range& result);
   [[nodiscard]] double read(const plan::step& s, const index_map& from, const oracle::index_vector& index,
-                            int rank) const {
-    for (int axis = 0; axis < rank; ++axis) {
-      const std::int64_t at = index[static_cast<std::size_t>(axis)];
-      if ((from.bounded >> axis & 1) != 0 && (at < from.low[axis] || at >= from.high[axis])) return from.fill;
-    }
-    const std::int64_t flat = oracle::flat_index(from.offset, from.strides, index, rank);
-    if (from.source == index_map::index_source) return static_cast<double>(flat);
-    const auto source = static_cast<std::size_t>(from.source);
-    return load_element(s.bindings[source].where,
-                        plan_.implementation[plan_.implementation.operand(s.node, source)].type, flat, memory_);
-  }
-
+                            int rank) const;
   // Over the flat range of the areas, the padding between tensors included.
-  void run_optimizer(const plan::step& s) {
-    const auto count = static_cast<std::int64_t>(s.bindings[0].where.bytes / 4);
-    graph g;
-    const node_id p = g.parameter("p", dtype::f32, {count}), slope = g.input("g", dtype::f32, {count});
-    const node_id pair[] = {p, slope};
-    g.optimizer_step(plan_.implementation.get<optimizer_attribute>(s.node), pair);
-    const auto at = [&](std::size_t i) { return load(s.bindings[i].where, dtype::f32, {count}, memory_); };
-    oracle::interpreter<double> step(g, {{"p", at(0)}, {"g", at(1)}}, oracle_.step);
-    std::size_t next = 2;
-    oracle::tensors<double>* moments[] = {&step.first_moments, &step.second_moments};
-    for (std::size_t i = 0; i < 2 && s.bindings[next].how == plan::usage::read_write; ++i)
-      (*moments[i])["p"] = at(next++);
-    step.run();
-    store(s.bindings[0].where, step.leaves.at("p"), memory_);
-    for (std::size_t i = 2; i < next; ++i) store(s.bindings[i].where, moments[i - 2]->at("p"), memory_);
-  }
-
-  static double load_element(const plan::range& r, dtype type, std::int64_t at, const areas& from) {
-    const auto size = static_cast<std::size_t>(size_of(type));
-    std::uint32_t word = 0;
-    std::memcpy(&word, from[static_cast<std::size_t>(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size,
-                size);
-    return type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
-           : type == dtype::f16 ? half_of_bits(static_cast<std::uint16_t>(word))
-           : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
-                                : static_cast<double>(word);
-  }
-
-  static void store_element(const plan::range& r, dtype type, std::int64_t at, double element, areas& to) {
-    const auto size = static_cast<std::size_t>(size_of(type));
-    const std::uint32_t word = type == dtype::f32   ? std::bit_cast<std::uint32_t>(static_cast<float>(element))
-                               : type == dtype::f16 ? bits_of_half(element)
-                                                    : static_cast<std::uint32_t>(static_cast<std::int64_t>(element));
-    std::memcpy(to[static_cast<std::size_t>(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size, &word,
-                size);
-  }
-
-  static oracle::tensor<double> load(const plan::range& r, dtype type, const shape& extents, const areas& from) {
-    oracle::tensor<double> result(extents, type);
-    for (std::size_t i = 0; i < result.values.size(); ++i)
-      result.values[i] = load_element(r, type, static_cast<std::int64_t>(i), from);
-    return result;
-  }
-
-  static void store(const plan::range& r, const oracle::tensor<double>& value, areas& to) {
-    for (std::size_t i = 0; i < value.values.size(); ++i)
-      store_element(r, value.type, static_cast<std::int64_t>(i), value.values[i], to);
-  }
+  void run_optimizer(const plan::step& s);
 
   const plan::execution_plan& plan_;
   dice dice_;
   oracle::interpreter<double> oracle_;
-  areas memory_;
+  std::array<std::vector<std::byte>, plan::area_count> memory_;
   std::array<std::vector<bool>, plan::area_count> written_;
 };
 

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Random graphs with what surrounds them in a program: outputs, assigns, gradients, an optimiser, options.
 #pragma once
-#include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 
-#include <oracle/gradient_check.hpp>
 #include <support/random_graph.hpp>
 #include <support/stability.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -22,6 +15,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
+/// A program and values for its leaves.
 struct sample {
   graph source;
   oracle::tensors<double> leaves;
@@ -29,193 +23,17 @@ struct sample {
   plan::plan_options plan;
 };
 
-// ---- what surrounds the random nodes
+/// `steps` and `only_output` shrink a failing graph: fewer nodes, one output. Without `specials` every
+/// value is an ordinary number, of which alone every device promises the same results.
+std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output = -1, bool specials = true);
 
-inline void add_effects(graph& g, const std::vector<node_id>& pool, dice& d) {
-  for (node_id state : g.leaves(op::state)) {
-    std::vector<node_id> values, states;
-    for (node_id id : pool) {
-      if (g[id].extents != g[state].extents || g[id].type != g[state].type) continue;
-      (g[id].kind == op::state ? states : values).push_back(id);
-    }
-    if (d.chance(0.2)) continue;
-    if (values.empty() && states.size() < 2 && d.chance(0.9)) continue;  // a state assigned to itself
-    const bool chained = values.empty() || (d.chance(0.4) && !states.empty());
-    g.assign(state, d.pick(chained ? states : values));
-    if (d.chance(0.3)) g.add_output(g.get<leaf_attribute>(state).name + " before", state);
-  }
-}
+/// Numbers that f32 holds exactly, and epsilon large.
+kernels::step_values training_values(std::uint32_t step);
 
-// Two states of one shape that a chain or a swap of assigns can connect.
-inline void add_state_pair(random_graph& made, dice& d) {
-  graph& g = made.nodes();
-  const shape extents = g[d.pick(made.pool())].extents;
-  if (extents.elements() > 40) return;
-  for (const char* name : {"one", "two"}) {
-    g.state(name, dtype::f32, extents);
-    made.leaves()[name] = oracle::random_tensor(extents, name[0] == 'o' ? 1 : 2);
-  }
-  const node_id one = g.find_leaf("one"), two = g.find_leaf("two");
-  std::vector<node_id> values{one, two, g.add(one, two), g.multiply(two, g.full_like(two, 0.5))};
-  for (node_id id : made.pool()) {
-    if (g[id].extents != extents || g[id].type != dtype::f32) continue;
-    values.push_back(id);
-    if (d.chance(0.3)) values.push_back(g.add(g.multiply(one, g.full_like(one, 0.75)), id));  // a running mean
-  }
-  const bool other_way = d.chance(0.5);
-  g.assign(other_way ? two : one, d.pick(values));
-  g.assign(other_way ? one : two, d.chance(0.4) ? (other_way ? two : one) : d.pick(values));
-  if (d.chance(0.5)) g.add_output("one before", one);
-  if (d.chance(0.3)) g.add_output("two before", two);
-}
-
-inline void add_training(graph& g, node_id value, oracle::tensors<double>& leaves, dice& d) {
-  const std::vector<node_id> wrt = g.leaves(op::parameter);
-  if (wrt.empty() || !is_float(g[value].type)) return;
-  std::vector<node_id> slopes;
-  try {
-    slopes = gradients(g, oracle::weighted_sum(g, value, leaves), wrt);
-  } catch (const error& refused) {  // overlapping views, max windows twice
-    if (refused.category() == error_category::internal) throw;
-    return;
-  }
-  if (d.chance(0.6)) {
-    for (std::size_t i = 0; i < wrt.size(); ++i) g.add_output("d" + std::to_string(i), slopes[i]);
-  }
-  if (d.chance(0.4)) {
-    std::vector<node_id> pairs;
-    for (std::size_t i = 0; i < wrt.size(); ++i) {
-      if (pairs.empty() || d.chance(0.8)) pairs.insert(pairs.end(), {wrt[i], slopes[i]});  // the others are frozen
-    }
-    static const std::vector<optimizer_attribute> kinds{
-        {optimizer_kind::sgd, false}, {optimizer_kind::sgd, true}, {optimizer_kind::adam}, {optimizer_kind::adamw}};
-    g.optimizer_step(d.pick(kinds), pairs);
-  }
-}
-
-inline egraph::optimize_options random_optimize(dice& d, bool exact) {
-  egraph::optimize_options options;
-  if (exact) options.tolerance = egraph::exactness::exact;
-  if (d.chance(0.5)) return options;
-  options.algebra = d.chance(0.8), options.fusion = d.chance(0.8), options.epilogues = d.chance(0.8);
-  options.region = {static_cast<std::size_t>(d.between(4, 96)), static_cast<std::size_t>(d.between(7, 12)),
-                    static_cast<std::size_t>(d.between(6, 10))};
-  options.region_forms = static_cast<std::size_t>(d.between(1, 16));
-  const auto scale = [&] { return std::pow(10, 6 * d.unit() - 3); };
-  egraph::cost_model& m = options.model;
-  m.bandwidth *= scale(), m.scalar_flops *= scale(), m.matmul_flops *= scale();
-  m.launch *= d.chance(0.2) ? 0 : scale();
-  m.transcendental = 1 + 30 * d.unit(), m.strided_read = 1 + 8 * d.unit();
-  return options;
-}
-
-// `steps` and `only_output` shrink a failing graph: fewer nodes, one output. Without `specials` every
-// value is an ordinary number, of which alone every device promises the same results.
-inline std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output = -1, bool specials = true) {
-  dice d(seed ^ 0x5eed);
-  random_graph_options options{.steps = steps, .halves = d.chance(0.4), .integers = d.chance(0.6)};
-  const double kind = d.unit();
-  options.values = kind < 0.45               ? leaf_values::general
-                   : kind < 0.8 || !specials ? leaf_values::quarters
-                                             : leaf_values::special;
-  random_graph made(seed, options);
-  sample result;
-  graph& g = made.nodes();
-  int number = 0;
-  for (node_id id : made.ends()) {
-    if (only_output < 0 || number == only_output) g.add_output("end" + std::to_string(number), id);
-    ++number;
-  }
-  if (only_output >= number) return std::nullopt;
-  if (only_output < 0 && d.chance(0.2)) g.add_output("again", d.pick(made.pool()));
-  const bool special = options.values == leaf_values::special;
-  if (d.chance(0.3) && !special) add_training(g, d.pick(made.pool()), made.leaves(), d);
-  if (d.chance(0.7)) add_effects(g, made.pool(), d);
-  if (d.chance(0.15)) add_state_pair(made, d);
-  if (g.outputs().empty()) return std::nullopt;
-  result.source = pruned(g);
-  result.leaves = made.leaves();
-  const bool exact = special || d.chance(0.2);
-  result.optimize = random_optimize(d, exact);
-  std::uint64_t largest = 0;  // tensor; pieces of the optimiser's run may be as small
-  for (std::size_t i = 0; i < result.source.size(); ++i)
-    largest =
-        std::max(largest, plan::aligned(static_cast<std::uint64_t>(result.source[nth_node(i)].extents.elements()) * 4));
-  result.plan = {.share_memory = d.chance(0.9),
-                 .late_scheduling = d.chance(0.8),
-                 .max_binding_bytes = d.chance(0.7) ? std::uint64_t{1} << 31 : largest,
-                 .in_place = d.chance(0.9)};
-  return result;
-}
-
-inline kernels::step_values training_values(std::uint32_t step) {
-  return {.step = step,
-          .seed_low = 3,
-          .seed_high = 4,
-          .learning_rate = 0.0625f,
-          .momentum = 0.5f,
-          .beta1 = 0.75f,
-          .beta2 = 0.875f,
-          .epsilon = 0.25f,
-          .weight_decay = 0.125f,
-          .bias_correction1 = 0.25f,
-          .bias_correction2 = 0.125f};
-}
-
-// ---- running, replaying, shrinking
-
-inline std::uint64_t environment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
-
+/// Checks the sample of a seed, see make_sample.
 using check = std::function<void(std::uint64_t seed, int steps, int only_output, verdict&)>;
 
-inline verdict attempt(const check& run, std::uint64_t seed, int steps, int only_output = -1) {
-  verdict v;
-  try {
-    run(seed, steps, only_output, v);
-  } catch (const std::exception& broken) {
-    v.fail(std::string("throws: ") + broken.what());
-  }
-  return v;
-}
-
-// The fewest steps that still fail, then one output alone if that fails as well.
-inline std::string shrunk(const check& run, std::uint64_t seed, int steps,
-                          const std::function<std::string(int, int)>& print) {
-  int fewest = 0, output = -1;
-  while (fewest < steps && !attempt(run, seed, fewest).failed()) ++fewest;
-  for (int i = 0; i < 8 && output < 0; ++i) {
-    if (attempt(run, seed, fewest, i).failed()) output = i;
-  }
-  return "seed " + std::to_string(seed) + " shrunk to " + std::to_string(fewest) + " steps:\n" +
-         attempt(run, seed, fewest, output).text + "\n" + print(fewest, output);
-}
-
-inline void fuzz(std::uint64_t count, const check& run,
-                 const std::function<std::string(int, int, std::uint64_t)>& print) {
-  const std::uint64_t alone = environment("MEGANEURA_FUZZ_SEED", 0);
-  const std::uint64_t first = alone ? alone : environment("MEGANEURA_FUZZ_FIRST", 1);
-  count = alone ? 1 : environment("MEGANEURA_FUZZ_COUNT", count);
-  verdict all;
-  const std::uint64_t most = environment("MEGANEURA_FUZZ_FAILURES", 10);
-  std::uint64_t failures = 0;
-  for (std::uint64_t seed = first; seed < first + count && failures < most; ++seed) {
-    const int steps = 3 + static_cast<int>(seed % 18);
-    const verdict v = attempt(run, seed, steps);
-    all.compared += v.compared, all.unstable += v.unstable;
-    if (!v.failed()) continue;
-    ++failures;
-    ADD_FAILURE() << shrunk(run, seed, steps, [&](int n, int output) { return print(n, output, seed); });
-  }
-  std::printf("%llu graphs from seed %llu: %zu values compared, %zu left out as unstable\n",
-              static_cast<unsigned long long>(count), static_cast<unsigned long long>(first), all.compared,
-              all.unstable);
-  if (failures == 0) {
-    EXPECT_GT(all.compared, count / 2) << "a run that compares nothing shows nothing";
-  }
-  EXPECT_LE(all.unstable, all.compared / 4 + 20) << "most values must be worth comparing";
-}
+/// Runs `count` seeds, or those that MEGANEURA_FUZZ_SEED, _FIRST and _COUNT say; a failure is shrunk and printed.
+void fuzz(std::uint64_t count, const check& run, const std::function<std::string(int, int, std::uint64_t)>& print);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The rule of each primitive against central differences.
+#include <meganeura/autodiff/gradient.hpp>
+
 #include <oracle/gradient_check.hpp>
+#include <oracle/interpreter.hpp>
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace {
 

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Derivatives of every scalar operation and of programs made of several.
+#include <meganeura/autodiff/gradient.hpp>
+
 #include <oracle/gradient_check.hpp>
+#include <oracle/interpreter.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <random>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace {
 

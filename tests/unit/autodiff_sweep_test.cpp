@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: MIT
 // What a whole sweep builds and leaves out, and how it refuses.
+#include <meganeura/autodiff/gradient.hpp>
+
 #include <oracle/gradient_check.hpp>
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace {
 

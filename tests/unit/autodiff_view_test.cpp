@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Adjoints of views: random compositions, and the shapes they leave in the graph.
+#include <meganeura/autodiff/gradient.hpp>
+
 #include <oracle/gradient_check.hpp>
+#include <oracle/interpreter.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace {
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Values that decide something (comparisons, roundings, choices) are spelled in one way wherever they are computed.
+#include <oracle/interpreter.hpp>
 #include <support/egraph_sample_graphs.hpp>
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

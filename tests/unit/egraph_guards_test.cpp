@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What rules must not do: borders and backwards reads in products, lost roundings, undefined arithmetic, too many axes.
 #include <meganeura/core/error.hpp>
+#include <meganeura/egraph/saturate.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
 
@@ -8,8 +9,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Structural rules and extraction: every form of every value agrees with the source, and the plans are the wanted ones.
+#include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/error.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <vector>

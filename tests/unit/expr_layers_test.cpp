@@ -7,7 +7,9 @@
 
 #include <oracle/interpreter.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 namespace mn = meganeura;

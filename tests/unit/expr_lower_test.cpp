@@ -13,6 +13,9 @@
 #include <oracle/interpreter.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
 
 namespace mn = meganeura;
 

@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace mn = meganeura;
 namespace oracle = meganeura::oracle;

@@ -7,6 +7,7 @@
 // MEGANEURA_FUZZ_SEED=s    this one graph alone, from the seed a failure prints
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/egraph/optimize.hpp>
+#include <meganeura/egraph/saturate.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <oracle/gradient_check.hpp>
@@ -21,6 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>

@@ -9,6 +9,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "vulkan_support.hpp"
 
 using namespace meganeura;

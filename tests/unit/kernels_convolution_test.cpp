@@ -2,9 +2,16 @@
 // The three forms of a convolution on the device against the oracle, over geometry, groups, epilogues and types.
 #include <meganeura/kernels/convolution.hpp>
 
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
 
 using namespace meganeura;
 

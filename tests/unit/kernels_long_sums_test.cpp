@@ -3,11 +3,19 @@
 // the logarithm of their length.
 #include <meganeura/kernels/generate.hpp>
 
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
 
 using namespace meganeura;
 

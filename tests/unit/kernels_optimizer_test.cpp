@@ -2,11 +2,18 @@
 // Optimiser steps on the device against the oracle, over several steps and odd sizes; fills.
 #include <meganeura/kernels/builtin.hpp>
 
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
+#include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 using namespace meganeura;
 

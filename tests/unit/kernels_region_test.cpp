@@ -2,15 +2,22 @@
 // Fused loop nests on the device against the oracle: pointwise, rows, columns, every scalar operation.
 #include <meganeura/kernels/region.hpp>
 
+#include <oracle/interpreter.hpp>
 #include <oracle/precision.hpp>
+#include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace meganeura;
 using support::expect_matches_oracle;

@@ -3,15 +3,20 @@
 #include <meganeura/kernels/scalar_emit.hpp>
 
 #include <gtest/gtest.h>
+#include <oracle/scalar_machine.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
+#include <support/shared_device.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {

@@ -6,6 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
 using namespace meganeura;
 
 namespace {

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The oracle against definitions written out by hand: it is the truth of every other test.
+#include <meganeura/kernels/philox.hpp>
+
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
 
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 namespace {
 

@@ -9,8 +9,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 

@@ -7,11 +7,14 @@
 
 #include <support/activation_modules.hpp>
 #include <support/device_fixture.hpp>
+#include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace {

@@ -9,9 +9,12 @@
 #include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
 #include <support/egraph_sample_graphs.hpp>
+#include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 

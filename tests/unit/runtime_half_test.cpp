@@ -5,12 +5,18 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/program.hpp>
 
+#include <oracle/tolerance.hpp>
 #include <support/activation_modules.hpp>
 #include <support/device_fixture.hpp>
+#include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -66,7 +72,7 @@ double exact_sigmoid(double x) { return x > 0 ? 1 / (1 + std::exp(-x)) : std::ex
 TEST(runtime_half, activations_and_their_slopes_are_right_over_all_of_f16) {
   constexpr int count = 2 * 31 * 1024;
   std::vector<double> xs;
-  for (int i = 0; i < count; ++i) xs.push_back(support::half_value(static_cast<std::uint16_t>(i % 2 << 15 | i / 2)));
+  for (int i = 0; i < count; ++i) xs.push_back(oracle::half_value(static_cast<std::uint16_t>(i % 2 << 15 | i / 2)));
   const std::vector<double> ones(xs.size(), 1);
   for (const bool fusion : {true, false}) {
     const auto curve = [&]<class Module>(Module) {

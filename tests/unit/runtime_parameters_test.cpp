@@ -12,11 +12,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <random>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 

@@ -14,7 +14,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace {
 

@@ -5,6 +5,8 @@
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
+#include <oracle/tolerance.hpp>
+#include <support/shared_device.hpp>
 #include <support/zoo.hpp>
 
 #include <gtest/gtest.h>

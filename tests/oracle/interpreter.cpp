@@ -1,0 +1,759 @@
+// SPDX-License-Identifier: MIT
+// What every op means, in the numbers of Real: one class with a member an op, because many share loops.
+#include <meganeura/kernels/philox.hpp>
+
+#include <oracle/interpreter.hpp>
+
+#include <Eigen/Core>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace meganeura::inline MEGANEURA_ABI::oracle {
+
+namespace {
+
+/// a [m, k] times b [k, n], all row-major.
+template <class Real>
+std::vector<Real> matrix_product(const std::vector<Real>& a, const std::vector<Real>& b, std::int64_t m, std::int64_t k,
+                                 std::int64_t n) {
+  std::vector<Real> c(static_cast<std::size_t>(m * n));
+  if constexpr (is_field<Real>) {
+    for (std::int64_t i = 0; i < m * n; ++i) {
+      for (std::int64_t j = 0; j < k; ++j) {
+        c[static_cast<std::size_t>(i)] +=
+            a[static_cast<std::size_t>(i / n * k + j)] * b[static_cast<std::size_t>(j * n + i % n)];
+      }
+    }
+  } else {
+    using matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    Eigen::Map<matrix>(c.data(), m, n).noalias() =
+        Eigen::Map<const matrix>(a.data(), m, k) * Eigen::Map<const matrix>(b.data(), k, n);
+  }
+  return c;
+}
+
+}  // namespace
+
+template <class Real>
+class interpreter<Real>::definitions {
+ public:
+  explicit definitions(interpreter& run) : run_(run), graph_(run.graph_) {}
+
+  tensor<Real> compute(node_id id) {
+    switch (graph_[id].kind) {
+      case op::input:
+      case op::parameter:
+      case op::state:
+        return leaf(id);
+      case op::constant:
+        return tensor<Real>({}, graph_[id].type, Real(graph_.get<constant_attribute>(id).value));
+      case op::iota:
+        return iota(id);
+      case op::random:
+        return random(id);
+      case op::map:
+        return map(id);
+      case op::reduce:
+        return reduce(id);
+      case op::contract:
+        return contract(id);
+      case op::view:
+        return view(id);
+      case op::pad:
+        return pad(id);
+      case op::concat:
+        return concat(id);
+      case op::gather:
+        return gather_or_scatter(id, false);
+      case op::scatter_add:
+        return gather_or_scatter(id, true);
+      case op::convolution:
+        return convolution(id, graph_.get<convolution_attribute>(id), graph_[id].extents);
+      case op::window_reduce:
+        return window_reduce(id);
+      case op::window_scatter:
+        return window_scatter(id);
+      case op::stop_gradient:
+        return operand(id, 0);
+      case op::region:
+        return region(id);
+      case op::matmul:
+        return matmul(id);
+      case op::convolve:
+        return convolve(id);
+      case op::assign:
+      case op::optimizer_step:
+        break;
+    }
+    fail(error_category::invalid_argument, "oracle: {} has no value", to_string(graph_[id].kind));
+  }
+
+  void apply_effect(node_id id) {
+    if (graph_[id].kind == op::assign) {
+      run_.leaves[graph_.get<leaf_attribute>(graph_.operand(id, 0)).name] = operand(id, 1);
+      return;
+    }
+    for (std::size_t i = 0; i + 1 < graph_.operands(id).size(); i += 2) {
+      update(graph_.get<optimizer_attribute>(id), graph_.get<leaf_attribute>(graph_.operand(id, i)).name,
+             operand(id, i + 1));
+    }
+  }
+
+ private:
+  const tensor<Real>& operand(node_id id, std::size_t index) const { return run_.values_[graph_.operand(id, index)]; }
+  tensor<Real> empty(node_id id) const { return tensor<Real>(graph_[id].extents, graph_[id].type); }
+
+  // ---- leaves
+
+  tensor<Real> leaf(node_id id) const {
+    const std::string& name = graph_.get<leaf_attribute>(id).name;
+    const auto found = run_.leaves.find(name);
+    if (found == run_.leaves.end())
+      fail(error_category::invalid_argument, "oracle: leaf \"{}\" has no value; set it", name);
+    if (found->second.extents != graph_[id].extents ||
+        static_cast<std::int64_t>(found->second.values.size()) != graph_[id].extents.elements()) {
+      fail(error_category::invalid_argument, "oracle: leaf \"{}\" is {}, its value {}", name,
+           to_string(graph_[id].extents), to_string(found->second.extents));
+    }
+    return found->second;
+  }
+
+  tensor<Real> iota(node_id id) const {
+    tensor<Real> result = empty(id);
+    for (std::int64_t i = 0; i < result.extents[0]; ++i) result[i] = Real(double(i));
+    return result;
+  }
+
+  tensor<Real> random(node_id id) const {
+    if constexpr (is_field<Real>) {
+      fail(error_category::unsupported, "oracle: random numbers are floats; use doubles");
+    } else {
+      const auto& attribute = graph_.get<random_attribute>(id);
+      const std::uint32_t stream = kernels::stream_hash(attribute.stream);
+      tensor<Real> result = empty(id);
+      for (std::int64_t i = 0; i < result.extents.elements(); ++i) {
+        const auto words = kernels::random_words(static_cast<std::uint64_t>(i / 4), stream, run_.step.step,
+                                                 run_.step.seed_low, run_.step.seed_high);
+        const auto lane = static_cast<std::size_t>(i % 4), pair = lane / 2 * 2;
+        if (attribute.distribution == distribution::uniform) {
+          result[i] = static_cast<Real>(kernels::uniform_from(words[lane]));
+          continue;
+        }
+        const Real radius = std::sqrt(-2 * std::log(static_cast<Real>(kernels::positive_uniform_from(words[pair]))));
+        const Real angle = 2 * std::numbers::pi_v<Real> * static_cast<Real>(kernels::uniform_from(words[pair + 1]));
+        result[i] = radius * (lane % 2 == 0 ? std::cos(angle) : std::sin(angle));
+      }
+      return result;
+    }
+  }
+
+  // ---- map, reduce, contract
+
+  tensor<Real> map(node_id id) const {
+    tensor<Real> result = empty(id);
+    const std::size_t total = result.values.size(), chunk = std::min<std::size_t>(total, 1024);
+    scalar_machine<Real> machine(graph_.get<map_attribute>(id).program, chunk, run_.on_scalar);
+    for (std::size_t start = 0; start < total; start += chunk) {
+      const std::size_t count = std::min(chunk, total - start);
+      const auto& row = machine.run(count, [&](std::size_t argument, std::vector<Real>& values) {
+        const std::vector<Real>& source = operand(id, argument).values;
+        std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(start), count, values.begin());
+      });
+      std::copy_n(row.begin(), count, result.values.begin() + static_cast<std::ptrdiff_t>(start));
+    }
+    return result;
+  }
+
+  tensor<Real> reduce(node_id id) const {
+    const auto& attribute = graph_.get<reduce_attribute>(id);
+    const tensor<Real>& from = operand(id, 0);
+    tensor<Real> result = empty(id);
+    std::int64_t strides[max_rank]{};
+    for (int i = 0, kept = 0; i < from.extents.rank(); ++i) {
+      if (!(attribute.axes >> i & 1)) strides[i] = result.extents.stride(kept++);
+    }
+    std::vector<bool> seen(result.values.size(), false);
+    if (is_arg(attribute.kind)) return arg_reduce(from, result, strides, attribute);
+    constexpr scalar_op steps[] = {scalar_op::add, scalar_op::maximum, scalar_op::minimum, scalar_op::multiply};
+    const scalar_op step_op = steps[static_cast<int>(attribute.kind)];
+    std::int64_t flat = 0;
+    for_each_index(from.extents, [&](const index_vector& index) {
+      const std::int64_t at = flat_index(0, strides, index, from.extents.rank());
+      const Real value = from[flat++];
+      const auto slot = static_cast<std::size_t>(at);
+      result[at] = seen[slot] ? scalar_apply(step_op, from.type, from.type, result[at], value, value) : value;
+      seen[slot] = true;
+    });
+    return result;
+  }
+
+  // The first element in row-major order that nothing beats, a NaN beating every number.
+  tensor<Real> arg_reduce(const tensor<Real>& from, tensor<Real> result, const std::int64_t (&strides)[max_rank],
+                          const reduce_attribute& attribute) const {
+    if constexpr (is_field<Real>) {
+      fail(error_category::unsupported, "oracle: a finite field has no order; use doubles");
+    } else {
+      std::vector<Real> best(result.values.size());
+      std::vector<std::int64_t> seen(result.values.size(), 0);  // elements of the row so far
+      std::int64_t flat = 0;
+      for_each_index(from.extents, [&](const index_vector& index) {
+        const std::int64_t at = flat_index(0, strides, index, from.extents.rank());
+        const auto slot = static_cast<std::size_t>(at);
+        const Real value = from[flat++], was = best[slot];
+        const bool beats = attribute.kind == reduce_kind::arg_max ? value > was : value < was;
+        if (seen[slot] == 0 || (!std::isnan(was) && (beats || std::isnan(value)))) {
+          best[slot] = value;
+          result[at] = Real(double(seen[slot]));
+        }
+        ++seen[slot];
+      });
+      return result;
+    }
+  }
+
+  // Copies what an affine map reads, with zero strides where an axis of `space` is absent.
+  static std::vector<Real> packed(const tensor<Real>& from, const shape& space, std::int64_t offset,
+                                  const std::int64_t (&strides)[max_rank]) {
+    std::vector<Real> result;
+    result.reserve(static_cast<std::size_t>(space.elements()));
+    for_each_index(space, [&](const index_vector& index) {
+      result.push_back(from.values.at(static_cast<std::size_t>(flat_index(offset, strides, index, space.rank()))));
+    });
+    return result;
+  }
+
+  // Axes of one matrix dimension: their extents and the strides of operand a, operand b and the result along them.
+  struct axis_group {
+    std::vector<std::array<std::int64_t, 4>> axes;  // extent, stride in a, in b, in the result
+    [[nodiscard]] std::int64_t elements() const {
+      std::int64_t product = 1;
+      for (const auto& axis : axes) product *= axis[0];
+      return product;
+    }
+    /// Offsets of all indices of the group in tensor `which` (1 = a, 2 = b, 3 = result), in row-major order.
+    [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t which) const {
+      std::vector<std::int64_t> result{0};
+      for (const auto& axis : axes) {
+        std::vector<std::int64_t> next;
+        for (std::int64_t base : result) {
+          for (std::int64_t i = 0; i < axis[0]; ++i) next.push_back(base + i * axis[which]);
+        }
+        result = std::move(next);
+      }
+      return result;
+    }
+  };
+
+  static std::vector<Real> packed_matrix(const tensor<Real>& from, std::int64_t base,
+                                         const std::vector<std::int64_t>& rows,
+                                         const std::vector<std::int64_t>& columns) {
+    std::vector<Real> result;
+    result.reserve(rows.size() * columns.size());
+    for (std::int64_t row : rows) {
+      for (std::int64_t column : columns)
+        result.push_back(from.values.at(static_cast<std::size_t>(base + row + column)));
+    }
+    return result;
+  }
+
+  // store(offset in the result, value) for all of out[batch, m, n] = sum over k of a[batch, m, k] b[batch, k, n].
+  template <class Store>
+  static void product(const tensor<Real>& a, const tensor<Real>& b, std::int64_t offset_a, std::int64_t offset_b,
+                      const std::array<axis_group, 4>& groups, Store&& store) {
+    const auto& [batch, m, n, k] = groups;
+    const auto rows = m.offsets(3), columns = n.offsets(3), a_rows = m.offsets(1), a_sums = k.offsets(1);
+    const auto b_columns = n.offsets(2), b_sums = k.offsets(2);
+    const auto batch_a = batch.offsets(1), batch_b = batch.offsets(2), batch_out = batch.offsets(3);
+    for (std::size_t i = 0; i < batch_out.size(); ++i) {
+      const auto left = packed_matrix(a, offset_a + batch_a[i], a_rows, a_sums);
+      const auto right = packed_matrix(b, offset_b + batch_b[i], b_sums, b_columns);
+      const auto values = matrix_product(left, right, m.elements(), k.elements(), n.elements());
+      std::size_t next = 0;
+      for (std::int64_t row : rows) {
+        for (std::int64_t column : columns) store(batch_out[i] + row + column, values[next++]);
+      }
+    }
+  }
+
+  tensor<Real> contract(node_id id) const {
+    const auto& labels = graph_.get<contract_attribute>(id);
+    const tensor<Real>&a = operand(id, 0), &b = operand(id, 1);
+    tensor<Real> result = empty(id);
+    std::array<axis_group, 4> groups;
+    for (int label = 0; label < 2 * max_rank; ++label) {
+      std::array<std::int64_t, 4> axis{};
+      bool in_a = false, in_b = false;
+      for (int i = 0; i < a.extents.rank(); ++i) {
+        if (labels.a[i] == label) in_a = true, axis[0] = a.extents[i], axis[1] = a.extents.stride(i);
+      }
+      for (int i = 0; i < b.extents.rank(); ++i) {
+        if (labels.b[i] == label) in_b = true, axis[0] = b.extents[i], axis[2] = b.extents.stride(i);
+      }
+      if (!in_a && !in_b) continue;
+      if (label < labels.result_rank) axis[3] = result.extents.stride(label);
+      groups[label >= labels.result_rank ? 3 : in_a && in_b ? 0 : in_a ? 1 : 2].axes.push_back(axis);
+    }
+    product(a, b, 0, 0, groups, [&](std::int64_t at, Real value) { result[at] = value; });
+    return result;
+  }
+
+  // ---- index maps
+
+  tensor<Real> view(node_id id) const {
+    const auto& attribute = graph_.get<view_attribute>(id);
+    return tensor<Real>(graph_[id].extents,
+                        packed(operand(id, 0), graph_[id].extents, attribute.offset, attribute.strides));
+  }
+
+  tensor<Real> pad(node_id id) const {
+    const auto& attribute = graph_.get<pad_attribute>(id);
+    const tensor<Real>& from = operand(id, 0);
+    tensor<Real> result(graph_[id].extents, graph_[id].type, Real(attribute.value));
+    std::int64_t flat = 0;
+    for_each_index(from.extents, [&](const index_vector& index) {
+      std::int64_t at = 0;
+      for (int i = 0; i < from.extents.rank(); ++i) {
+        at += (index[static_cast<std::size_t>(i)] + attribute.low[i]) * result.extents.stride(i);
+      }
+      result[at] = from[flat++];
+    });
+    return result;
+  }
+
+  tensor<Real> concat(node_id id) const {
+    const int axis = graph_.get<axis_attribute>(id).axis;
+    tensor<Real> result = empty(id);
+    std::int64_t start = 0;
+    for (std::size_t k = 0; k < graph_.operands(id).size(); ++k) {
+      const tensor<Real>& part = operand(id, k);
+      std::int64_t flat = 0;
+      for_each_index(part.extents, [&](const index_vector& index) {
+        std::int64_t at = start * result.extents.stride(axis);
+        for (int i = 0; i < part.extents.rank(); ++i)
+          at += index[static_cast<std::size_t>(i)] * result.extents.stride(i);
+        result[at] = part[flat++];
+      });
+      start += part.extents[axis];
+    }
+    return result;
+  }
+
+  // gather: rows [.., i, ..] of result = data[.., indices[i], ..]; scatter_add walks the same pairs the other way.
+  tensor<Real> gather_or_scatter(node_id id, bool scatter) const {
+    const int axis = graph_.get<axis_attribute>(id).axis;
+    const tensor<Real>& indices = operand(id, scatter ? 0 : 1);
+    const tensor<Real>& from = operand(id, scatter ? 1 : 0);
+    tensor<Real> result = empty(id);
+    const shape& table = scatter ? result.extents : from.extents;
+    std::int64_t outer = 1;
+    for (int i = 0; i < axis; ++i) outer *= table[i];
+    const std::int64_t inner = table.stride(axis), count = indices.extents.elements();
+    for (std::int64_t o = 0; o < outer; ++o) {
+      for (std::int64_t k = 0; k < count; ++k) {
+        const std::int64_t row = to_integer(indices[k]);
+        if (row < 0 || row >= table[axis]) continue;  // reads zeros, adds nothing
+        for (std::int64_t i = 0; i < inner; ++i) {
+          const std::int64_t in_table = (o * table[axis] + row) * inner + i, dense = (o * count + k) * inner + i;
+          if (scatter)
+            result[in_table] = result[in_table] + from[dense];
+          else
+            result[dense] = from[in_table];
+        }
+      }
+    }
+    return result;
+  }
+
+  // ---- convolution and windows
+
+  // One tap of the filter and one image and group at a time: a small matrix product between the o / groups outputs, the
+  // c / groups inputs and the output positions whose input element exists.
+  tensor<Real> convolution(node_id id, const convolution_attribute& c, const shape& extents) const {
+    using form = convolution_attribute;
+    tensor<Real> result(extents, graph_[id].type);
+    const tensor<Real>& first = operand(id, 0);
+    const tensor<Real>& second = operand(id, 1);
+    const tensor<Real>& x = c.form == form::input ? result : first;
+    const tensor<Real>& w = c.form == form::filter ? result : second;
+    const tensor<Real>& y = c.form == form::output ? result : c.form == form::input ? first : second;
+    if (!is_convolution(c, x.extents, w.extents, y.extents)) {
+      fail(error_category::internal, "oracle: node {} relates {}, {} and {}, which is no convolution {}", id,
+           to_string(x.extents), to_string(w.extents), to_string(y.extents), to_string(attribute(c)));
+    }
+    const std::int64_t outputs = w.extents[0] / c.groups, inputs = w.extents[1];
+    shape taps, positions;
+    for (int i = 0; i < c.spatial; ++i) taps.push_back(w.extents[i + 2]), positions.push_back(y.extents[i + 2]);
+    const std::int64_t x_plane = x.extents.stride(1), y_plane = y.extents.stride(1), w_plane = taps.elements();
+    std::int64_t tap = 0;
+    for_each_index(taps, [&](const index_vector& k) {
+      std::vector<std::int64_t> x_at, y_at;  // pairs of positions this tap connects
+      tap_pairs(c, x.extents, positions, k, x_at, y_at);
+      for (std::int64_t block = 0; block < x.extents[0] * c.groups && !x_at.empty(); ++block) {
+        const std::int64_t image = block / c.groups, group = block % c.groups;
+        const std::int64_t x_base = (image * x.extents[1] + group * inputs) * x_plane;
+        const std::int64_t y_base = (image * y.extents[1] + group * outputs) * y_plane;
+        const auto o_in_w = steps(outputs, inputs * w_plane), i_in_w = steps(inputs, w_plane);
+        const auto o_in_y = steps(outputs, y_plane), i_in_x = steps(inputs, x_plane);
+        const std::int64_t w_base = group * outputs * inputs * w_plane + tap;
+        const auto n = static_cast<std::int64_t>(x_at.size());
+        if (c.form == form::output) {
+          add_product(result, y_base, o_in_y, y_at, packed_matrix(w, w_base, o_in_w, i_in_w),
+                      packed_matrix(x, x_base, i_in_x, x_at), inputs);
+        } else if (c.form == form::input) {
+          add_product(result, x_base, i_in_x, x_at, packed_matrix(w, w_base, i_in_w, o_in_w),
+                      packed_matrix(y, y_base, o_in_y, y_at), outputs);
+        } else {
+          add_product(result, w_base, o_in_w, i_in_w, packed_matrix(y, y_base, o_in_y, y_at),
+                      packed_matrix(x, x_base, x_at, i_in_x), n);
+        }
+      }
+      ++tap;
+    });
+    return result;
+  }
+
+  static bool is_convolution(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+    for (const shape* part : {&x, &w, &y}) {
+      if (part->end() - part->begin() != c.spatial + 2) return false;
+    }
+    bool fits = x[0] == y[0] && x[1] == w[1] * c.groups && y[1] == w[0];
+    for (int i = 0; i < c.spatial; ++i) {
+      const std::int64_t last = (y[i + 2] - 1) * c.stride[i] + (w[i + 2] - 1) * c.dilation[i];  // position it reads
+      const std::int64_t spare = x[i + 2] + c.pad_low[i] + c.pad_high[i] - 1 - last;
+      fits = fits && spare >= 0 && spare < c.stride[i];
+    }
+    return fits;
+  }
+
+  static std::vector<std::int64_t> steps(std::int64_t count, std::int64_t stride) {
+    std::vector<std::int64_t> result;
+    for (std::int64_t i = 0; i < count; ++i) result.push_back(i * stride);
+    return result;
+  }
+
+  static void tap_pairs(const convolution_attribute& c, const shape& x, const shape& positions, const index_vector& k,
+                        std::vector<std::int64_t>& x_at, std::vector<std::int64_t>& y_at) {
+    std::int64_t flat = 0;
+    for_each_index(positions, [&](const index_vector& out) {
+      std::int64_t at = 0;
+      bool inside = true;
+      for (int i = 0; i < c.spatial; ++i) {
+        const auto u = static_cast<std::size_t>(i);
+        const std::int64_t in = out[u] * c.stride[i] + k[u] * c.dilation[i] - c.pad_low[i];
+        inside = inside && in >= 0 && in < x[i + 2];
+        at += in * x.stride(i + 2);
+      }
+      if (inside) x_at.push_back(at), y_at.push_back(flat);
+      ++flat;
+    });
+  }
+
+  static void add_product(tensor<Real>& result, std::int64_t base, const std::vector<std::int64_t>& rows,
+                          const std::vector<std::int64_t>& columns, const std::vector<Real>& a,
+                          const std::vector<Real>& b, std::int64_t summed) {
+    const auto values =
+        matrix_product(a, b, static_cast<std::int64_t>(rows.size()), summed, static_cast<std::int64_t>(columns.size()));
+    std::size_t next = 0;
+    for (std::int64_t row : rows) {
+      for (std::int64_t column : columns) result[base + row + column] += values[next++];
+    }
+  }
+
+  // visit(outer offset in x, output position flat in y, in-plane offsets of the window in row-major order)
+  template <class Visit>
+  static void for_each_window(const window_attribute& w, const shape& x, const shape& y, Visit&& visit) {
+    shape outer, positions, window;
+    const int first = x.rank() - w.spatial;
+    for (int i = 0; i < first; ++i) outer.push_back(x[i]);
+    for (int i = 0; i < w.spatial; ++i) positions.push_back(y[first + i]), window.push_back(w.window[i]);
+    std::int64_t plane = 1, y_at = 0;
+    for (int i = first; i < x.rank(); ++i) plane *= x[i];
+    for (std::int64_t image = 0; image < outer.elements(); ++image) {
+      for_each_index(positions, [&](const index_vector& out) {
+        std::vector<std::int64_t> reads;
+        for_each_index(window, [&](const index_vector& k) {
+          std::int64_t at = image * plane;
+          bool inside = true;
+          for (int i = 0; i < w.spatial; ++i) {
+            const auto u = static_cast<std::size_t>(i);
+            const std::int64_t in = out[u] * w.stride[i] + k[u] - w.pad_low[i];
+            inside = inside && in >= 0 && in < x[first + i];
+            at += in * x.stride(first + i);
+          }
+          if (inside) reads.push_back(at);
+        });
+        visit(y_at++, reads);
+      });
+    }
+  }
+
+  // The first maximum of a window in row-major order, a NaN being larger than any number; the window holds at least one
+  // element.
+  static std::int64_t first_maximum(const tensor<Real>& x, const std::vector<std::int64_t>& reads) {
+    if constexpr (is_field<Real>) {
+      fail(error_category::unsupported, "oracle: a finite field has no order; use doubles");
+    } else {
+      std::int64_t best = reads.at(0);
+      for (std::int64_t at : reads) best = !std::isnan(x[best]) && (x[at] > x[best] || std::isnan(x[at])) ? at : best;
+      return best;
+    }
+  }
+
+  tensor<Real> window_reduce(node_id id) const {
+    const auto& attribute = graph_.get<window_attribute>(id);
+    const tensor<Real>& x = operand(id, 0);
+    tensor<Real> result = empty(id);
+    for_each_window(attribute, x.extents, result.extents, [&](std::int64_t at, const std::vector<std::int64_t>& reads) {
+      if (attribute.kind == reduce_kind::max) {
+        if constexpr (!is_field<Real>) {
+          if (reads.empty()) {  // a window of padding alone
+            result[at] = -std::numeric_limits<Real>::infinity();
+            return;
+          }
+        }
+        result[at] = x[first_maximum(x, reads)];
+        return;
+      }
+      for (std::int64_t read : reads) result[at] += x[read];
+    });
+    return result;
+  }
+
+  tensor<Real> window_scatter(node_id id) const {
+    const auto& attribute = graph_.get<window_attribute>(id);
+    const tensor<Real>& x = operand(id, 0);  // max: decides where to; sum: is y itself
+    const tensor<Real>& y = operand(id, graph_.operands(id).size() - 1);
+    tensor<Real> result = empty(id);
+    for_each_window(attribute, result.extents, y.extents, [&](std::int64_t at, const std::vector<std::int64_t>& reads) {
+      if (attribute.kind == reduce_kind::max) {
+        if (!reads.empty()) result[first_maximum(x, reads)] += y[at];
+        return;
+      }
+      for (std::int64_t read : reads) result[read] += y[at];
+    });
+    return result;
+  }
+
+  // ---- implementations
+
+  // What an index map reads at an iteration index. Memory outside of the tensor is an error even if nobody looks at the
+  // value.
+  Real read(node_id id, const index_map& from, const index_vector& index, int rank) const {
+    for (int i = 0; i < rank; ++i) {
+      const std::int64_t at = index[static_cast<std::size_t>(i)];
+      if ((from.bounded >> i & 1) && (at < from.low[i] || at >= from.high[i])) return Real(from.fill);
+    }
+    const std::int64_t flat = flat_index(from.offset, from.strides, index, rank);
+    if (from.source == index_map::index_source) return Real(double(flat));
+    const tensor<Real>& source = operand(id, static_cast<std::size_t>(from.source));
+    if (flat < 0 || flat >= source.extents.elements()) {
+      fail(error_category::internal, "oracle: node {} reads element {} of operand {} {}", id, flat, from.source,
+           to_string(source.extents));
+    }
+    return source[flat];
+  }
+
+  // A result nobody has written yet: not-a-number, so that a hole in an output map shows.
+  tensor<Real> unwritten(node_id id) const {
+    tensor<Real> result = empty(id);
+    if constexpr (!is_field<Real>)
+      std::fill(result.values.begin(), result.values.end(), std::numeric_limits<Real>::quiet_NaN());
+    return result;
+  }
+
+  void write(node_id id, tensor<Real>& result, const index_map& to, const index_vector& index, int rank,
+             Real value) const {
+    for (int i = 0; i < rank; ++i) {
+      const std::int64_t at = index[static_cast<std::size_t>(i)];
+      if ((to.bounded >> i & 1) && (at < to.low[i] || at >= to.high[i])) return;
+    }
+    const std::int64_t flat = flat_index(to.offset, to.strides, index, rank);
+    if (flat < 0 || flat >= result.extents.elements()) {
+      fail(error_category::internal, "oracle: node {} writes element {} of {}", id, flat, to_string(result.extents));
+    }
+    result[flat] = value;
+  }
+
+  tensor<Real> region(node_id id) const {
+    const auto& attribute = graph_.get<region_attribute>(id);
+    const int rank = attribute.space.rank(), rows = rank - attribute.row_axes;
+    shape outer, row;
+    for (int i = 0; i < rank; ++i) (i < rows ? outer : row).push_back(attribute.space[i]);
+    tensor<Real> result = unwritten(id);
+    std::vector<index_vector> inner;
+    for_each_index(row, [&](const index_vector& index) { inner.push_back(index); });
+    scalar_machine<Real> machine(attribute.program, inner.size(), run_.on_scalar);
+    for_each_index(outer, [&](const index_vector& start) {
+      const auto full = [&](std::size_t k) {
+        index_vector index = start;
+        for (int i = rows; i < rank; ++i)
+          index[static_cast<std::size_t>(i)] = inner[k][static_cast<std::size_t>(i - rows)];
+        return index;
+      };
+      const auto& values = machine.run(inner.size(), [&](std::size_t argument, std::vector<Real>& target) {
+        const index_map& from = attribute.accesses.at(argument);
+        for (std::size_t k = 0; k < inner.size(); ++k) target[k] = read(id, from, full(k), rank);
+      });
+      const std::size_t count = attribute.per_row ? 1 : inner.size();
+      for (std::size_t k = 0; k < count; ++k) write(id, result, attribute.output, full(k), rank, values[k]);
+    });
+    return result;
+  }
+
+  // Argument 0 is the accumulator, argument k + 1 what accesses[k] reads.
+  Real finished(node_id id, const epilogue& finish, scalar_machine<Real>& machine, Real accumulator,
+                const index_vector& index, int rank) const {
+    return machine.run(1, [&](std::size_t argument, std::vector<Real>& target) {
+      target[0] = argument == 0 ? accumulator : read(id, finish.accesses.at(argument - 1), index, rank);
+    })[0];
+  }
+
+  tensor<Real> matmul(node_id id) const {
+    const auto& attribute = graph_.get<matmul_attribute>(id);
+    const int counts[] = {attribute.batch_axes, attribute.m_axes, attribute.n_axes, attribute.k_axes};
+    // Positions in the dense result space identify an index; the output map takes it to memory afterwards.
+    shape space = attribute.space;
+    std::array<axis_group, 4> groups;
+    for (int group = 0, axis = 0; group < 4; ++group) {
+      for (int i = 0; i < counts[group]; ++i, ++axis) {
+        if (group == 3) space.set(axis, 1);
+      }
+    }
+    for (int group = 0, axis = 0; group < 4; ++group) {
+      for (int i = 0; i < counts[group]; ++i, ++axis) {
+        groups[static_cast<std::size_t>(group)].axes.push_back({attribute.space[axis], attribute.a.strides[axis],
+                                                                attribute.b.strides[axis],
+                                                                group == 3 ? 0 : space.stride(axis)});
+      }
+    }
+    tensor<Real> sums(space), result = unwritten(id);
+    product(operand(id, 0), operand(id, 1), attribute.a.offset, attribute.b.offset, groups,
+            [&](std::int64_t at, Real value) { sums[at] = value; });
+    scalar_machine<Real> machine(attribute.finish.program, 1, run_.on_scalar);
+    std::int64_t flat = 0;
+    for_each_index(space, [&](const index_vector& index) {
+      const Real value = finished(id, attribute.finish, machine, sums[flat++], index, space.rank());
+      write(id, result, attribute.output, index, space.rank(), value);
+    });
+    return result;
+  }
+
+  tensor<Real> convolve(node_id id) const {
+    const auto& attribute = graph_.get<convolve_attribute>(id);
+    const tensor<Real> sums = convolution(id, attribute.convolution, attribute.space);
+    tensor<Real> result = unwritten(id);
+    scalar_machine<Real> machine(attribute.finish.program, 1, run_.on_scalar);
+    std::int64_t flat = 0;
+    for_each_index(attribute.space, [&](const index_vector& index) {
+      const Real value = finished(id, attribute.finish, machine, sums[flat++], index, attribute.space.rank());
+      write(id, result, attribute.output, index, attribute.space.rank(), value);
+    });
+    return result;
+  }
+
+  // torch.optim.SGD (dampening 0, no Nesterov), Adam and AdamW (no amsgrad), as their documentation writes them.
+  void update(const optimizer_attribute& kind, const std::string& name, const tensor<Real>& gradient) {
+    if constexpr (is_field<Real>) {
+      fail(error_category::unsupported, "oracle: an optimizer needs floats; use doubles");
+    } else {
+      tensor<Real>& parameter = run_.leaves.at(name);
+      const auto zeros = tensor<Real>(parameter.extents);
+      tensor<Real>& first = run_.first_moments.try_emplace(name, zeros).first->second;
+      tensor<Real>& second = run_.second_moments.try_emplace(name, zeros).first->second;
+      const Real rate = run_.step.learning_rate, decay = run_.step.weight_decay, epsilon = run_.step.epsilon,
+                 momentum = run_.step.momentum;
+      const Real beta1 = run_.step.beta1, beta2 = run_.step.beta2, correction1 = run_.step.bias_correction1,
+                 correction2 = run_.step.bias_correction2;
+      for (std::int64_t i = 0; i < parameter.extents.elements(); ++i) {
+        Real &p = parameter[i], &m = first[i], &v = second[i], g = gradient[i];
+        if (kind.kind == optimizer_kind::adamw)
+          p -= rate * decay * p;
+        else
+          g += decay * p;
+        if (kind.kind == optimizer_kind::sgd) {
+          if (kind.momentum) m = momentum * m + g;
+          p -= rate * (kind.momentum ? m : g);
+          continue;
+        }
+        m = beta1 * m + (1 - beta1) * g;
+        v = beta2 * v + (1 - beta2) * g * g;
+        p -= rate / correction1 * m / (std::sqrt(v) / std::sqrt(correction2) + epsilon);
+      }
+    }
+  }
+
+  interpreter& run_;
+  const graph& graph_;
+};
+
+template <class Real>
+interpreter<Real>::interpreter(const graph& g, tensors<Real> values, const kernels::step_values& step_values)
+    : leaves(std::move(values)), step(step_values), graph_(g), values_(g.size()), known_(g.size(), false) {}
+
+template <class Real>
+const tensor<Real>& interpreter<Real>::value(node_id id) {
+  evaluate(std::span(&id, 1));
+  return values_[id];
+}
+
+template <class Real>
+tensor<Real> interpreter<Real>::value_from(node_id id, const std::vector<tensor<Real>>& given) {
+  clear();
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    values_[graph_.operand(id, i)] = given[i];
+    known_[graph_.operand(id, i)] = true;
+  }
+  return value(id);
+}
+
+template <class Real>
+tensors<Real> interpreter<Real>::run() {
+  std::vector<node_id> roots;
+  for (const graph_output& output : graph_.outputs()) roots.push_back(output.node);
+  for (node_id effect : graph_.effects()) {
+    for (node_id operand : graph_.operands(effect)) roots.push_back(operand);
+  }
+  evaluate(roots);
+  tensors<Real> results;
+  for (const graph_output& output : graph_.outputs()) results[output.name] = values_[output.node];
+  for (node_id effect : graph_.effects()) definitions(*this).apply_effect(effect);
+  clear();
+  return results;
+}
+
+template <class Real>
+void interpreter<Real>::clear() {
+  known_.assign(graph_.size(), false);
+  values_.assign(graph_.size(), tensor<Real>());
+}
+
+template <class Real>
+void interpreter<Real>::evaluate(std::span<const node_id> roots) {
+  if (values_.size() < graph_.size()) {  // the graph has grown since
+    values_.resize(graph_.size());
+    known_.resize(graph_.size(), false);
+  }
+  std::vector<bool> needed(graph_.size(), false);
+  for (node_id root : roots) needed[root] = !known_[root];
+  for (std::size_t id = graph_.size(); id-- > 0;) {
+    if (!needed[id]) continue;
+    for (node_id operand : graph_.operands(static_cast<node_id>(id))) needed[operand] = !known_[operand];
+  }
+  for (node_id id{0}; id < graph_.size(); ++id) {
+    if (!needed[id]) continue;
+    values_[id] = definitions(*this).compute(id);
+    values_[id].type = graph_[id].type;
+    for (Real& value : values_[id].values) value = stored(value, graph_[id].type);
+    known_[id] = true;
+    if (on_stored) on_stored(id, values_[id]);
+  }
+}
+
+template class interpreter<double>;
+template class interpreter<float>;
+template class interpreter<prime_field>;
+
+}  // namespace meganeura::inline MEGANEURA_ABI::oracle
