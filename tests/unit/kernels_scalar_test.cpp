@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <random>
 #include <span>
 #include <string>
@@ -31,6 +32,9 @@ scalar_program written(const std::function<scalar_ref(scalar_builder&)>& write) 
   return b.finish(write(b));
 }
 
+/// Argument 1 beside element `i` of argument 0: four components of which two are literals.
+double partly_literal(double x, std::size_t i) { return i % 4 == 0 ? 0.0 : i % 4 == 1 ? -0.0 : x; }
+
 /// What every program gives for each x, `components` elements an invocation; one kernel for all programs.
 std::vector<std::vector<double>> results_of(const std::vector<scalar_program>& programs, const std::vector<double>& xs,
                                             int components) {
@@ -43,9 +47,14 @@ std::vector<std::vector<double>> results_of(const std::vector<scalar_program>& p
   const auto out = k.declare_buffer(type(spirv::scalar_kind::u32), "out", spirv::access::write, {});
   const spirv::u32 i = k.global_id();
   const kernels::scalar_value x = spirv::detail::load(spirv::detail::locate(in, i));
+  const auto argument = [&](int number) {
+    if (number == 0) return x;
+    const kernels::scalar_value zero = kernels::literal(dtype::f32, 0.0), minus = kernels::literal(dtype::f32, -0.0);
+    return kernels::grouped(k, {zero, minus, kernels::component(x, 2), kernels::component(x, 3)});
+  };
   for (std::size_t p = 0; p < programs.size(); ++p) {
     const scalar_program& program = programs[p];
-    kernels::scalar_value y = kernels::widened(kernels::emit(k, program, [&](int) { return x; }), components);
+    kernels::scalar_value y = kernels::widened(kernels::emit(k, program, argument), components);
     if (program.type() == dtype::boolean) y = kernels::converted(y, spirv::u32::static_type);
     y = spirv::detail::bitcast(type(spirv::scalar_kind::u32), y);
     spirv::detail::store(spirv::detail::locate(out, i + static_cast<std::uint32_t>(p) * count), y);
@@ -84,12 +93,12 @@ double rounded(const scalar_node& n, double a, double b, double c, dtype from) {
   return rounded_to(evaluate(n.op, a, b, c, n.type, from), n.type);
 }
 
-double evaluated(const scalar_program& program, double x) {
+double evaluated(const scalar_program& program, double x, double second = 0) {
   std::vector<double> values;
   for (const scalar_node& n : program.nodes) {
     const auto operand = [&](int i) { return values.empty() ? 0 : values[n.operands[i]]; };
     const double a = operand(0), b = operand(1);
-    values.push_back(n.op == scalar_op::argument    ? x
+    values.push_back(n.op == scalar_op::argument    ? (n.value == 0 ? x : second)
                      : n.op == scalar_op::constant  ? n.value
                      : open_power(program, n, a, b) ? nan_value
                      : no_angle(n, a)               ? nan_value
@@ -107,15 +116,15 @@ bool agrees(double found, double expected, bool any_zero) {
 }
 
 void expect_agreement(const std::vector<scalar_program>& programs, const std::vector<double>& xs,
-                      bool zeros_alike = false) {
-  for (int components : {1, 4}) {
+                      bool zeros_alike = false, std::initializer_list<int> widths = {1, 4}) {
+  for (int components : widths) {
     const auto results = results_of(programs, xs, components);
     for (std::size_t p = 0; p < programs.size(); ++p) {
       const scalar_op last = programs[p].nodes.back().op;
       const bool open = last == scalar_op::minimum || last == scalar_op::maximum || last == scalar_op::power;
       std::string wrong;
       for (std::size_t i = 0; i < xs.size(); ++i) {
-        const double expected = evaluated(programs[p], xs[i]);
+        const double expected = evaluated(programs[p], xs[i], partly_literal(xs[i], i));
         if (agrees(results[p][i], expected, open || zeros_alike)) continue;
         wrong += fmt::format(" x = {}: {}, not {};", xs[i], results[p][i], expected);
       }
@@ -161,6 +170,25 @@ TEST(kernels_scalar, equal_operands_meet_nan_infinities_and_both_zeros) {
     }));
   }
   expect_agreement(programs, edges);
+}
+
+TEST(kernels_scalar, vectors_with_a_literal_among_their_components_meet_nan_infinities_and_both_zeros) {
+  std::vector<double> xs;
+  for (double x : edges) xs.insert(xs.end(), 4, x);
+  for (int first = int(scalar_op::negate); first <= int(scalar_op::equal); ++first) {
+    const auto kind = static_cast<scalar_op>(first);
+    if (kind == scalar_op::logical_not || kind == scalar_op::convert) continue;
+    std::vector<scalar_program> programs;
+    for (bool left : {false, true}) {
+      programs.push_back(written([&](scalar_builder& b) {
+        const scalar_ref x = b.argument(0, dtype::f32), y = b.argument(1, dtype::f32);
+        if (info(kind).arity == 1) return b.binary(left ? scalar_op::divide : scalar_op::multiply, b.unary(kind, y), x);
+        const scalar_ref both = b.binary(kind, left ? y : x, left ? x : y);
+        return b.type(both) == dtype::boolean ? b.select(both, x, y) : both;
+      }));
+    }
+    expect_agreement(programs, xs, false, {4});
+  }
 }
 
 TEST(kernels_scalar, choices_between_literals_and_results_keep_nan) {

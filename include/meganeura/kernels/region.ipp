@@ -291,7 +291,8 @@ class row_emitter {
       for (std::size_t i = 0; i < sums.size(); ++i) {
         const scalar_node& node = program_.nodes[sums[i].ref];
         const scalar_value term = widened(evaluate_node(node.operands[0], at, known), width);
-        terms[i].push_back(spirv::detail::select(widened(item.exists, width), term, sums[i].start));
+        const scalar_value choice[] = {item.exists, term, sums[i].start};
+        terms[i].push_back(emit(owner_, {.op = scalar_op::select, .type = node.type}, choice));
       }
     }
     for (std::size_t i = 0; i < sums.size(); ++i) {

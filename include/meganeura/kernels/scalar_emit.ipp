@@ -67,7 +67,9 @@ MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<sca
     ids.push_back(owner.use(part));
   }
   if (repeated) return widened(parts[0], 4);
-  return owner.wrap(type, owner.builder().emit_pure(spirv::op::composite_construct, owner.builder().type(type), ids));
+  const auto id = owner.builder().emit_pure(spirv::op::composite_construct, owner.builder().type(type), ids);
+  owner.note_parts(id, parts);
+  return owner.wrap(type, id);
 }
 
 MEGANEURA_INLINE scalar_value converted(const scalar_value& value, spirv::data_type to) {
@@ -95,7 +97,7 @@ using spirv::detail::word_like;
 // What drivers make of a literal zero, whatever a kernel says of NaN, infinities and the sign of zero (lavapipe of Mesa
 // 22.3.6): x + 0 is x, 0 - x is -x, x * 0 and 0 / x are 0, x / 0 is undefined, a choice between 1 and -0 gives 0 (or -1
 // and 0 gives -0), x times a choice between 1 and 0 is a choice between x and 0, and `x < 0 ? 0 : sqrt(x)` is
-// sqrt(max(x, 0)). Each is written so that no float is zero.
+// sqrt(max(x, 0)). Each is written so that no float is zero, component by component in a vector of which one is known.
 class beside_zero {
  public:
   explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_like(x, 0).type, x)) {}
@@ -221,11 +223,12 @@ class beside_zero {
 }
 
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
-                                                    const scalar_value& a) {
+                                                    std::span<const scalar_value> operands) {
   std::array<scalar_value, 4> parts;
   for (int i = 0; i < 4; ++i) {
-    const scalar_value part = component(a, i);
-    parts[static_cast<std::size_t>(i)] = emit(owner, node, {&part, 1});
+    scalar_value each[3];
+    for (std::size_t k = 0; k < operands.size(); ++k) each[k] = component(operands[k], i);
+    parts[static_cast<std::size_t>(i)] = emit(owner, node, {each, operands.size()});
   }
   return grouped(owner, parts);
 }
@@ -275,7 +278,7 @@ class beside_zero {
       return accurate_log(a);
     case scalar_op::sin:
     case scalar_op::cos:
-      if (a.type.components > 1) return emit_by_component(owner, node, a);
+      if (a.type.components > 1) return emit_by_component(owner, node, {&a, 1});
       return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
     case scalar_op::tanh:
       return accurate_tanh(a);
@@ -351,8 +354,9 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     fail(error_category::internal, "scalar {} with {} operands", info(node.op).name, operands.size());
   }
   int width = 1;
-  bool literals = true;
+  bool literals = true, mixed = false;
   for (const scalar_value& each : operands) {
+    mixed = mixed || owner.parts_of(each) != nullptr;
     width = std::max(width, static_cast<int>(each.type.components));
     literals = literals && each.is_literal();
   }
@@ -366,6 +370,7 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     const dtype from = detail::dtype_of(operands[0]);
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
   }
+  if (mixed) return detail::emit_by_component(owner, node, operands);  // see beside_zero
   // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
   scalar_value result;
   owner.precise([&] { result = detail::emit_operation(owner, node, wide[0], wide[1], wide[2]); });

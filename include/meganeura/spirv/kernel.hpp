@@ -10,9 +10,12 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 // A C++ loop unrolls, a language loop (`for_`) loops; a C++ function over values is an inlined function; a C++ number
 // is a literal. Equal computations are emitted once, so a generator need not hoist by hand.
@@ -285,6 +288,9 @@ class kernel {
   [[nodiscard]] word use(const detail::operand& value);
   [[nodiscard]] detail::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
   [[nodiscard]] bool is_precise() const { return precise_; }
+  /// What a vector was made of if a literal is among it (nullptr otherwise): a driver knows that component, too.
+  [[nodiscard]] const detail::operand* parts_of(const detail::operand& vector) const;
+  void note_parts(word vector, std::span<const detail::operand> parts);
   void note_shared(word bytes);
   // The same declarations and operations for types known only when the generator runs.
   [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
@@ -315,6 +321,7 @@ class kernel {
   module_builder builder_;
   spirv::module module_;
   std::set<word> aliased_;
+  std::unordered_map<word, std::vector<detail::operand>> parts_;
   loop_tally tally_;
   bool precise_ = false;
   bool finished_ = false;

@@ -129,6 +129,15 @@ MEGANEURA_INLINE word kernel::use(const detail::operand& value) {
   return value.id;
 }
 
+MEGANEURA_INLINE const detail::operand* kernel::parts_of(const detail::operand& vector) const {
+  const auto known = vector.is_literal() ? parts_.end() : parts_.find(vector.id);
+  return known == parts_.end() ? nullptr : known->second.data();
+}
+
+MEGANEURA_INLINE void kernel::note_parts(word vector, std::span<const detail::operand> parts) {
+  if (std::ranges::any_of(parts, &detail::operand::is_literal)) parts_[vector].assign(parts.begin(), parts.end());
+}
+
 MEGANEURA_INLINE detail::memory_object kernel::declare_buffer(data_type type, std::string_view name, access how,
                                                               std::optional<word> binding) {
   if (type.kind == scalar_kind::boolean)

@@ -377,6 +377,7 @@ MEGANEURA_INLINE operand extract(const operand& vector, word component) {
          vector.type.components);
   if (vector.is_literal()) return literal_operand(scalar, vector.bits);
   kernel& owner = *vector.owner;
+  if (const operand* known = owner.parts_of(vector)) return known[component];
   const word parts[] = {owner.use(vector), component};
   return owner.wrap(scalar, owner.builder().emit_pure(op::composite_extract, owner.builder().type(scalar), parts));
 }
