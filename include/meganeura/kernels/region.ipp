@@ -104,13 +104,14 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
-              std::span<const bound_tensor> operands, const target& on)
+              std::span<const bound_tensor> operands, const target& on, std::optional<std::size_t> overwritten)
       : owner_(owner),
         nest_(nest),
         map_(map),
         program_(program),
         operands_(operands),
         on_(on),
+        overwritten_(overwritten),
         totals_(owner, map.lanes * map.rows) {
     analyse();
   }
@@ -128,25 +129,36 @@ class row_emitter {
  private:
   using memo = std::vector<std::optional<scalar_value>>;
   struct node_facts {
-    int level = 0;         // how many reductions, one after the other, stand below
-    bool uniform = false;  // the same all along the row
+    int level = 0;             // how many reductions, one after the other, stand below
+    bool uniform = false;      // the same all along the row
+    bool overwritten = false;  // computed from what the result is written over
   };
 
   void analyse() {
     for (const scalar_node& node : program_.nodes) {
       node_facts facts{0, true};
       if (node.op == scalar_op::argument) {
-        facts.uniform = !varies_along_row(nest_, nest_.accesses[static_cast<std::size_t>(node.value)]);
+        const index_map& access = nest_.accesses[static_cast<std::size_t>(node.value)];
+        facts.uniform = !varies_along_row(nest_, access);
+        facts.overwritten = overwrites(access);
       }
       for (int i = 0; i < info(node.op).arity; ++i) {
         facts.level = std::max(facts.level, facts_[node.operands[i]].level);
         facts.uniform = facts.uniform && facts_[node.operands[i]].uniform;
+        facts.overwritten = facts.overwritten || facts_[node.operands[i]].overwritten;
       }
-      if (is_row_reduction(node.op)) facts = {facts.level + 1, true};
+      if (is_row_reduction(node.op)) {
+        all_lanes_read_ = all_lanes_read_ || facts.overwritten;
+        facts = {facts.level + 1, true};
+      }
       levels_ = std::max(levels_, facts.level);
       facts_.push_back(facts);
     }
     row_values_.resize(program_.nodes.size());
+  }
+
+  [[nodiscard]] bool overwrites(const index_map& access) const {
+    return overwritten_ && access.source == static_cast<int>(*overwritten_);
   }
 
   // Which row this invocation works on and which lane of it it is.
@@ -192,14 +204,29 @@ class row_emitter {
     return at;
   }
 
+  // What the result is written over is read by the lane that stores it alone, or by all lanes of the row where a
+  // reduction needs it: store_row then waits for them. What other invocations have instead of it goes nowhere.
+  [[nodiscard]] scalar_value load_argument(const index_map& access, const coordinates& at) {
+    const auto loaded = [&] { return load(owner_, nest_, access, operands_, at, map_.vector_axis); };
+    if (!overwrites(access)) return loaded();
+    const spirv::boolean reads = all_lanes_read_ ? row_exists_ : stores_row();
+    if (reads.is_literal()) return loaded();
+    spirv::detail::place_reference kept;
+    owner_.if_(reads, [&] {
+      const scalar_value value = loaded();
+      kept = owner_.declare_variable(value.type);
+      spirv::detail::store(kept, value);
+    });
+    return spirv::detail::load(kept);
+  }
+
   [[nodiscard]] scalar_value evaluate_node(scalar_ref ref, const coordinates& at, memo& known) {
     if (row_values_[ref]) return *row_values_[ref];
     if (known[ref]) return *known[ref];
     const scalar_node& node = program_.nodes[ref];
     scalar_value value;
     if (node.op == scalar_op::argument) {
-      value =
-          load(owner_, nest_, nest_.accesses[static_cast<std::size_t>(node.value)], operands_, at, map_.vector_axis);
+      value = load_argument(nest_.accesses[static_cast<std::size_t>(node.value)], at);
     } else if (node.op == scalar_op::constant) {
       value = literal(node.type, node.value);
     } else {
@@ -383,11 +410,15 @@ class row_emitter {
     for (accumulator& sum : sums) sum.value = totals_.combined(program_.nodes[sum.ref].op, *sum.value, place);
   }
 
+  [[nodiscard]] spirv::boolean stores_row() const {
+    return map_.lanes == 1 ? row_exists_ : (row_exists_ && lane_ == 0u);
+  }
+
   void store_row(const bound_tensor& result) {
     memo known(program_.nodes.size());
     const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), row_at_, known);
-    const spirv::boolean mine = map_.lanes == 1 ? row_exists_ : (row_exists_ && lane_ == 0u);
-    owner_.if_(mine, [&] { store(nest_, result, value, row_at_, map_.vector_axis); });
+    if (all_lanes_read_ && map_.lanes > 1) owner_.barrier(true);
+    owner_.if_(stores_row(), [&] { store(nest_, result, value, row_at_, map_.vector_axis); });
   }
 
   void store_elements(const bound_tensor& result) {
@@ -407,8 +438,10 @@ class row_emitter {
   const scalar_program& program_;
   std::span<const bound_tensor> operands_;
   const target& on_;
+  std::optional<std::size_t> overwritten_;
   std::vector<node_facts> facts_;
   int levels_ = 0;
+  bool all_lanes_read_ = false;  // what the result is written over
   memo row_values_;
   spirv::u32 lane_, column_;
   spirv::boolean row_exists_{true};
@@ -432,7 +465,7 @@ class row_emitter {
   const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
   const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis),
                             result_access(overwritten));
-  row_emitter(owner, nest, map, region.program, operands, on).run(grid, result, region.per_row);
+  row_emitter(owner, nest, map, region.program, operands, on, overwritten).run(grid, result, region.per_row);
   return {owner.finish(), grid.groups};
 }
 
