@@ -20307,6 +20307,9 @@ class kernel {
   [[nodiscard]] word use(const detail::operand& value);
   [[nodiscard]] detail::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
   [[nodiscard]] bool is_precise() const { return precise_; }
+  /// What a vector was made of if a literal is among it (nullptr otherwise): a driver knows that component, too.
+  [[nodiscard]] const detail::operand* parts_of(const detail::operand& vector) const;
+  void note_parts(word vector, std::span<const detail::operand> parts);
   void note_shared(word bytes);
   // The same declarations and operations for types known only when the generator runs.
   [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
@@ -20337,6 +20340,7 @@ class kernel {
   module_builder builder_;
   spirv::module module_;
   std::set<word> aliased_;
+  std::unordered_map<word, std::vector<detail::operand>> parts_;
   loop_tally tally_;
   bool precise_ = false;
   bool finished_ = false;
@@ -23118,6 +23122,15 @@ MEGANEURA_INLINE word kernel::use(const detail::operand& value) {
   return value.id;
 }
 
+MEGANEURA_INLINE const detail::operand* kernel::parts_of(const detail::operand& vector) const {
+  const auto known = vector.is_literal() ? parts_.end() : parts_.find(vector.id);
+  return known == parts_.end() ? nullptr : known->second.data();
+}
+
+MEGANEURA_INLINE void kernel::note_parts(word vector, std::span<const detail::operand> parts) {
+  if (std::ranges::any_of(parts, &detail::operand::is_literal)) parts_[vector].assign(parts.begin(), parts.end());
+}
+
 MEGANEURA_INLINE detail::memory_object kernel::declare_buffer(data_type type, std::string_view name, access how,
                                                               std::optional<word> binding) {
   if (type.kind == scalar_kind::boolean)
@@ -23658,6 +23671,7 @@ MEGANEURA_INLINE operand extract(const operand& vector, word component) {
          vector.type.components);
   if (vector.is_literal()) return literal_operand(scalar, vector.bits);
   kernel& owner = *vector.owner;
+  if (const operand* known = owner.parts_of(vector)) return known[component];
   const word parts[] = {owner.use(vector), component};
   return owner.wrap(scalar, owner.builder().emit_pure(op::composite_extract, owner.builder().type(scalar), parts));
 }
@@ -23941,7 +23955,9 @@ MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<sca
     ids.push_back(owner.use(part));
   }
   if (repeated) return widened(parts[0], 4);
-  return owner.wrap(type, owner.builder().emit_pure(spirv::op::composite_construct, owner.builder().type(type), ids));
+  const auto id = owner.builder().emit_pure(spirv::op::composite_construct, owner.builder().type(type), ids);
+  owner.note_parts(id, parts);
+  return owner.wrap(type, id);
 }
 
 MEGANEURA_INLINE scalar_value converted(const scalar_value& value, spirv::data_type to) {
@@ -23969,7 +23985,7 @@ using spirv::detail::word_like;
 // What drivers make of a literal zero, whatever a kernel says of NaN, infinities and the sign of zero (lavapipe of Mesa
 // 22.3.6): x + 0 is x, 0 - x is -x, x * 0 and 0 / x are 0, x / 0 is undefined, a choice between 1 and -0 gives 0 (or -1
 // and 0 gives -0), x times a choice between 1 and 0 is a choice between x and 0, and `x < 0 ? 0 : sqrt(x)` is
-// sqrt(max(x, 0)). Each is written so that no float is zero.
+// sqrt(max(x, 0)). Each is written so that no float is zero, component by component in a vector of which one is known.
 class beside_zero {
  public:
   explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_like(x, 0).type, x)) {}
@@ -24095,11 +24111,12 @@ class beside_zero {
 }
 
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
-                                                    const scalar_value& a) {
+                                                    std::span<const scalar_value> operands) {
   std::array<scalar_value, 4> parts;
   for (int i = 0; i < 4; ++i) {
-    const scalar_value part = component(a, i);
-    parts[static_cast<std::size_t>(i)] = emit(owner, node, {&part, 1});
+    scalar_value each[3];
+    for (std::size_t k = 0; k < operands.size(); ++k) each[k] = component(operands[k], i);
+    parts[static_cast<std::size_t>(i)] = emit(owner, node, {each, operands.size()});
   }
   return grouped(owner, parts);
 }
@@ -24149,7 +24166,7 @@ class beside_zero {
       return accurate_log(a);
     case scalar_op::sin:
     case scalar_op::cos:
-      if (a.type.components > 1) return emit_by_component(owner, node, a);
+      if (a.type.components > 1) return emit_by_component(owner, node, {&a, 1});
       return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
     case scalar_op::tanh:
       return accurate_tanh(a);
@@ -24225,8 +24242,9 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     fail(error_category::internal, "scalar {} with {} operands", info(node.op).name, operands.size());
   }
   int width = 1;
-  bool literals = true;
+  bool literals = true, mixed = false;
   for (const scalar_value& each : operands) {
+    mixed = mixed || owner.parts_of(each) != nullptr;
     width = std::max(width, static_cast<int>(each.type.components));
     literals = literals && each.is_literal();
   }
@@ -24240,6 +24258,7 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_node& node
     const dtype from = detail::dtype_of(operands[0]);
     return widened(literal(node.type, evaluate(node.op, numbers[0], numbers[1], numbers[2], node.type, from)), width);
   }
+  if (mixed) return detail::emit_by_component(owner, node, operands);  // see beside_zero
   // Rounded after every operation: a value comes out the same in each kernel that computes it, fused or not.
   scalar_value result;
   owner.precise([&] { result = detail::emit_operation(owner, node, wide[0], wide[1], wide[2]); });
@@ -25395,13 +25414,14 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
-              std::span<const bound_tensor> operands, const target& on)
+              std::span<const bound_tensor> operands, const target& on, std::optional<std::size_t> overwritten)
       : owner_(owner),
         nest_(nest),
         map_(map),
         program_(program),
         operands_(operands),
         on_(on),
+        overwritten_(overwritten),
         totals_(owner, map.lanes * map.rows) {
     analyse();
   }
@@ -25419,25 +25439,36 @@ class row_emitter {
  private:
   using memo = std::vector<std::optional<scalar_value>>;
   struct node_facts {
-    int level = 0;         // how many reductions, one after the other, stand below
-    bool uniform = false;  // the same all along the row
+    int level = 0;             // how many reductions, one after the other, stand below
+    bool uniform = false;      // the same all along the row
+    bool overwritten = false;  // computed from what the result is written over
   };
 
   void analyse() {
     for (const scalar_node& node : program_.nodes) {
       node_facts facts{0, true};
       if (node.op == scalar_op::argument) {
-        facts.uniform = !varies_along_row(nest_, nest_.accesses[static_cast<std::size_t>(node.value)]);
+        const index_map& access = nest_.accesses[static_cast<std::size_t>(node.value)];
+        facts.uniform = !varies_along_row(nest_, access);
+        facts.overwritten = overwrites(access);
       }
       for (int i = 0; i < info(node.op).arity; ++i) {
         facts.level = std::max(facts.level, facts_[node.operands[i]].level);
         facts.uniform = facts.uniform && facts_[node.operands[i]].uniform;
+        facts.overwritten = facts.overwritten || facts_[node.operands[i]].overwritten;
       }
-      if (is_row_reduction(node.op)) facts = {facts.level + 1, true};
+      if (is_row_reduction(node.op)) {
+        all_lanes_read_ = all_lanes_read_ || facts.overwritten;
+        facts = {facts.level + 1, true};
+      }
       levels_ = std::max(levels_, facts.level);
       facts_.push_back(facts);
     }
     row_values_.resize(program_.nodes.size());
+  }
+
+  [[nodiscard]] bool overwrites(const index_map& access) const {
+    return overwritten_ && access.source == static_cast<int>(*overwritten_);
   }
 
   // Which row this invocation works on and which lane of it it is.
@@ -25483,14 +25514,29 @@ class row_emitter {
     return at;
   }
 
+  // What the result is written over is read by the lane that stores it alone, or by all lanes of the row where a
+  // reduction needs it: store_row then waits for them. What other invocations have instead of it goes nowhere.
+  [[nodiscard]] scalar_value load_argument(const index_map& access, const coordinates& at) {
+    const auto loaded = [&] { return load(owner_, nest_, access, operands_, at, map_.vector_axis); };
+    if (!overwrites(access)) return loaded();
+    const spirv::boolean reads = all_lanes_read_ ? row_exists_ : stores_row();
+    if (reads.is_literal()) return loaded();
+    spirv::detail::place_reference kept;
+    owner_.if_(reads, [&] {
+      const scalar_value value = loaded();
+      kept = owner_.declare_variable(value.type);
+      spirv::detail::store(kept, value);
+    });
+    return spirv::detail::load(kept);
+  }
+
   [[nodiscard]] scalar_value evaluate_node(scalar_ref ref, const coordinates& at, memo& known) {
     if (row_values_[ref]) return *row_values_[ref];
     if (known[ref]) return *known[ref];
     const scalar_node& node = program_.nodes[ref];
     scalar_value value;
     if (node.op == scalar_op::argument) {
-      value =
-          load(owner_, nest_, nest_.accesses[static_cast<std::size_t>(node.value)], operands_, at, map_.vector_axis);
+      value = load_argument(nest_.accesses[static_cast<std::size_t>(node.value)], at);
     } else if (node.op == scalar_op::constant) {
       value = literal(node.type, node.value);
     } else {
@@ -25582,7 +25628,8 @@ class row_emitter {
       for (std::size_t i = 0; i < sums.size(); ++i) {
         const scalar_node& node = program_.nodes[sums[i].ref];
         const scalar_value term = widened(evaluate_node(node.operands[0], at, known), width);
-        terms[i].push_back(spirv::detail::select(widened(item.exists, width), term, sums[i].start));
+        const scalar_value choice[] = {item.exists, term, sums[i].start};
+        terms[i].push_back(emit(owner_, {.op = scalar_op::select, .type = node.type}, choice));
       }
     }
     for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -25673,11 +25720,15 @@ class row_emitter {
     for (accumulator& sum : sums) sum.value = totals_.combined(program_.nodes[sum.ref].op, *sum.value, place);
   }
 
+  [[nodiscard]] spirv::boolean stores_row() const {
+    return map_.lanes == 1 ? row_exists_ : (row_exists_ && lane_ == 0u);
+  }
+
   void store_row(const bound_tensor& result) {
     memo known(program_.nodes.size());
     const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), row_at_, known);
-    const spirv::boolean mine = map_.lanes == 1 ? row_exists_ : (row_exists_ && lane_ == 0u);
-    owner_.if_(mine, [&] { store(nest_, result, value, row_at_, map_.vector_axis); });
+    if (all_lanes_read_ && map_.lanes > 1) owner_.barrier(true);
+    owner_.if_(stores_row(), [&] { store(nest_, result, value, row_at_, map_.vector_axis); });
   }
 
   void store_elements(const bound_tensor& result) {
@@ -25697,8 +25748,10 @@ class row_emitter {
   const scalar_program& program_;
   std::span<const bound_tensor> operands_;
   const target& on_;
+  std::optional<std::size_t> overwritten_;
   std::vector<node_facts> facts_;
   int levels_ = 0;
+  bool all_lanes_read_ = false;  // what the result is written over
   memo row_values_;
   spirv::u32 lane_, column_;
   spirv::boolean row_exists_{true};
@@ -25722,7 +25775,7 @@ class row_emitter {
   const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
   const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis),
                             result_access(overwritten));
-  row_emitter(owner, nest, map, region.program, operands, on).run(grid, result, region.per_row);
+  row_emitter(owner, nest, map, region.program, operands, on, overwritten).run(grid, result, region.per_row);
   return {owner.finish(), grid.groups};
 }
 
