@@ -71,7 +71,7 @@ nlohmann::json profile(const mn::device& gpu, const mn::graph& g, const mn::para
   }
   std::map<std::string, std::pair<int, double>> kinds;
   for (const auto& timing : run.profile()) {
-    auto& [count, us] = kinds[timing.label];
+    auto& [count, us] = kinds[timing.kernel];
     ++count, us += timing.nanoseconds / 1000;
   }
   std::vector<nlohmann::json> rows;

@@ -863,6 +863,47 @@ using attribute =
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Which part of a model made a node: paths of module names, as ids of a pool.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+using path_id = strong_id<struct path_kind>;
+
+/// Paths as a tree: "layers.7.mlp" is a child of "layers.7". Each has a second id for what its gradients add,
+/// "layers.7.mlp backward"; ids are in order of first use. Passes hand the pool on whole, so that an id means the same
+/// from the graph a user builds to the kernels of a plan.
+class path_pool {
+ public:
+  static constexpr path_id root{0};  // "", and the model alone has "backward"
+
+  /// The path with `name` behind it, in the same direction. A dot divides a name in two, an empty one adds nothing.
+  path_id child(path_id of, std::string_view name);
+  /// What gradients of a node of this path belong to; those of gradients to the same.
+  [[nodiscard]] static constexpr path_id backward(path_id of) { return path_id(of | 1u); }
+  [[nodiscard]] static constexpr bool is_backward(path_id id) { return (id & 1u) != 0; }
+
+  /// "layers.7.mlp backward"
+  [[nodiscard]] std::string text(path_id id) const;
+  /// Every id is below it.
+  [[nodiscard]] std::size_t size() const { return 2 * modules_.size(); }
+  /// Modules called inside of this one, in order of first use, in its direction.
+  [[nodiscard]] std::vector<path_id> children(path_id of) const;
+
+ private:
+  static constexpr std::uint32_t none = 0;  // the root is nobody's child
+  struct module {
+    std::string text{};  // names from the root on
+    std::uint32_t first_child = none, last_child = none, next_sibling = none;
+  };
+  // That module in the direction of `like`.
+  [[nodiscard]] static constexpr path_id at(std::uint32_t module, path_id like) {
+    return path_id(2 * module + (like & 1u));
+  }
+  std::vector<module> modules_{1};
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 using node_id = strong_id<struct node_kind>;
@@ -875,6 +916,7 @@ struct node {
   attribute_id attribute;
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
+  path_id path;  // of the module that made it first; no part of what it is
 };
 
 /// Equal attributes get equal ids; ids are dense and in order of first use.
@@ -910,6 +952,25 @@ struct graph_output {
 /// is an index: one of another graph is taken for the node that stands there in this one, where there is one.
 class graph {
  public:
+  graph() = default;
+  /// An empty one whose paths are those of another: for passes that carry nodes over.
+  explicit graph(path_pool paths) : paths_(std::move(paths)) {}
+
+  /// While it lives, new nodes belong to the module `name` of the scope around it: profiles, reports and drawings
+  /// sort what the module does under it. The graph must stay where it is.
+  class scope {
+   public:
+    scope(graph& of, std::string_view name) : scope(of, of.paths_.child(of.path_, name)) {}
+    scope(graph& of, path_id path) : graph_(of), before_(std::exchange(of.path_, path)) {}
+    ~scope() { graph_.path_ = before_; }
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+
+   private:
+    graph& graph_;
+    path_id before_;
+  };
+
   // ---- leaves
   // A parameter or state asked for again by its name is the same node; an input is declared once.
   node_id input(std::string_view name, dtype type, const shape& extents);
@@ -976,7 +1037,7 @@ class graph {
   node_id coordinates(shape extents, int axis);
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
-  /// effect on what another one writes is refused.
+  /// effect on what another one writes is refused. A node that is there already keeps its path.
   node_id add_node(op kind, dtype type, const shape& extents, const attribute& value,
                    std::span<const node_id> operands);
 
@@ -998,6 +1059,9 @@ class graph {
     return std::get<Attribute>(attributes_[nodes_[id].attribute]);
   }
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
+  [[nodiscard]] const path_pool& paths() const { return paths_; }
+  /// "layers.7.mlp", "layers.7.mlp backward", or nothing for what no module made.
+  [[nodiscard]] std::string path_of(node_id id) const { return paths_.text(nodes_[id].path); }
   [[nodiscard]] const std::vector<graph_output>& outputs() const { return outputs_; }
   [[nodiscard]] const std::vector<node_id>& effects() const { return effects_; }
   /// Leaves of one kind (input, parameter or state) in order of creation.
@@ -1022,6 +1086,8 @@ class graph {
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;
+  path_pool paths_;
+  path_id path_ = path_pool::root;  // of the scopes that live
   std::vector<graph_output> outputs_;
   std::vector<node_id> effects_;
   struct text_hash {
@@ -1037,9 +1103,9 @@ class graph {
   std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
 };
 
-/// One node a line: "%7 = map f32[32, 128] (%5, %6) add(a0, a1)".
+/// One node a line: "%7 = map f32[32, 128] (%5, %6) add(a0, a1) @ layers.7.mlp".
 [[nodiscard]] std::string to_text(const graph& g);
-/// For Graphviz.
+/// For Graphviz; a module is a cluster.
 [[nodiscard]] std::string to_dot(const graph& g);
 
 /// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
@@ -1067,6 +1133,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get all of it, a
 /// bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the steps (sign, floor, ceil,
 /// round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient pass nothing on.
+///
+/// What is added for a node has its path with "backward" behind it.
 ///
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
 /// sentence; reduce product is exact to second order away from zeros.
@@ -4526,6 +4594,7 @@ struct enode {
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
   class_id owner = no_id;
+  path_id path;  // no part of its identity
   rule_mask reasons = 0;
 };
 
@@ -4534,6 +4603,7 @@ struct eclass {
   std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
   std::uint64_t symbols = 0;        // of its nodes
   std::uint32_t extents = 0;
+  path_id path;  // of the first node that came in
   dtype type = dtype::f32;
   bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
   std::optional<double> constant{};  // every element has this value
@@ -4545,6 +4615,8 @@ class engine {
   engine();
 
   [[nodiscard]] class_id find(class_id id) const;
+  /// Nodes added from now on are of this path.
+  void at(path_id path) { path_ = path; }
   /// The class of this node, made if there is none. Operands need not be canonical.
   class_id add(op kind, dtype type, const shape& extents, const attribute& value, std::span<const class_id> operands,
                rule_mask reasons = 0);
@@ -4611,6 +4683,7 @@ class engine {
   std::vector<enode_id> dirty_;
   std::vector<class_id> changed_;
   bool any_decides_ = false;
+  path_id path_ = path_pool::root;
 };
 
 /// The value of a program whose arguments are constants.
@@ -5125,7 +5198,8 @@ struct recording_options {
 };
 
 struct timing {
-  std::string label{};
+  std::string label{};   // what was dispatched
+  std::string kernel{};  // the pipeline's name
   double nanoseconds = 0;
 };
 
@@ -5154,7 +5228,8 @@ class recorder {
  public:
   explicit recorder(const device& on, recording_options options = {});
 
-  /// Bindings in the order of the module's; `label` names the dispatch in timings, default the pipeline's name.
+  /// Bindings in the order of the module's; `label` names the dispatch in timings and debuggers, default the
+  /// pipeline's name.
   void dispatch(const pipeline& kernel, std::span<const buffer_range> bindings, std::array<std::uint32_t, 3> groups,
                 std::string_view label = {});
   void dispatch(const pipeline& kernel, std::initializer_list<buffer_range> bindings,
@@ -5459,6 +5534,11 @@ struct plan_options {
 /// byte intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it.
 /// For tests: it shares no code with the planner.
 void verify(const execution_plan& p);
+
+/// "layers.7.mlp: matmul 128x1536x576": the path of the module it belongs to, what it is, and its size: batch, m, n and
+/// k of a product, the loops of a region or a convolution, the floats an update goes over (gaps between tensors are
+/// among them), the bytes of a copy, and else the result. Profiles and debuggers know a dispatch by it.
+[[nodiscard]] std::string label(const execution_plan& p, const step& s);
 
 /// Groups, dispatches, ranges and a memory summary as text.
 [[nodiscard]] std::string to_text(const execution_plan& p);
@@ -6175,7 +6255,9 @@ struct saturated_graph {
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
-/// convolve, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. Errors:
+/// convolve, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. A fused node has the
+/// path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its parts
+/// have in common, which for a layer's input and the normalisation behind it would name no layer. Errors:
 /// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
@@ -6293,7 +6375,8 @@ class program {
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
-  /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
+  /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
+  /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
   /// Everything that is kept from step to step besides the parameters: "optimizer.m.<parameter>" and
   /// "optimizer.v.<parameter>" for what the optimiser updates, "state.<name>" for states.
@@ -6333,6 +6416,7 @@ class program {
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
     std::vector<spirv::binding_kind> kinds;
+    std::string label;
   };
   struct generated {  // everything but the pipelines
     std::vector<prepared> steps;
@@ -6540,7 +6624,10 @@ template <class Model, loss_function Loss>
                                         std::span<const binding> symbols) try {
   graph g;
   const node_id output = lower_into<Model>(g, symbols);
-  const node_id value = loss(g, output);
+  const node_id value = [&] {
+    const graph::scope in(g, "loss");
+    return loss(g, output);
+  }();
   detail::check_loss(g, value);
   g.add_output("loss", value);
   std::vector<node_id> weights = g.leaves(op::parameter);
@@ -6556,6 +6643,7 @@ template <class Model, loss_function Loss>
     fail(error_category::invalid_argument,
          "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
   }
+  const graph::scope in(g, "optimizer");
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
 } catch (...) {
@@ -7311,6 +7399,44 @@ MEGANEURA_INLINE std::string to_string(const attribute& value) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for graph/path.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE path_id path_pool::child(path_id of, std::string_view name) {
+  if (const std::size_t dot = name.find('.'); dot != std::string_view::npos) {
+    return child(child(of, name.substr(0, dot)), name.substr(dot + 1));
+  }
+  if (name.empty()) return of;
+  const std::uint32_t parent = of / 2;
+  std::string text = modules_[parent].text;
+  if (!text.empty()) text += '.';
+  text += name;
+  for (std::uint32_t i = modules_[parent].first_child; i != none; i = modules_[i].next_sibling) {
+    if (modules_[i].text == text) return at(i, of);
+  }
+  const auto made = static_cast<std::uint32_t>(modules_.size());
+  modules_.push_back({.text = std::move(text)});
+  module& from = modules_[parent];
+  (from.first_child == none ? from.first_child : modules_[from.last_child].next_sibling) = made;
+  from.last_child = made;
+  return at(made, of);
+}
+
+MEGANEURA_INLINE std::string path_pool::text(path_id id) const {
+  const std::string& names = modules_[id / 2].text;
+  return !is_backward(id) ? names : names.empty() ? "backward" : names + " backward";
+}
+
+MEGANEURA_INLINE std::vector<path_id> path_pool::children(path_id of) const {
+  std::vector<path_id> result;
+  for (std::uint32_t i = modules_[of / 2].first_child; i != none; i = modules_[i].next_sibling) {
+    result.push_back(at(i, of));
+  }
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Building, checking and printing of graphs.
 // 64-bit arithmetic on extents, strides, offsets and bytes that refuses to wrap.
 
@@ -7421,7 +7547,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   if (is_effect) expect_unwritten(operands);
   const auto id = static_cast<node_id>(nodes_.size());
   nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
-                    static_cast<std::uint32_t>(operands.size())});
+                    static_cast<std::uint32_t>(operands.size()), path_});
   // `operands` may be a view into operands_ itself: copy before growing.
   const std::vector<node_id> copy(operands.begin(), operands.end());
   operands_.insert(operands_.end(), copy.begin(), copy.end());
@@ -8257,31 +8383,53 @@ MEGANEURA_INLINE std::string to_text(const graph& g) {
   for (node_id id{0}; id < g.size(); ++id) {
     std::string operands;
     for (node_id operand : g.operands(id)) operands += fmt::format("{}%{}", operands.empty() ? "" : ", ", operand);
-    text += fmt::format("%{} = {} {}{} ({}) {}\n", id, to_string(g[id].kind), to_string(g[id].type),
-                        to_string(g[id].extents), operands, to_string(g.attribute_of(id)));
+    const std::string path = g.path_of(id);
+    text +=
+        fmt::format("%{} = {} {}{} ({}) {}{}{}\n", id, to_string(g[id].kind), to_string(g[id].type),
+                    to_string(g[id].extents), operands, to_string(g.attribute_of(id)), path.empty() ? "" : " @ ", path);
   }
   for (const graph_output& output : g.outputs()) text += fmt::format("output \"{}\" = %{}\n", output.name, output.node);
   return text;
 }
 
-MEGANEURA_INLINE std::string to_dot(const graph& g) {
-  const auto quoted = [](const std::string& text) {
-    std::string result;
-    for (char character : text) {
-      if (character == '"' || character == '\\') result += '\\';
-      result += character;
-    }
-    return result;
-  };
-  std::string text = "digraph meganeura {\n  node [shape=box, fontname=monospace];\n";
-  for (node_id id{0}; id < g.size(); ++id) {
+namespace detail {
+
+inline std::string dot_quoted(const std::string& text) {
+  std::string result;
+  for (char character : text) {
+    if (character == '"' || character == '\\') result += '\\';
+    result += character;
+  }
+  return result;
+}
+
+// The nodes of one module, then the modules inside of it, each a cluster; those without any node are left out.
+inline std::string dot_nodes(const graph& g, const std::vector<std::vector<node_id>>& nodes_of, path_id path) {
+  std::string text;
+  for (node_id id : nodes_of[path]) {
     text += fmt::format("  n{} [label=\"{} {}{}\\n{}\"];\n", id, to_string(g[id].kind), to_string(g[id].type),
-                        to_string(g[id].extents), quoted(to_string(g.attribute_of(id))));
+                        to_string(g[id].extents), dot_quoted(to_string(g.attribute_of(id))));
+  }
+  for (path_id child : g.paths().children(path)) text += dot_nodes(g, nodes_of, child);
+  if (text.empty() || path == path_pool::root) return text;
+  return fmt::format("  subgraph cluster_{} {{\n  label=\"{}\";\n{}  }}\n", path, dot_quoted(g.paths().text(path)),
+                     text);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string to_dot(const graph& g) {
+  std::string text = "digraph meganeura {\n  node [shape=box, fontname=monospace];\n";
+  std::vector<std::vector<node_id>> nodes_of(g.paths().size());
+  for (node_id id{0}; id < g.size(); ++id) nodes_of[g[id].path].push_back(id);
+  text += detail::dot_nodes(g, nodes_of, path_pool::root);
+  text += detail::dot_nodes(g, nodes_of, path_pool::backward(path_pool::root));
+  for (node_id id{0}; id < g.size(); ++id) {
     for (node_id operand : g.operands(id)) text += fmt::format("  n{} -> n{};\n", operand, id);
   }
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {
-    text += fmt::format("  out{} [label=\"{}\", shape=ellipse];\n  n{} -> out{};\n", i, quoted(g.outputs()[i].name),
-                        g.outputs()[i].node, i);
+    text += fmt::format("  out{} [label=\"{}\", shape=ellipse];\n  n{} -> out{};\n", i,
+                        detail::dot_quoted(g.outputs()[i].name), g.outputs()[i].node, i);
   }
   return text + "}\n";
 }
@@ -8294,12 +8442,13 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
     if (!needed[id]) continue;
     for (node_id operand : g.operands(id)) needed[operand] = true;
   }
-  graph result;
+  graph result(g.paths());
   std::vector<node_id> copies(g.size(), no_id);
   for (node_id id{0}; id < g.size(); ++id) {
     if (!needed[id]) continue;
     std::vector<node_id> operands;
     for (node_id operand : g.operands(id)) operands.push_back(copies[operand]);
+    const graph::scope in(result, g[id].path);
     copies[id] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), operands);
   }
   for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
@@ -8471,13 +8620,16 @@ class gradient_sweep {
   void add(node_id target, node_id gradient) {
     if (!active_[target]) return;
     node_id& sum = adjoints_[target];
+    const graph::scope in(graph_, path_pool::backward(graph_[target].path));
     sum = sum == no_id ? gradient : graph_.add(sum, gradient);
   }
 
   void run() {
     for (std::size_t at = active_.size(); at-- > 0;) {
       const auto id = static_cast<node_id>(at);
-      if (active_[id] && adjoints_[id] != no_id) propagate(id, adjoints_[id]);
+      if (!active_[id] || adjoints_[id] == no_id) continue;
+      const graph::scope in(graph_, path_pool::backward(graph_[id].path));
+      propagate(id, adjoints_[id]);
     }
   }
 
@@ -8838,6 +8990,7 @@ MEGANEURA_INLINE std::vector<node_id> reached_gradients(graph& g, node_id loss, 
          "gradients: the loss must be one number; found {}; reduce it or give seeds for each output",
          to_string(g[loss].extents));
   }
+  const graph::scope in(g, path_pool::backward(g[loss].path));
   const node_id seed = g.full_like(loss, 1);
   return detail::swept_gradients(g, std::span(&loss, 1), std::span(&seed, 1), wrt);
 }
@@ -10113,6 +10266,7 @@ MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, std::uint32_t exten
           .symbol = static_cast<std::uint8_t>(symbol),
           .extents = extents,
           .attribute = attributes_.intern(value),
+          .path = path_,
           .reasons = reasons};
 }
 
@@ -10145,7 +10299,7 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
   const enode_id known = find_node(key, children, hash);
   if (known != no_id) return find(nodes_[known].owner);
   const auto owner = static_cast<class_id>(classes_.size());
-  classes_.push_back({.extents = key.extents, .type = type});
+  classes_.push_back({.extents = key.extents, .path = path_, .type = type});
   links_.push_back(owner);
   append(key, children, hash, owner);
   return owner;
@@ -11437,6 +11591,8 @@ using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice,
 #define MEGANEURA_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;
 struct instance_functions {
   MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
+  PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabel = nullptr;  // where the loader knows them
+  PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabel = nullptr;
   PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;      // only under validation
   PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;    // only under validation
   get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;  // only where the driver knows it
@@ -12006,8 +12162,8 @@ struct recording_state {
   recording_state& operator=(const recording_state&) = delete;
 
   std::shared_ptr<device_state> device;
-  std::vector<command> commands;  // holds the buffers and pipelines
-  std::vector<std::string> labels;
+  std::vector<command> commands;                    // holds the buffers and pipelines
+  std::vector<const dispatch_command*> dispatches;  // of them, in order
   VkCommandPool pool = VK_NULL_HANDLE;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
@@ -12955,15 +13111,50 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   return detail::planner(std::move(g), parameters, options).run();
 }
 
+namespace detail {
+
+// The batch, where there is one, m, n and k: the axes lie in that order.
+inline std::vector<std::int64_t> product_sizes(const matmul_attribute& product) {
+  std::vector<std::int64_t> sizes;
+  int axis = 0;
+  for (const int count : {product.batch_axes, product.m_axes, product.n_axes, product.k_axes}) {
+    sizes.push_back(1);
+    for (const int end = axis + count; axis < end; ++axis) sizes.back() *= product.space[axis];
+  }
+  if (sizes[0] == 1) sizes.erase(sizes.begin());
+  return sizes;
+}
+
+inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s) {
+  const std::uint64_t bytes = s.bindings[0].where.bytes;
+  if (s.kind == step::copy) return {static_cast<std::int64_t>(bytes)};
+  if (s.kind == step::optimizer) return {static_cast<std::int64_t>(bytes / sizeof(float))};
+  const attribute& what = p.implementation.attribute_of(s.node);
+  if (const auto* product = std::get_if<matmul_attribute>(&what)) return product_sizes(*product);
+  const auto* region = std::get_if<region_attribute>(&what);
+  const auto* convolve = std::get_if<convolve_attribute>(&what);
+  const shape& loops = region ? region->space : convolve ? convolve->space : p.implementation[s.node].extents;
+  return {loops.begin(), loops.end()};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
+  const std::string path = p.implementation.path_of(s.node);
+  const char* what = s.kind == step::copy ? "copy" : to_string(p.implementation[s.node].kind);
+  const std::vector<std::int64_t> sizes = detail::sizes_of(p, s);
+  return fmt::format("{}{}{}{}{}", path, path.empty() ? "" : ": ", what, sizes.empty() ? "" : " ",
+                     fmt::join(sizes, "x"));
+}
+
 MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
   std::string text;
   std::uint32_t group = ~0u;
   for (const step& s : p.steps) {
     if (s.group != group) text += fmt::format("group {}\n", group = s.group);
     const node& n = p.implementation[s.node];
-    constexpr const char* kinds[] = {"", "optimizer ", "copy "};
-    text += fmt::format("  {}%{} {} {}{} {}\n   ", kinds[s.kind], s.node, to_string(n.kind), to_string(n.type),
-                        to_string(n.extents), to_string(p.implementation.attribute_of(s.node)));
+    text += fmt::format("  {} = %{} {}{} {}\n   ", label(p, s), s.node, to_string(n.type), to_string(n.extents),
+                        to_string(p.implementation.attribute_of(s.node)));
     for (const binding& b : s.bindings) {
       constexpr const char* arrows[] = {"", "=>", "<=>"};
       text += fmt::format(" {}{}[{}+{}]", arrows[static_cast<int>(b.how)], to_string(b.where.where), b.where.offset,
@@ -13911,8 +14102,10 @@ class body_lowering {
     std::vector<node_id> operands;
     for (int k = 0; k < n.operand_count; ++k) operands.push_back(operand(n, k));
     const std::string name = joined(prefix_, n.name->text);
+    const graph::scope in(graph_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
-      const std::string prefix = n.kind == primitive::repeat ? joined(name, std::to_string(turn)) : name;
+      const std::string number = n.kind == primitive::repeat ? std::to_string(turn) : "", prefix = joined(name, number);
+      const graph::scope in_turn(graph_, number);
       operands[0] = body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
     }
     return operands[0];
@@ -14202,7 +14395,7 @@ inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t op
 }
 
 MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
+  engine& g = pass.graph();
   if (g.get<region_attribute>(id).row_axes > 0) return;
   const class_id owner = g.find(g.node(id).owner);
   for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
@@ -14231,6 +14424,7 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
         pass.note_missed({owner, product, rule, "computed twice it could decide two ways"});
         continue;
       }
+      g.at(g.node(candidate).path);  // it stays that product
       const auto fuse = kind == op::matmul ? fuse_matmul : fuse_convolve;
       const char* problem = fuse(pass, id, i, candidate);
       if (problem) {
@@ -14366,6 +14560,7 @@ MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
 
 MEGANEURA_INLINE void lowering::lower(class_id id) {
   id = g_.find(id);
+  g_.at(g_[id].path);
   if (g_[id].constant && enabled(structural::constant_to_region)) {
     region_draft constant = draft();
     detail::flat_loops(constant, g_.extents(id));
@@ -14768,6 +14963,7 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
     const attribute program = g.attribute_of(id);
     std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
     operands[i] = activation;
+    g.at(g[owner].path);
     g.add_to(owner, op::map, program, operands, bit(rule));
     g.retire(id);  // x would seem to have one more consumer
     pass.note_applied(rule);
@@ -15515,6 +15711,7 @@ struct rule {
     if (sealed && g[root_class].decides) return false;
     const shape extents = g.extents(root_class);
     const dtype type = g[root_class].type;
+    g.at(g[root_class].path);
     const class_id made = build(g, right, b, extents, type, reason);
     if (made == no_id || g.extents(made) != extents || g[made].type != type) return false;
     if (sealed && g[made].decides) return false;
@@ -15770,6 +15967,7 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
     const node& n = g[id];
     std::vector<class_id> operands;
     for (node_id operand : g.operands(id)) operands.push_back(result.classes[operand]);
+    e.at(n.path);
     // stop_gradient has done its work; keeping it as a node equal to its operand would make a class reach itself.
     if (n.kind == op::stop_gradient) {
       result.classes.push_back(operands[0]);
@@ -15792,13 +15990,14 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
 
 inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan) {
   const engine& e = from.graph;
-  graph result;
+  graph result(g.paths());
   std::vector<node_id> made(e.class_slots(), no_id);
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
     const class_id own = e.find(from.classes[id]);
     const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
     if (!leaf || plan.chosen[own] == no_id) continue;
+    const graph::scope in(result, g[id].path);
     made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
   }
   for (class_id id : plan.order) {
@@ -15806,6 +16005,7 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     const enode_id chosen = plan.chosen[id];
     std::vector<node_id> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
+    const graph::scope in(result, e.node(chosen).path);
     made[id] =
         result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
   }
@@ -15831,14 +16031,15 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   return enabled;
 }
 
-inline std::string explain(const engine& e, const extraction& plan, std::span<const missed_fusion> missed,
-                           std::span<const std::string> names) {
+inline std::string explain(const path_pool& paths, const engine& e, const extraction& plan,
+                           std::span<const missed_fusion> missed, std::span<const std::string> names) {
   std::string text;
   for (class_id id : plan.order) {
     const enode& n = e.node(plan.chosen[id]);
     if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) continue;
-    text += fmt::format("c{} = {} {}{} {}:", id, to_string(n.kind), to_string(n.type), to_string(e.extents(id)),
-                        to_string(e.attribute_of(plan.chosen[id])));
+    const std::string path = paths.text(n.path);
+    text += fmt::format("c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
+                        to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (n.reasons >> i & 1) text += ' ' + names[i];
     }
@@ -15926,7 +16127,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   r.nodes_out = result.size();
   r.repair_passes = plan.passes;
   r.predicted_seconds = plan.cost;
-  if (report) r.explain = detail::explain(all.graph, plan, all.missed, detail::rule_names());
+  if (report) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }
 
@@ -16261,6 +16462,7 @@ MEGANEURA_INLINE program::generated program::generate_kernels() const {
     kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, target);
     result.steps[i].groups = dispatch.groups;
     result.steps[i].kinds = dispatch.module.bindings;
+    result.steps[i].label = plan::label(plan_, s);
     const std::uint64_t key = detail::module_hash(dispatch.module);
     const auto [begin, end] = known.equal_range(key);
     const auto found = std::find_if(begin, end, [&](const auto& entry) {
@@ -16325,7 +16527,7 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
       if (kernels[i].kinds[k] == spirv::binding_kind::uniform_texel_buffer)
         bindings[k].size = (bindings[k].size + 15) / 16 * 16;
     }
-    commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups);
+    commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups, kernels[i].label);
   }
   if (!results_.empty()) commands.barrier();
   for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, sizeof(float)});
@@ -17552,10 +17754,12 @@ MEGANEURA_INLINE void instance::create(PFN_vkGetInstanceProcAddr get, bool valid
     extensions.push_back(portability);
     info.flags = 0x1;  // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
   }
+  if (has_instance_extension(get, nullptr, VK_EXT_DEBUG_UTILS_EXTENSION_NAME) || validation) {  // debuggers show labels
+    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  }
   constexpr VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
   const VkValidationFeaturesEXT features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, nullptr, 1, enabled, 0, nullptr};
   if (validation) {
-    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
     info.ppEnabledLayerNames = &validation_layer;
     info.enabledLayerCount = 1;
@@ -17584,6 +17788,8 @@ MEGANEURA_INLINE void instance::load_functions(PFN_vkGetInstanceProcAddr get, bo
     }
   });
   load(call.GetCooperativeMatrixProperties, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+  load(call.CmdBeginDebugUtilsLabel, "vkCmdBeginDebugUtilsLabelEXT");
+  load(call.CmdEndDebugUtilsLabel, "vkCmdEndDebugUtilsLabelEXT");
   if (!validation) return;
   load(call.CreateDebugUtilsMessenger, "vkCreateDebugUtilsMessengerEXT");
   load(call.DestroyDebugUtilsMessenger, "vkDestroyDebugUtilsMessengerEXT");
@@ -18940,7 +19146,9 @@ MEGANEURA_INLINE recording recorder::finish() try {
   rethrow_as_error("finishing a recording");
 }
 
-MEGANEURA_INLINE std::size_t recording::dispatch_count() const { return state_ == nullptr ? 0 : state_->labels.size(); }
+MEGANEURA_INLINE std::size_t recording::dispatch_count() const {
+  return state_ == nullptr ? 0 : state_->dispatches.size();
+}
 
 MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
   if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->used == 0) {
@@ -18950,7 +19158,7 @@ MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
   }
   detail::device_state& device = *state_->device;
   device.wait(state_->used);
-  std::vector<std::uint64_t> ticks(2 * state_->labels.size());
+  std::vector<std::uint64_t> ticks(2 * state_->dispatches.size());
   device.check(
       device.call.GetQueryPoolResults(device.handle, state_->queries, 0, static_cast<std::uint32_t>(ticks.size()),
                                       ticks.size() * sizeof(std::uint64_t), ticks.data(), sizeof(std::uint64_t),
@@ -18959,9 +19167,11 @@ MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
   const std::uint32_t bits = device.facts.timestamp_bits;
   const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
   std::vector<timing> result;
-  for (std::size_t i = 0; i < state_->labels.size(); ++i) {
+  for (std::size_t i = 0; i < state_->dispatches.size(); ++i) {
     const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
-    result.push_back({state_->labels[i], static_cast<double>(passed) * device.facts.timestamp_period});
+    const detail::dispatch_command& launch = *state_->dispatches[i];
+    result.push_back(
+        {launch.label, launch.kernel.state()->name, static_cast<double>(passed) * device.facts.timestamp_period});
   }
   return result;
 } catch (...) {
@@ -19111,19 +19321,27 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
     bound_ = kernel.handle;
   }
   device_.call.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout, 0, 1, &set, 0, nullptr);
-  const auto query = static_cast<std::uint32_t>(2 * state_->labels.size());
+  const auto query = static_cast<std::uint32_t>(2 * state_->dispatches.size());
   // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
   constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
   if (state_->queries != VK_NULL_HANDLE) {
     add_barrier(device_.call, commands);
     device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
   }
+  const instance_functions& debug = device_.owner->call;
+  if (debug.CmdBeginDebugUtilsLabel != nullptr) {
+    VkDebugUtilsLabelEXT label{};
+    label.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT;
+    label.pLabelName = item.label.c_str();
+    debug.CmdBeginDebugUtilsLabel(commands, &label);
+  }
   device_.call.CmdDispatch(commands, item.groups[0], item.groups[1], item.groups[2]);
+  if (debug.CmdEndDebugUtilsLabel != nullptr) debug.CmdEndDebugUtilsLabel(commands);
   if (state_->queries != VK_NULL_HANDLE) {
     device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
     add_barrier(device_.call, commands);
   }
-  state_->labels.push_back(item.label);
+  state_->dispatches.push_back(&item);
 }
 
 MEGANEURA_INLINE void recording_writer::write(const copy_command& item) {

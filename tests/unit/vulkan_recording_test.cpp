@@ -120,6 +120,7 @@ TEST_F(vulkan_recording, timestamps_name_each_dispatch_and_grow_with_its_work) {
   EXPECT_EQ(timings[0].label, "small");
   EXPECT_EQ(timings[1].label, "large");
   EXPECT_EQ(timings[2].label, "advance");
+  EXPECT_EQ(timings[1].kernel, "advance");
   EXPECT_GT(timings[1].nanoseconds, 0.0);
   EXPECT_GT(timings[1].nanoseconds, timings[2].nanoseconds);
   vulkan::recorder plain(*gpu);

@@ -20,6 +20,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the steps (sign, floor, ceil,
 /// round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient pass nothing on.
 ///
+/// What is added for a node has its path with "backward" behind it.
+///
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
 /// sentence; reduce product is exact to second order away from zeros.
 ///

@@ -145,13 +145,16 @@ class gradient_sweep {
   void add(node_id target, node_id gradient) {
     if (!active_[target]) return;
     node_id& sum = adjoints_[target];
+    const graph::scope in(graph_, path_pool::backward(graph_[target].path));
     sum = sum == no_id ? gradient : graph_.add(sum, gradient);
   }
 
   void run() {
     for (std::size_t at = active_.size(); at-- > 0;) {
       const auto id = static_cast<node_id>(at);
-      if (active_[id] && adjoints_[id] != no_id) propagate(id, adjoints_[id]);
+      if (!active_[id] || adjoints_[id] == no_id) continue;
+      const graph::scope in(graph_, path_pool::backward(graph_[id].path));
+      propagate(id, adjoints_[id]);
     }
   }
 
@@ -512,6 +515,7 @@ MEGANEURA_INLINE std::vector<node_id> reached_gradients(graph& g, node_id loss, 
          "gradients: the loss must be one number; found {}; reduce it or give seeds for each output",
          to_string(g[loss].extents));
   }
+  const graph::scope in(g, path_pool::backward(g[loss].path));
   const node_id seed = g.full_like(loss, 1);
   return detail::swept_gradients(g, std::span(&loss, 1), std::span(&seed, 1), wrt);
 }

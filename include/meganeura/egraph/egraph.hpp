@@ -30,6 +30,7 @@ struct enode {
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
   class_id owner = no_id;
+  path_id path;  // no part of its identity
   rule_mask reasons = 0;
 };
 
@@ -38,6 +39,7 @@ struct eclass {
   std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
   std::uint64_t symbols = 0;        // of its nodes
   std::uint32_t extents = 0;
+  path_id path;  // of the first node that came in
   dtype type = dtype::f32;
   bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
   std::optional<double> constant{};  // every element has this value
@@ -49,6 +51,8 @@ class engine {
   engine();
 
   [[nodiscard]] class_id find(class_id id) const;
+  /// Nodes added from now on are of this path.
+  void at(path_id path) { path_ = path; }
   /// The class of this node, made if there is none. Operands need not be canonical.
   class_id add(op kind, dtype type, const shape& extents, const attribute& value, std::span<const class_id> operands,
                rule_mask reasons = 0);
@@ -115,6 +119,7 @@ class engine {
   std::vector<enode_id> dirty_;
   std::vector<class_id> changed_;
   bool any_decides_ = false;
+  path_id path_ = path_pool::root;
 };
 
 /// The value of a program whose arguments are constants.

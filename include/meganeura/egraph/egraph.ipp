@@ -110,6 +110,7 @@ MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, std::uint32_t exten
           .symbol = static_cast<std::uint8_t>(symbol),
           .extents = extents,
           .attribute = attributes_.intern(value),
+          .path = path_,
           .reasons = reasons};
 }
 
@@ -142,7 +143,7 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
   const enode_id known = find_node(key, children, hash);
   if (known != no_id) return find(nodes_[known].owner);
   const auto owner = static_cast<class_id>(classes_.size());
-  classes_.push_back({.extents = key.extents, .type = type});
+  classes_.push_back({.extents = key.extents, .path = path_, .type = type});
   links_.push_back(owner);
   append(key, children, hash, owner);
   return owner;

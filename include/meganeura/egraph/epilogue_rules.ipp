@@ -151,7 +151,7 @@ inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t op
 }
 
 MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
+  engine& g = pass.graph();
   if (g.get<region_attribute>(id).row_axes > 0) return;
   const class_id owner = g.find(g.node(id).owner);
   for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
@@ -180,6 +180,7 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
         pass.note_missed({owner, product, rule, "computed twice it could decide two ways"});
         continue;
       }
+      g.at(g.node(candidate).path);  // it stays that product
       const auto fuse = kind == op::matmul ? fuse_matmul : fuse_convolve;
       const char* problem = fuse(pass, id, i, candidate);
       if (problem) {

@@ -125,6 +125,7 @@ MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
 
 MEGANEURA_INLINE void lowering::lower(class_id id) {
   id = g_.find(id);
+  g_.at(g_[id].path);
   if (g_[id].constant && enabled(structural::constant_to_region)) {
     region_draft constant = draft();
     detail::flat_loops(constant, g_.extents(id));

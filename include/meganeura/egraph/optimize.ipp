@@ -24,6 +24,7 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
     const node& n = g[id];
     std::vector<class_id> operands;
     for (node_id operand : g.operands(id)) operands.push_back(result.classes[operand]);
+    e.at(n.path);
     // stop_gradient has done its work; keeping it as a node equal to its operand would make a class reach itself.
     if (n.kind == op::stop_gradient) {
       result.classes.push_back(operands[0]);
@@ -46,13 +47,14 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
 
 inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan) {
   const engine& e = from.graph;
-  graph result;
+  graph result(g.paths());
   std::vector<node_id> made(e.class_slots(), no_id);
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
     const class_id own = e.find(from.classes[id]);
     const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
     if (!leaf || plan.chosen[own] == no_id) continue;
+    const graph::scope in(result, g[id].path);
     made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
   }
   for (class_id id : plan.order) {
@@ -60,6 +62,7 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     const enode_id chosen = plan.chosen[id];
     std::vector<node_id> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
+    const graph::scope in(result, e.node(chosen).path);
     made[id] =
         result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
   }
@@ -85,14 +88,15 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   return enabled;
 }
 
-inline std::string explain(const engine& e, const extraction& plan, std::span<const missed_fusion> missed,
-                           std::span<const std::string> names) {
+inline std::string explain(const path_pool& paths, const engine& e, const extraction& plan,
+                           std::span<const missed_fusion> missed, std::span<const std::string> names) {
   std::string text;
   for (class_id id : plan.order) {
     const enode& n = e.node(plan.chosen[id]);
     if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) continue;
-    text += fmt::format("c{} = {} {}{} {}:", id, to_string(n.kind), to_string(n.type), to_string(e.extents(id)),
-                        to_string(e.attribute_of(plan.chosen[id])));
+    const std::string path = paths.text(n.path);
+    text += fmt::format("c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
+                        to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (n.reasons >> i & 1) text += ' ' + names[i];
     }
@@ -180,7 +184,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   r.nodes_out = result.size();
   r.repair_passes = plan.passes;
   r.predicted_seconds = plan.cost;
-  if (report) r.explain = detail::explain(all.graph, plan, all.missed, detail::rule_names());
+  if (report) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }
 

@@ -383,6 +383,7 @@ struct rule {
     if (sealed && g[root_class].decides) return false;
     const shape extents = g.extents(root_class);
     const dtype type = g[root_class].type;
+    g.at(g[root_class].path);
     const class_id made = build(g, right, b, extents, type, reason);
     if (made == no_id || g.extents(made) != extents || g[made].type != type) return false;
     if (sealed && g[made].decides) return false;

@@ -287,8 +287,10 @@ class body_lowering {
     std::vector<node_id> operands;
     for (int k = 0; k < n.operand_count; ++k) operands.push_back(operand(n, k));
     const std::string name = joined(prefix_, n.name->text);
+    const graph::scope in(graph_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
-      const std::string prefix = n.kind == primitive::repeat ? joined(name, std::to_string(turn)) : name;
+      const std::string number = n.kind == primitive::repeat ? std::to_string(turn) : "", prefix = joined(name, number);
+      const graph::scope in_turn(graph_, number);
       operands[0] = body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
     }
     return operands[0];

@@ -5,6 +5,7 @@
 #include <meganeura/core/id.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/graph/op.hpp>
+#include <meganeura/graph/path.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -28,6 +30,7 @@ struct node {
   attribute_id attribute;
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
+  path_id path;  // of the module that made it first; no part of what it is
 };
 
 /// Equal attributes get equal ids; ids are dense and in order of first use.
@@ -63,6 +66,25 @@ struct graph_output {
 /// is an index: one of another graph is taken for the node that stands there in this one, where there is one.
 class graph {
  public:
+  graph() = default;
+  /// An empty one whose paths are those of another: for passes that carry nodes over.
+  explicit graph(path_pool paths) : paths_(std::move(paths)) {}
+
+  /// While it lives, new nodes belong to the module `name` of the scope around it: profiles, reports and drawings
+  /// sort what the module does under it. The graph must stay where it is.
+  class scope {
+   public:
+    scope(graph& of, std::string_view name) : scope(of, of.paths_.child(of.path_, name)) {}
+    scope(graph& of, path_id path) : graph_(of), before_(std::exchange(of.path_, path)) {}
+    ~scope() { graph_.path_ = before_; }
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+
+   private:
+    graph& graph_;
+    path_id before_;
+  };
+
   // ---- leaves
   // A parameter or state asked for again by its name is the same node; an input is declared once.
   node_id input(std::string_view name, dtype type, const shape& extents);
@@ -129,7 +151,7 @@ class graph {
   node_id coordinates(shape extents, int axis);
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
-  /// effect on what another one writes is refused.
+  /// effect on what another one writes is refused. A node that is there already keeps its path.
   node_id add_node(op kind, dtype type, const shape& extents, const attribute& value,
                    std::span<const node_id> operands);
 
@@ -151,6 +173,9 @@ class graph {
     return std::get<Attribute>(attributes_[nodes_[id].attribute]);
   }
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
+  [[nodiscard]] const path_pool& paths() const { return paths_; }
+  /// "layers.7.mlp", "layers.7.mlp backward", or nothing for what no module made.
+  [[nodiscard]] std::string path_of(node_id id) const { return paths_.text(nodes_[id].path); }
   [[nodiscard]] const std::vector<graph_output>& outputs() const { return outputs_; }
   [[nodiscard]] const std::vector<node_id>& effects() const { return effects_; }
   /// Leaves of one kind (input, parameter or state) in order of creation.
@@ -175,6 +200,8 @@ class graph {
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;
+  path_pool paths_;
+  path_id path_ = path_pool::root;  // of the scopes that live
   std::vector<graph_output> outputs_;
   std::vector<node_id> effects_;
   struct text_hash {
@@ -190,9 +217,9 @@ class graph {
   std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
 };
 
-/// One node a line: "%7 = map f32[32, 128] (%5, %6) add(a0, a1)".
+/// One node a line: "%7 = map f32[32, 128] (%5, %6) add(a0, a1) @ layers.7.mlp".
 [[nodiscard]] std::string to_text(const graph& g);
-/// For Graphviz.
+/// For Graphviz; a module is a cluster.
 [[nodiscard]] std::string to_dot(const graph& g);
 
 /// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).

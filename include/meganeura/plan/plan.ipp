@@ -4,6 +4,9 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/plan/plan.hpp>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -737,15 +740,50 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   return detail::planner(std::move(g), parameters, options).run();
 }
 
+namespace detail {
+
+// The batch, where there is one, m, n and k: the axes lie in that order.
+inline std::vector<std::int64_t> product_sizes(const matmul_attribute& product) {
+  std::vector<std::int64_t> sizes;
+  int axis = 0;
+  for (const int count : {product.batch_axes, product.m_axes, product.n_axes, product.k_axes}) {
+    sizes.push_back(1);
+    for (const int end = axis + count; axis < end; ++axis) sizes.back() *= product.space[axis];
+  }
+  if (sizes[0] == 1) sizes.erase(sizes.begin());
+  return sizes;
+}
+
+inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s) {
+  const std::uint64_t bytes = s.bindings[0].where.bytes;
+  if (s.kind == step::copy) return {static_cast<std::int64_t>(bytes)};
+  if (s.kind == step::optimizer) return {static_cast<std::int64_t>(bytes / sizeof(float))};
+  const attribute& what = p.implementation.attribute_of(s.node);
+  if (const auto* product = std::get_if<matmul_attribute>(&what)) return product_sizes(*product);
+  const auto* region = std::get_if<region_attribute>(&what);
+  const auto* convolve = std::get_if<convolve_attribute>(&what);
+  const shape& loops = region ? region->space : convolve ? convolve->space : p.implementation[s.node].extents;
+  return {loops.begin(), loops.end()};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
+  const std::string path = p.implementation.path_of(s.node);
+  const char* what = s.kind == step::copy ? "copy" : to_string(p.implementation[s.node].kind);
+  const std::vector<std::int64_t> sizes = detail::sizes_of(p, s);
+  return fmt::format("{}{}{}{}{}", path, path.empty() ? "" : ": ", what, sizes.empty() ? "" : " ",
+                     fmt::join(sizes, "x"));
+}
+
 MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
   std::string text;
   std::uint32_t group = ~0u;
   for (const step& s : p.steps) {
     if (s.group != group) text += fmt::format("group {}\n", group = s.group);
     const node& n = p.implementation[s.node];
-    constexpr const char* kinds[] = {"", "optimizer ", "copy "};
-    text += fmt::format("  {}%{} {} {}{} {}\n   ", kinds[s.kind], s.node, to_string(n.kind), to_string(n.type),
-                        to_string(n.extents), to_string(p.implementation.attribute_of(s.node)));
+    text += fmt::format("  {} = %{} {}{} {}\n   ", label(p, s), s.node, to_string(n.type), to_string(n.extents),
+                        to_string(p.implementation.attribute_of(s.node)));
     for (const binding& b : s.bindings) {
       constexpr const char* arrows[] = {"", "=>", "<=>"};
       text += fmt::format(" {}{}[{}+{}]", arrows[static_cast<int>(b.how)], to_string(b.where.where), b.where.offset,

@@ -84,7 +84,8 @@ class program {
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
-  /// Device nanoseconds of each dispatch of the latest step; errors: invalid_argument unless built with `profile`.
+  /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
+  /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
   /// Everything that is kept from step to step besides the parameters: "optimizer.m.<parameter>" and
   /// "optimizer.v.<parameter>" for what the optimiser updates, "state.<name>" for states.
@@ -124,6 +125,7 @@ class program {
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
     std::vector<spirv::binding_kind> kinds;
+    std::string label;
   };
   struct generated {  // everything but the pipelines
     std::vector<prepared> steps;

@@ -212,6 +212,7 @@ MEGANEURA_INLINE program::generated program::generate_kernels() const {
     kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, target);
     result.steps[i].groups = dispatch.groups;
     result.steps[i].kinds = dispatch.module.bindings;
+    result.steps[i].label = plan::label(plan_, s);
     const std::uint64_t key = detail::module_hash(dispatch.module);
     const auto [begin, end] = known.equal_range(key);
     const auto found = std::find_if(begin, end, [&](const auto& entry) {
@@ -276,7 +277,7 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
       if (kernels[i].kinds[k] == spirv::binding_kind::uniform_texel_buffer)
         bindings[k].size = (bindings[k].size + 15) / 16 * 16;
     }
-    commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups);
+    commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups, kernels[i].label);
   }
   if (!results_.empty()) commands.barrier();
   for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, sizeof(float)});

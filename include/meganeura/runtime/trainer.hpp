@@ -61,7 +61,10 @@ template <class Model, loss_function Loss>
                                         std::span<const binding> symbols) try {
   graph g;
   const node_id output = lower_into<Model>(g, symbols);
-  const node_id value = loss(g, output);
+  const node_id value = [&] {
+    const graph::scope in(g, "loss");
+    return loss(g, output);
+  }();
   detail::check_loss(g, value);
   g.add_output("loss", value);
   std::vector<node_id> weights = g.leaves(op::parameter);
@@ -77,6 +80,7 @@ template <class Model, loss_function Loss>
     fail(error_category::invalid_argument,
          "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
   }
+  const graph::scope in(g, "optimizer");
   g.optimizer_step(detail::attribute_of(chosen), pairs);
   return g;
 } catch (...) {

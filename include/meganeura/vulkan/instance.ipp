@@ -161,10 +161,12 @@ MEGANEURA_INLINE void instance::create(PFN_vkGetInstanceProcAddr get, bool valid
     extensions.push_back(portability);
     info.flags = 0x1;  // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
   }
+  if (has_instance_extension(get, nullptr, VK_EXT_DEBUG_UTILS_EXTENSION_NAME) || validation) {  // debuggers show labels
+    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  }
   constexpr VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
   const VkValidationFeaturesEXT features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, nullptr, 1, enabled, 0, nullptr};
   if (validation) {
-    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
     info.ppEnabledLayerNames = &validation_layer;
     info.enabledLayerCount = 1;
@@ -193,6 +195,8 @@ MEGANEURA_INLINE void instance::load_functions(PFN_vkGetInstanceProcAddr get, bo
     }
   });
   load(call.GetCooperativeMatrixProperties, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+  load(call.CmdBeginDebugUtilsLabel, "vkCmdBeginDebugUtilsLabelEXT");
+  load(call.CmdEndDebugUtilsLabel, "vkCmdEndDebugUtilsLabelEXT");
   if (!validation) return;
   load(call.CreateDebugUtilsMessenger, "vkCreateDebugUtilsMessengerEXT");
   load(call.DestroyDebugUtilsMessenger, "vkDestroyDebugUtilsMessengerEXT");

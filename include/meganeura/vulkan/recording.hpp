@@ -29,7 +29,8 @@ struct recording_options {
 };
 
 struct timing {
-  std::string label{};
+  std::string label{};   // what was dispatched
+  std::string kernel{};  // the pipeline's name
   double nanoseconds = 0;
 };
 
@@ -58,7 +59,8 @@ class recorder {
  public:
   explicit recorder(const device& on, recording_options options = {});
 
-  /// Bindings in the order of the module's; `label` names the dispatch in timings, default the pipeline's name.
+  /// Bindings in the order of the module's; `label` names the dispatch in timings and debuggers, default the
+  /// pipeline's name.
   void dispatch(const pipeline& kernel, std::span<const buffer_range> bindings, std::array<std::uint32_t, 3> groups,
                 std::string_view label = {});
   void dispatch(const pipeline& kernel, std::initializer_list<buffer_range> bindings,

@@ -125,7 +125,9 @@ MEGANEURA_INLINE recording recorder::finish() try {
   rethrow_as_error("finishing a recording");
 }
 
-MEGANEURA_INLINE std::size_t recording::dispatch_count() const { return state_ == nullptr ? 0 : state_->labels.size(); }
+MEGANEURA_INLINE std::size_t recording::dispatch_count() const {
+  return state_ == nullptr ? 0 : state_->dispatches.size();
+}
 
 MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
   if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->used == 0) {
@@ -135,7 +137,7 @@ MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
   }
   detail::device_state& device = *state_->device;
   device.wait(state_->used);
-  std::vector<std::uint64_t> ticks(2 * state_->labels.size());
+  std::vector<std::uint64_t> ticks(2 * state_->dispatches.size());
   device.check(
       device.call.GetQueryPoolResults(device.handle, state_->queries, 0, static_cast<std::uint32_t>(ticks.size()),
                                       ticks.size() * sizeof(std::uint64_t), ticks.data(), sizeof(std::uint64_t),
@@ -144,9 +146,11 @@ MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
   const std::uint32_t bits = device.facts.timestamp_bits;
   const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
   std::vector<timing> result;
-  for (std::size_t i = 0; i < state_->labels.size(); ++i) {
+  for (std::size_t i = 0; i < state_->dispatches.size(); ++i) {
     const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
-    result.push_back({state_->labels[i], static_cast<double>(passed) * device.facts.timestamp_period});
+    const detail::dispatch_command& launch = *state_->dispatches[i];
+    result.push_back(
+        {launch.label, launch.kernel.state()->name, static_cast<double>(passed) * device.facts.timestamp_period});
   }
   return result;
 } catch (...) {
@@ -296,19 +300,27 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
     bound_ = kernel.handle;
   }
   device_.call.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout, 0, 1, &set, 0, nullptr);
-  const auto query = static_cast<std::uint32_t>(2 * state_->labels.size());
+  const auto query = static_cast<std::uint32_t>(2 * state_->dispatches.size());
   // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
   constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
   if (state_->queries != VK_NULL_HANDLE) {
     add_barrier(device_.call, commands);
     device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
   }
+  const instance_functions& debug = device_.owner->call;
+  if (debug.CmdBeginDebugUtilsLabel != nullptr) {
+    VkDebugUtilsLabelEXT label{};
+    label.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT;
+    label.pLabelName = item.label.c_str();
+    debug.CmdBeginDebugUtilsLabel(commands, &label);
+  }
   device_.call.CmdDispatch(commands, item.groups[0], item.groups[1], item.groups[2]);
+  if (debug.CmdEndDebugUtilsLabel != nullptr) debug.CmdEndDebugUtilsLabel(commands);
   if (state_->queries != VK_NULL_HANDLE) {
     device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
     add_barrier(device_.call, commands);
   }
-  state_->labels.push_back(item.label);
+  state_->dispatches.push_back(&item);
 }
 
 MEGANEURA_INLINE void recording_writer::write(const copy_command& item) {

@@ -52,8 +52,8 @@ struct recording_state {
   recording_state& operator=(const recording_state&) = delete;
 
   std::shared_ptr<device_state> device;
-  std::vector<command> commands;  // holds the buffers and pipelines
-  std::vector<std::string> labels;
+  std::vector<command> commands;                    // holds the buffers and pipelines
+  std::vector<const dispatch_command*> dispatches;  // of them, in order
   VkCommandPool pool = VK_NULL_HANDLE;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
