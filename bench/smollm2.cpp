@@ -19,8 +19,8 @@ namespace mn = meganeura;
 namespace {
 
 // The Inferena workload's RoPE base; the published checkpoint has 100000.
-constexpr mn::models::llama_config config = [] {
-  mn::models::llama_config c = mn::models::smollm2_135m;
+constexpr mn::models::llama::config config = [] {
+  mn::models::llama::config c = mn::models::smollm2_135m;
   c.rope_theta = 1e4f;
   return c;
 }();

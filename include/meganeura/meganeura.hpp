@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Everything: models, training, inference, data. `frontend.hpp` is the part that only types models.
+// Models, training, inference, data. `frontend.hpp` is the part that only types models; ready-made ones are in models/.
 #pragma once
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/error.hpp>
@@ -9,7 +9,6 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/io/safetensors.hpp>
-#include <meganeura/models/smollm2.hpp>
 #include <meganeura/runtime/device.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/progress.hpp>

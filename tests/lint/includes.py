@@ -15,7 +15,7 @@ STANDS_ON = {
     "io": ["core"], "data": ["io"],
     "runtime": ["models", "kernels", "vulkan", "data", "io"],
 }
-TOP = {"version.hpp", "config.hpp", "fwd.hpp"}   # may be included from anywhere
+TOP = {"version.hpp", "config.hpp"}   # may be included from anywhere
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 

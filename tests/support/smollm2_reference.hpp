@@ -11,7 +11,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
-inline constexpr models::llama_config tiny_smollm2{.layers = 2,
+inline constexpr models::llama::config tiny_smollm2{.layers = 2,
                                                    .width = 48,
                                                    .heads = 3,
                                                    .kv_heads = 1,

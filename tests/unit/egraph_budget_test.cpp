@@ -20,8 +20,8 @@ namespace mn = meganeura;
 namespace {
 
 template <int Layers>
-constexpr mn::models::llama_config deep = [] {
-  mn::models::llama_config config = mn::models::smollm2_135m;
+constexpr mn::models::llama::config deep = [] {
+  mn::models::llama::config config = mn::models::smollm2_135m;
   config.layers = Layers;
   return config;
 }();

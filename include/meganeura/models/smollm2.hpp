@@ -10,24 +10,16 @@
 
 namespace meganeura::inline MEGANEURA_ABI::models {
 
-struct llama_config {
+/// The parts of Llama-shaped models.
+namespace llama {
+
+struct config {
   int layers, width, heads, kv_heads, head_dim, hidden, vocab;
   float rope_theta, epsilon;
-  friend constexpr bool operator==(const llama_config&, const llama_config&) = default;
+  friend constexpr bool operator==(const config&, const config&) = default;
 };
 
-/// HuggingFaceTB/SmolLM2-135M.
-inline constexpr llama_config smollm2_135m{.layers = 30,
-                                           .width = 576,
-                                           .heads = 9,
-                                           .kv_heads = 3,
-                                           .head_dim = 64,
-                                           .hidden = 1536,
-                                           .vocab = 49152,
-                                           .rope_theta = 1e5f,
-                                           .epsilon = 1e-5f};
-
-template <llama_config C>
+template <config C>
 struct attention {
   static constexpr auto forward(value auto x) {
     auto q = split_heads<C.heads>(linear<"q_proj", C.heads * C.head_dim, no_bias>(x));
@@ -39,7 +31,7 @@ struct attention {
   }
 };
 
-template <llama_config C>
+template <config C>
 struct gated_mlp {
   static constexpr auto forward(value auto x) {
     auto gate = linear<"gate_proj", C.hidden, no_bias>(x);
@@ -48,7 +40,7 @@ struct gated_mlp {
   }
 };
 
-template <llama_config C>
+template <config C>
 struct block {
   static constexpr norm_options norm{.epsilon = C.epsilon};
   static constexpr auto forward(value auto x) {
@@ -57,12 +49,25 @@ struct block {
   }
 };
 
+}  // namespace llama
+
+/// HuggingFaceTB/SmolLM2-135M.
+inline constexpr llama::config smollm2_135m{.layers = 30,
+                                            .width = 576,
+                                            .heads = 9,
+                                            .kv_heads = 3,
+                                            .head_dim = 64,
+                                            .hidden = 1536,
+                                            .vocab = 49152,
+                                            .rope_theta = 1e5f,
+                                            .epsilon = 1e-5f};
+
 /// tokens [.., seq] i32 -> logits [.., seq, vocab]. The head is tied to the embedding: one tensor of that full name.
-template <llama_config C>
+template <llama::config C>
 struct smollm2 {
   static constexpr auto forward(value auto tokens) {
     auto x = embedding<"model.embed_tokens", C.vocab, C.width>(tokens);
-    auto y = repeat<"model.layers", C.layers, block<C>>(x);
+    auto y = repeat<"model.layers", C.layers, llama::block<C>>(x);
     auto z = rms_norm<"model.norm", norm_options{.epsilon = C.epsilon}>(y);
     return tied_linear(z, shared(parameter<"model.embed_tokens.weight", dims<C.vocab, C.width>>));
   }

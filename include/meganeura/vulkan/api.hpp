@@ -3,9 +3,6 @@
 #pragma once
 #include <meganeura/config.hpp>
 
-#ifndef VK_NO_PROTOTYPES
-#define VK_NO_PROTOTYPES
-#endif
 #include <vulkan/vulkan_core.h>
 
 #include <cstdint>

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Bodies of runtime/progress.hpp.
+#pragma once
+#include <meganeura/core/boundary.hpp>
+#include <meganeura/runtime/progress.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE progress::progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
+    : stream_(stream), epochs_(epochs), samples_(samples_per_epoch), terminal_(::isatty(::fileno(stream)) == 1) {}
+
+MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
+  done_ = done;
+  const auto now = clock::now();
+  if (!terminal_ || now - shown_ < std::chrono::milliseconds(100)) return;
+  shown_ = now;
+  fmt::print(stream_, "\r\x1b[K{}", line(loss));
+  std::fflush(stream_);
+} catch (...) {
+  rethrow_as_error("showing progress");
+}
+
+MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
+  done_ = samples_;
+  fmt::print(stream_, "{}{}\n", terminal_ ? "\r\x1b[K" : "", line(mean_loss));
+  std::fflush(stream_);
+  ++epoch_;
+  done_ = 0;
+} catch (...) {
+  rethrow_as_error("showing progress");
+}
+
+MEGANEURA_INLINE std::string progress::line(float loss) const {
+  const double seconds = std::chrono::duration<double>(clock::now() - start_).count();
+  const auto trained = static_cast<double>(epoch_ * samples_ + done_);
+  const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
+  return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
+                     epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
+                     static_cast<double>(loss), trained / seconds, seconds, left);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
