@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The one build switch (header-only or compiled) and the ABI namespace that keeps the two modes apart.
+// The one build switch (header-only or compiled) and the ABI namespace.
 #pragma once
+#ifdef MEGANEURA_SINGLE_INCLUDE  // compilers stop at a file that is missing, and at nothing else
+#define MEGANEURA_TWICE "meganeura: <meganeura/...> is included after <meganeura.hpp>, which holds it; include only one"
+#include MEGANEURA_TWICE
+#endif
 #include <meganeura/version.hpp>
 
-// Header-only is the default. Linking the CMake target meganeura::runtime defines this as 0 and is the only opt-out.
+// Headers without CMake hold every body. The CMake targets meganeura::meganeura and meganeura::runtime, which compile
+// the bodies apart, define this as 0 and are the only opt-out.
 #ifndef MEGANEURA_HEADER_ONLY
 #define MEGANEURA_HEADER_ONLY 1
 #endif
 
-// Everything lives in `namespace meganeura::inline MEGANEURA_ABI`. The mode is part of that name, so that a program
-// whose translation units disagree links two complete copies instead of breaking the one-definition rule.
+// Everything lives in `namespace meganeura::inline MEGANEURA_ABI`, in both modes the same: files of both may meet in
+// one program, for instance a library's and its user's. What they define is the same, inline or not, and the linker
+// keeps one of each: an error thrown by the one is caught by the other, and there is one state.
+#define MEGANEURA_ABI v0_1
 #if MEGANEURA_HEADER_ONLY
-#define MEGANEURA_ABI v0_1_header_only
 #define MEGANEURA_INLINE inline
 #else
-#define MEGANEURA_ABI v0_1
 #define MEGANEURA_INLINE
 #endif

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
-# The same two programs for every consumer: `header_only` links meganeura::meganeura, `compiled` links meganeura::runtime.
-# One unit has NDEBUG and the other has not: header-only, the one without decides for both.
+# What the consumers share.
 enable_testing()
-set_source_files_properties(../main.cpp PROPERTIES COMPILE_OPTIONS -DNDEBUG)
-set_source_files_properties(../other.cpp PROPERTIES COMPILE_OPTIONS -UNDEBUG)
-foreach(mode IN ITEMS header_only compiled)
-  add_executable(${mode} ../main.cpp ../other.cpp)
-  target_link_libraries(${mode} PRIVATE $<IF:$<STREQUAL:${mode},compiled>,meganeura::runtime,meganeura::meganeura>)
-  add_test(NAME ${mode} COMMAND ${mode})
-  set_tests_properties(${mode} PROPERTIES PASS_REGULAR_EXPRESSION "^meganeura ${EXPECTED_VERSION} ${mode}\n$")
-endforeach()
+
+# The program NAME of main.cpp, which is compiled in MODE, and of other.cpp, given as a source or as a library.
+function(add_consumer name mode other)
+  add_executable(${name} ../main.cpp)
+  if(TARGET ${other})
+    target_link_libraries(${name} PRIVATE ${other})
+  else()
+    target_sources(${name} PRIVATE ${other})
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "^meganeura ${EXPECTED_VERSION} ${mode}\n$")
+endfunction()

@@ -3,12 +3,15 @@
 """check.py FILE COMPILER FLAGS...: a compile-fail test.
 
 FILE compiles as it is, so that it cannot fail for another reason, and with -DMEGANEURA_EXPECT_FAILURE gives exactly one
-error, a static_assert whose text matches every `// expect: <regular expression>` line of FILE, in under 8 kB of output.
+error, of a static_assert or the preprocessor, whose text matches every `// expect: <regular expression>` line of FILE,
+in under 8 kB of output.
 """
 import pathlib
 import re
 import subprocess
 import sys
+
+SENTENCE = r"static assertion failed|static_assert failed|error: #error|error: \"meganeura|fatal error: '?meganeura"
 
 
 def main():
@@ -27,8 +30,8 @@ def main():
     if len(text.encode()) > 8000:
         return f"the error takes {len(text.encode())} bytes, more than 8000"
     errors = [line for line in text.splitlines() if re.search(r"\berror:", line)]
-    if len(errors) != 1 or not re.search(r"static assertion failed|static_assert failed", errors[0]):
-        return f"expected one error, a failed static_assert; found {len(errors)}"
+    if len(errors) != 1 or not re.search(SENTENCE, errors[0]):
+        return f"expected one error, of a static_assert or the preprocessor; found {len(errors)}"
     for pattern in expected:
         if not re.search(pattern, text):
             return f"nothing matches '{pattern}'"
