@@ -21,8 +21,8 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
 /// The largest error of one operation on floats whose true result is `result`, by the Vulkan specification, appendix
 /// "Vulkan Environment for SPIR-V", section "Precision and Operation of SPIR-V Instructions"; 0 for what is exact. The
 /// direction of roundings is open there, so that "correctly rounded" is an error of an ulp. Sine, cosine, tanh
-/// (spirv/value.ipp), log and power (kernels/logarithm.hpp) are the library's own. f16 values are computed in f32 and
-/// rounded.
+/// (spirv/value.ipp), erf (kernels/scalar_emit.ipp), log and power (kernels/logarithm.hpp) are the library's own. f16
+/// values are computed in f32 and rounded.
 [[nodiscard]] inline double permitted_error(scalar_op kind, dtype type, double a, double b, double result) {
   if (!std::isfinite(result) || result == 0) return 0;
   const auto ulps = [&](double count) {
@@ -57,6 +57,8 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
       return ulps(4);
     case scalar_op::tanh:  // beyond 0.648 by exp and a division, at most 0.43 of the result
       return ulps(std::fabs(a) < 0.648 ? 4 : 9);
+    case scalar_op::erf:
+      return ulps(5);
     default:
       return 0;
   }

@@ -83,6 +83,8 @@ template <class Real>
       return std::cos(a);
     case scalar_op::tanh:
       return std::tanh(a);
+    case scalar_op::erf:
+      return std::erf(a);
     case scalar_op::floor:
       return std::floor(a);
     case scalar_op::ceil:

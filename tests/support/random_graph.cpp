@@ -233,7 +233,7 @@ class builder {
     static const std::vector<scalar_op> floats{
         scalar_op::divide, scalar_op::divide, scalar_op::reciprocal, scalar_op::sqrt, scalar_op::rsqrt,
         scalar_op::exp,    scalar_op::log,    scalar_op::sin,        scalar_op::cos,  scalar_op::tanh,
-        scalar_op::tanh,   scalar_op::floor,  scalar_op::ceil,       scalar_op::round};
+        scalar_op::erf,    scalar_op::floor,  scalar_op::ceil,       scalar_op::round};
     if (dice_.chance(0.15)) {
       scalar_ref condition = b.binary(dice_.pick(comparisons), x, y);
       if (!conditions.empty() && dice_.chance(0.4))

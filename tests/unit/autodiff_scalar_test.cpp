@@ -28,9 +28,10 @@ struct operation {
 };
 
 const operation unary_operations[] = {
-    {scalar_op::negate},     {scalar_op::abs},  {scalar_op::reciprocal, 0.5}, {scalar_op::sqrt, 0.5},
-    {scalar_op::rsqrt, 0.5}, {scalar_op::exp},  {scalar_op::log, 0.5},        {scalar_op::sin},
-    {scalar_op::cos},        {scalar_op::tanh},
+    {scalar_op::negate},    {scalar_op::abs},        {scalar_op::reciprocal, 0.5},
+    {scalar_op::sqrt, 0.5}, {scalar_op::rsqrt, 0.5}, {scalar_op::exp},
+    {scalar_op::log, 0.5},  {scalar_op::sin},        {scalar_op::cos},
+    {scalar_op::tanh},      {scalar_op::erf},
 };
 const scalar_op binary_operations[] = {scalar_op::add,   scalar_op::subtract, scalar_op::multiply, scalar_op::divide,
                                        scalar_op::power, scalar_op::minimum,  scalar_op::maximum};

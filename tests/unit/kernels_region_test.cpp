@@ -276,11 +276,12 @@ struct unary_case {
 
 TEST(kernels_region, unary_functions_are_accurate_element_by_element) {
   const unary_case cases[] = {
-      {scalar_op::negate, -9, 9},       {scalar_op::abs, -9, 9},     {scalar_op::sign, -1, 1},
-      {scalar_op::reciprocal, 0.01, 5}, {scalar_op::sqrt, 0, 50},    {scalar_op::rsqrt, 0.001, 50},
-      {scalar_op::exp, -20, 20},        {scalar_op::log, 1e-6, 2},   {scalar_op::log, 0.5, 1e6},
-      {scalar_op::sin, -1e4, 1e4},      {scalar_op::cos, -1e4, 1e4}, {scalar_op::tanh, -1e-3, 1e-3},
-      {scalar_op::tanh, -12, 12},       {scalar_op::floor, -9, 9},   {scalar_op::ceil, -9, 9},
+      {scalar_op::negate, -9, 9},       {scalar_op::abs, -9, 9},         {scalar_op::sign, -1, 1},
+      {scalar_op::reciprocal, 0.01, 5}, {scalar_op::sqrt, 0, 50},        {scalar_op::rsqrt, 0.001, 50},
+      {scalar_op::exp, -20, 20},        {scalar_op::log, 1e-6, 2},       {scalar_op::log, 0.5, 1e6},
+      {scalar_op::sin, -1e4, 1e4},      {scalar_op::cos, -1e4, 1e4},     {scalar_op::tanh, -1e-3, 1e-3},
+      {scalar_op::tanh, -12, 12},       {scalar_op::erf, -1e-30, 1e-30}, {scalar_op::erf, -1.2, 1.2},
+      {scalar_op::erf, -6, 6},          {scalar_op::floor, -9, 9},       {scalar_op::ceil, -9, 9},
       {scalar_op::round, -9, 9}};
   for (const unary_case& each : cases) {
     SCOPED_TRACE(info(each.kind).name);

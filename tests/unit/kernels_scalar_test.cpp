@@ -3,6 +3,7 @@
 #include <meganeura/kernels/scalar_emit.hpp>
 
 #include <gtest/gtest.h>
+#include <oracle/precision.hpp>
 #include <oracle/scalar_machine.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
@@ -159,6 +160,19 @@ TEST(kernels_scalar, unary_operations_meet_nan_infinities_and_both_zeros) {
         written([&](scalar_builder& b) { return b.unary(static_cast<scalar_op>(first), b.argument(0, dtype::f32)); }));
   }
   expect_agreement(programs, edges);
+}
+
+TEST(kernels_scalar, erf_is_within_five_units_in_the_last_place) {
+  std::vector<double> xs;
+  for (int i = -(1 << 14); i < 1 << 14; ++i) xs.push_back(static_cast<double>(static_cast<float>(i * 4.2 / (1 << 14))));
+  const auto found = results_of({single_op_program(scalar_op::erf, std::vector{dtype::f32})}, xs, 4)[0];
+  double worst = 0;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const double expected = std::erf(xs[i]);
+    worst = std::max(worst, std::fabs(found[i] - expected) / oracle::ulp(expected, dtype::f32));
+  }
+  EXPECT_LE(worst, 5);
+  RecordProperty("worst", std::to_string(worst));
 }
 
 TEST(kernels_scalar, equal_operands_meet_nan_infinities_and_both_zeros) {

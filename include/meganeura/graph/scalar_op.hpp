@@ -11,8 +11,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
 /// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
 /// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
-/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; power 8, and 2|b| + 3
-/// where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
+/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; erf 5; power 8, and 2|b|
+/// + 3 where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
 // clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
@@ -22,7 +22,9 @@ enum class scalar_op : std::uint8_t {
   sign,  // -1, 0 or 1; 0 for a NaN
   reciprocal, sqrt, rsqrt, exp, log,
   sin, cos,  // on a device of |x| <= 2^24, within 2^-22 of the result and 2^-35; beyond, where floats miss radians, NaN
-  tanh, floor, ceil,
+  tanh,
+  erf,  // 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+  floor, ceil,
   round,  // ties to even
   logical_not,
   // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
@@ -78,6 +80,7 @@ inline constexpr scalar_op_info scalar_op_table[] = {
     {scalar_op::sin, "sin", 1, {.floats_only = true, .slow = true}},
     {scalar_op::cos, "cos", 1, {.floats_only = true, .slow = true}},
     {scalar_op::tanh, "tanh", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::erf, "erf", 1, {.floats_only = true, .slow = true}},
     {scalar_op::floor, "floor", 1, {.floats_only = true, .jumps = true}},
     {scalar_op::ceil, "ceil", 1, {.floats_only = true, .jumps = true}},
     {scalar_op::round, "round", 1, {.floats_only = true, .jumps = true}},
@@ -142,6 +145,7 @@ namespace detail {
     case scalar_op::sin: return __builtin_sin(a);
     case scalar_op::cos: return __builtin_cos(a);
     case scalar_op::tanh: return __builtin_tanh(a);
+    case scalar_op::erf: return __builtin_erf(a);
     case scalar_op::floor: return __builtin_floor(a);
     case scalar_op::ceil: return __builtin_ceil(a);
     case scalar_op::round: return __builtin_nearbyint(a);
@@ -207,6 +211,7 @@ template <class Term>
     case scalar_op::sin: return g * apply(scalar_op::cos, x[0]);
     case scalar_op::cos: return -(g * apply(scalar_op::sin, x[0]));
     case scalar_op::tanh: return g * (g.number(1) - y * y);
+    case scalar_op::erf: return g * (apply(scalar_op::exp, -(x[0] * x[0])) * 1.1283791670955126);  // 2 / sqrt(pi)
     case scalar_op::add: return g;
     case scalar_op::subtract: return side == 0 ? g : -g;
     case scalar_op::multiply: return g * x[1 - side];

@@ -264,6 +264,13 @@ template <auto A>
   return detail::unary<scalar_op::tanh>(a);
 }
 
+/// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+template <auto A>
+[[nodiscard]] constexpr auto erf(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: erf(x): x must be floats; cast it");
+  return detail::unary<scalar_op::erf>(a);
+}
+
 template <auto A>
 [[nodiscard]] constexpr auto floor(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: floor(x): x must be floats; cast it");
