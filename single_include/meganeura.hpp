@@ -370,8 +370,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
 /// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
 /// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
-/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; power 8, and 2|b| + 3
-/// where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
+/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; erf 5; power 8, and 2|b|
+/// + 3 where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
 // clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
@@ -381,7 +381,9 @@ enum class scalar_op : std::uint8_t {
   sign,  // -1, 0 or 1; 0 for a NaN
   reciprocal, sqrt, rsqrt, exp, log,
   sin, cos,  // on a device of |x| <= 2^24, within 2^-22 of the result and 2^-35; beyond, where floats miss radians, NaN
-  tanh, floor, ceil,
+  tanh,
+  erf,  // 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+  floor, ceil,
   round,  // ties to even
   logical_not,
   // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
@@ -437,6 +439,7 @@ inline constexpr scalar_op_info scalar_op_table[] = {
     {scalar_op::sin, "sin", 1, {.floats_only = true, .slow = true}},
     {scalar_op::cos, "cos", 1, {.floats_only = true, .slow = true}},
     {scalar_op::tanh, "tanh", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::erf, "erf", 1, {.floats_only = true, .slow = true}},
     {scalar_op::floor, "floor", 1, {.floats_only = true, .jumps = true}},
     {scalar_op::ceil, "ceil", 1, {.floats_only = true, .jumps = true}},
     {scalar_op::round, "round", 1, {.floats_only = true, .jumps = true}},
@@ -501,6 +504,7 @@ namespace detail {
     case scalar_op::sin: return __builtin_sin(a);
     case scalar_op::cos: return __builtin_cos(a);
     case scalar_op::tanh: return __builtin_tanh(a);
+    case scalar_op::erf: return __builtin_erf(a);
     case scalar_op::floor: return __builtin_floor(a);
     case scalar_op::ceil: return __builtin_ceil(a);
     case scalar_op::round: return __builtin_nearbyint(a);
@@ -566,6 +570,7 @@ template <class Term>
     case scalar_op::sin: return g * apply(scalar_op::cos, x[0]);
     case scalar_op::cos: return -(g * apply(scalar_op::sin, x[0]));
     case scalar_op::tanh: return g * (g.number(1) - y * y);
+    case scalar_op::erf: return g * (apply(scalar_op::exp, -(x[0] * x[0])) * 1.1283791670955126);  // 2 / sqrt(pi)
     case scalar_op::add: return g;
     case scalar_op::subtract: return side == 0 ? g : -g;
     case scalar_op::multiply: return g * x[1 - side];
@@ -2932,6 +2937,13 @@ template <auto A>
   return detail::unary<scalar_op::tanh>(a);
 }
 
+/// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+template <auto A>
+[[nodiscard]] constexpr auto erf(expr<A> a) {
+  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: erf(x): x must be floats; cast it");
+  return detail::unary<scalar_op::erf>(a);
+}
+
 template <auto A>
 [[nodiscard]] constexpr auto floor(expr<A> a) {
   static_assert(detail::is_float_dtype<A.root().type>, "meganeura: floor(x): x must be floats; cast it");
@@ -3036,6 +3048,14 @@ struct silu {
 
 struct gelu {
   static constexpr auto forward(value auto x) {
+    auto wide = detail::widened(x);
+    auto upper = erf(wide * constant<0.7071067811865476>) + constant<1.0f>;
+    return cast<decltype(x)::element_type>(wide * (upper * constant<0.5f>));
+  }
+};
+
+struct gelu_tanh {
+  static constexpr auto forward(value auto x) {
     constexpr double scale = 0.7978845608028654;  // sqrt(2 / pi)
     // tanh is 1 from |x| = 10 on, and without the bound its gradient would be 0 * inf.
     auto wide = detail::widened(x);
@@ -3060,11 +3080,18 @@ template <auto A>
   return call<"", modules::silu>(x);
 }
 
-/// The tanh form of GELU: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). source: arXiv 1606.08415, section 2.
-/// Far out x or -0, with gradient 1 or 0; NaN for -infinity, as PyTorch's.
+/// x / 2 (1 + erf(x / sqrt(2))), x times the share of a normal distribution below x. source: arXiv 1606.08415. Far out
+/// x or -0, with gradient 1 or 0; NaN for -infinity, as PyTorch's.
 template <auto A>
 [[nodiscard]] constexpr auto gelu(expr<A> x) {
   return call<"", modules::gelu>(x);
+}
+
+/// GELU with tanh for erf, off by up to 5e-4: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), PyTorch's
+/// approximate="tanh". Ends as gelu's.
+template <auto A>
+[[nodiscard]] constexpr auto gelu_tanh(expr<A> x) {
+  return call<"", modules::gelu_tanh>(x);
 }
 
 /// silu(gate) up, the gated unit of Llama. source: arXiv 2002.05202.
@@ -24253,6 +24280,26 @@ class beside_zero {
   return spirv::detail::select(is_one, one, result);
 }
 
+// erf(x) / x - 1 in x^2 up to 1, log(1 - erf(x)) / x up to 4, where erf is 1 in f32: minimax polynomials, off by 1.2e-9
+// and 2.5e-9 of erf.
+[[nodiscard]] inline scalar_value accurate_erf(const scalar_value& a) {
+  const lanes x{a}, size = x.function(spirv::glsl::f_abs), one = x.like(1), z = x * x;
+  const lanes t = size.if_less(x.like(4), size, x.like(4));
+  const auto polynomial = [](const lanes& at, std::initializer_list<float> coefficients) {  // the highest power first
+    lanes sum = at.like(*coefficients.begin());
+    for (const float* c = coefficients.begin() + 1; c != coefficients.end(); ++c) sum = sum * at + *c;
+    return sum;
+  };
+  const lanes near = polynomial(z, {0x1.496a3p-14f, -0x1.a3f7p-11f, 0x1.5405b2p-8f, -0x1.b7f90ep-6f, 0x1.ce2cf8p-4f,
+                                    -0x1.81273ep-2f, 0x1.06eba8p-3f});
+  const lanes far = polynomial(
+      t, {0x1.b9b96cp-13f, -0x1.a1b4ep-9f, 0x1.75866ep-6f, -0x1.ae8dccp-4f, -0x1.458bbep-1f, -0x1.20e41p+0f});
+  const lanes size_far = one - (t * far).function(spirv::glsl::exp);
+  const lanes sign = lanes::with(binary_op::bit_and, x.bits(), x.word(0x80000000u));
+  const lanes beyond = lanes::with(binary_op::bit_or, size_far.bits(), sign).as_float();
+  return one.if_less(size, beyond, x * (near + 1.0f)).value;  // a NaN is not beyond
+}
+
 // FSign leaves NaN open; a difference of two choices, because a choice between -1 and 0 gives -0 (see beside_zero).
 [[nodiscard]] inline scalar_value emit_float_sign(const scalar_value& a) {
   using namespace spirv::detail;
@@ -24343,6 +24390,8 @@ class beside_zero {
       return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
     case scalar_op::tanh:
       return accurate_tanh(a);
+    case scalar_op::erf:
+      return accurate_erf(a);
     case scalar_op::floor:
       return function(spirv::glsl::floor);
     case scalar_op::ceil:

@@ -75,7 +75,7 @@ static_assert(shape<decltype(mn::rms_norm<"n">(x<dims<seq, 8>>))> == dims<seq, 8
 static_assert(shape<decltype(mn::layer_norm<"n">(x<dims<seq, 8>>))> == dims<seq, 8>);
 static_assert(shape<decltype(mn::softmax<0>(x<dims<seq, 8>>))> == dims<seq, 8>);
 static_assert(shape<decltype(mn::log_softmax(x<dims<seq, 8>>))> == dims<seq, 8>);
-static_assert(shape<decltype(mn::gelu(mn::silu(mn::sigmoid(x<dims<seq>>))))> == dims<seq>);
+static_assert(shape<decltype(mn::gelu(mn::gelu_tanh(mn::silu(mn::sigmoid(x<dims<seq>>)))))> == dims<seq>);
 static_assert(shape<decltype(mn::rope(x<dims<batch, seq, 3, 8>>))> == dims<batch, seq, 3, 8>);
 static_assert(shape<decltype(mn::attend(x<dims<seq, 4, 8>>, y<dims<9, 2, 8>>, y<dims<9, 2, 8>>))> == dims<seq, 4, 8>);
 static_assert(

@@ -3,6 +3,8 @@
 #pragma once
 #include <meganeura/frontend.hpp>
 
+#include <cmath>
+
 namespace meganeura::inline MEGANEURA_ABI::support {
 
 struct sigmoids {
@@ -14,5 +16,15 @@ struct silus {
 struct gelus {
   static constexpr auto forward(value auto x) { return gelu(x); }
 };
+struct tanh_gelus {
+  static constexpr auto forward(value auto x) { return gelu_tanh(x); }
+};
+
+/// x times the share of a normal distribution below x, and its slope, in doubles.
+inline double exact_gelu(double x) { return x / 2 * std::erfc(-x * std::sqrt(0.5)); }
+inline double exact_gelu_slope(double x) {
+  const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
+  return std::erfc(-x * std::sqrt(0.5)) / 2 + (density == 0 ? 0 : x * density);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

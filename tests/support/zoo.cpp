@@ -23,9 +23,7 @@ node_id net::softplus(node_id x) {  // max(x, 0) + log(1 + exp(-|x|))
 }
 
 node_id net::gelu(node_id x) {
-  const node_id cube = multiply(x, multiply(x, x));
-  const node_id inner = scaled(add(x, scaled(cube, 0.044715)), 0.7978845608028654);
-  return multiply(scaled(x, 0.5), shifted(tanh(inner), 1));
+  return multiply(scaled(x, 0.5), shifted(apply(scalar_op::erf, scaled(x, 0.7071067811865476)), 1));
 }
 
 node_id net::normalised(node_id x, std::uint32_t axes) {

@@ -39,7 +39,7 @@ using x_input = mn::input<"x", mn::dtype::f32, Shape>;
 
 struct activations {
   static constexpr auto forward(mn::value auto x) {
-    return mn::concat<0>(mn::sigmoid(x), mn::silu(x), mn::gelu(x), mn::relu(x));
+    return mn::concat<0>(mn::sigmoid(x), mn::silu(x), mn::gelu_tanh(x), mn::relu(x), mn::gelu(x));
   }
 };
 struct softmaxes {
@@ -71,6 +71,7 @@ TEST(expr_layers, activations_are_their_formulas) {
     EXPECT_NEAR(y[8 + i], x * sigmoid, tolerance);
     EXPECT_NEAR(y[16 + i], x / 2 * (1 + std::tanh(inner)), tolerance);
     EXPECT_NEAR(y[24 + i], std::max(x, 0.0), tolerance);
+    EXPECT_NEAR(y[32 + i], x / 2 * (1 + std::erf(x * std::sqrt(0.5))), tolerance);
   }
 }
 

@@ -20,7 +20,7 @@
 namespace {
 
 using namespace meganeura;
-using support::gelus, support::sigmoids, support::silus;
+using support::gelus, support::tanh_gelus, support::sigmoids, support::silus;
 
 const std::vector<double> xs = {0,   -0.0, 1,     -1,   3,    -3,     20,    -20,    50,    -50,    -79,     -81,
                                 -86, -88,  -89.5, -200, 1000, -10000, 1e15f, -1e15f, 1e30f, -1e30f, 3.4e38f, -3.4e38f};
@@ -63,7 +63,7 @@ double exact_sigmoid(double x) { return x > 0 ? 1 / (1 + std::exp(-x)) : std::ex
 
 TEST(runtime_activation, curves_and_slopes_are_right_from_small_to_the_largest_number) {
   const curve s = on_device<sigmoids>(xs), silu = on_device<silus>(xs), gelu = on_device<gelus>(xs),
-              relu = on_device<relus>(xs);
+              gelu_tanh = on_device<tanh_gelus>(xs), relu = on_device<relus>(xs);
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const double x = xs[i], y = exact_sigmoid(x), slope = y * exact_sigmoid(-x);
     expect_near(s.y[i], y, "sigmoid", x);
@@ -73,8 +73,10 @@ TEST(runtime_activation, curves_and_slopes_are_right_from_small_to_the_largest_n
     const double c = std::sqrt(2 / std::acos(-1.0)), bounded = std::clamp(x, -12.0, 12.0);
     const double t = std::tanh(c * (bounded + 0.044715 * bounded * bounded * bounded));
     const double inner = (1 - t * t) * c * (1 + 3 * 0.044715 * bounded * bounded);
-    expect_near(gelu.y[i], x * ((1 + t) / 2), "gelu", x);
-    expect_near(gelu.slope[i], (1 + t) / 2 + bounded / 2 * inner, "slope of gelu", x);
+    expect_near(gelu.y[i], support::exact_gelu(x), "gelu", x);
+    expect_near(gelu.slope[i], support::exact_gelu_slope(x), "slope of gelu", x);
+    expect_near(gelu_tanh.y[i], x * ((1 + t) / 2), "gelu_tanh", x);
+    expect_near(gelu_tanh.slope[i], (1 + t) / 2 + bounded / 2 * inner, "slope of gelu_tanh", x);
     expect_near(relu.y[i], std::max(x, 0.0), "relu", x);
     expect_near(relu.slope[i], x > 0, "slope of relu", x);
   }
@@ -82,15 +84,17 @@ TEST(runtime_activation, curves_and_slopes_are_right_from_small_to_the_largest_n
 
 TEST(runtime_activation, infinities_give_the_limit_or_nan_and_nan_stays) {
   const std::vector<double> ends = {INFINITY, -INFINITY, NAN};
-  const curve s = on_device<sigmoids>(ends), silu = on_device<silus>(ends), gelu = on_device<gelus>(ends),
-              relu = on_device<relus>(ends);
+  const curve s = on_device<sigmoids>(ends), silu = on_device<silus>(ends), relu = on_device<relus>(ends);
   EXPECT_TRUE(s.y[0] == 1 && s.y[1] == 0 && std::isnan(s.y[2]));
   EXPECT_TRUE(s.slope[0] == 0 && s.slope[1] == 0 && std::isnan(s.slope[2]));
   EXPECT_TRUE(silu.y[0] == INFINITY && std::isnan(silu.y[1]) && std::isnan(silu.y[2]));
-  EXPECT_TRUE(gelu.y[0] == INFINITY && std::isnan(gelu.y[1]) && std::isnan(gelu.y[2]));
   EXPECT_TRUE(relu.y[0] == INFINITY && relu.y[1] == 0 && std::isnan(relu.y[2]));
   EXPECT_TRUE(relu.slope[0] == 1 && relu.slope[1] == 0 && relu.slope[2] == 1);
-  EXPECT_TRUE(std::isnan(silu.slope[2]) && std::isnan(gelu.slope[2]));
+  EXPECT_TRUE(std::isnan(silu.slope[2]));
+  for (const curve& gelu : {on_device<gelus>(ends), on_device<tanh_gelus>(ends)}) {
+    EXPECT_TRUE(gelu.y[0] == INFINITY && std::isnan(gelu.y[1]) && std::isnan(gelu.y[2]));
+    EXPECT_TRUE(std::isnan(gelu.slope[2]));
+  }
 }
 
 }  // namespace

@@ -22,7 +22,7 @@
 namespace {
 
 using namespace meganeura;
-using support::gelus, support::sigmoids, support::silus;
+using support::gelus, support::tanh_gelus, support::sigmoids, support::silus;
 
 struct result {
   std::vector<double> y, slope;
@@ -78,8 +78,8 @@ TEST(runtime_half, activations_and_their_slopes_are_right_over_all_of_f16) {
     const auto curve = [&]<class Module>(Module) {
       return on_device(lowered<Module, dims<count>>(), xs, fusion, ones);
     };
-    const result s = curve(sigmoids{}), silu = curve(silus{}), gelu = curve(gelus{}), tanh = curve(tanhs{}),
-                 gate = curve(gates{});
+    const result s = curve(sigmoids{}), silu = curve(silus{}), gelu = curve(gelus{}), gelu_tanh = curve(tanh_gelus{}),
+                 tanh = curve(tanhs{}), gate = curve(gates{});
     int failures = 0;
     for (std::size_t i = 0; i < xs.size() && failures < 10; ++i) {
       const double x = xs[i], y = exact_sigmoid(x), slope = y * exact_sigmoid(-x), t = std::tanh(x);
@@ -92,8 +92,10 @@ TEST(runtime_half, activations_and_their_slopes_are_right_over_all_of_f16) {
       const double c = std::sqrt(2 / std::acos(-1.0)), bounded = std::clamp(x, -12.0, 12.0);
       const double u = std::tanh(c * (bounded + 0.044715 * bounded * bounded * bounded));
       const double inner = (1 - u * u) * c * (1 + 3 * 0.044715 * bounded * bounded);
-      expect_rounded(gelu.y[i], x * ((1 + u) / 2), "gelu", x, fusion);
-      expect_rounded(gelu.slope[i], (1 + u) / 2 + bounded / 2 * inner, "slope of gelu", x, fusion);
+      expect_rounded(gelu_tanh.y[i], x * ((1 + u) / 2), "gelu_tanh", x, fusion);
+      expect_rounded(gelu_tanh.slope[i], (1 + u) / 2 + bounded / 2 * inner, "slope of gelu_tanh", x, fusion);
+      expect_rounded(gelu.y[i], support::exact_gelu(x), "gelu", x, fusion);
+      expect_rounded(gelu.slope[i], support::exact_gelu_slope(x), "slope of gelu", x, fusion);
       expect_rounded(tanh.y[i], t, "tanh", x, fusion);
       // From tanh itself, which is stored in f16 unless fused: off by its rounding, against 1.
       EXPECT_LE(std::fabs(tanh.slope[i] - (1 - t * t)), oracle::tolerance(dtype::f16)) << "slope of tanh at " << x;

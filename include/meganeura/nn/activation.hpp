@@ -33,6 +33,14 @@ struct silu {
 
 struct gelu {
   static constexpr auto forward(value auto x) {
+    auto wide = detail::widened(x);
+    auto upper = erf(wide * constant<0.7071067811865476>) + constant<1.0f>;
+    return cast<decltype(x)::element_type>(wide * (upper * constant<0.5f>));
+  }
+};
+
+struct gelu_tanh {
+  static constexpr auto forward(value auto x) {
     constexpr double scale = 0.7978845608028654;  // sqrt(2 / pi)
     // tanh is 1 from |x| = 10 on, and without the bound its gradient would be 0 * inf.
     auto wide = detail::widened(x);
@@ -57,11 +65,18 @@ template <auto A>
   return call<"", modules::silu>(x);
 }
 
-/// The tanh form of GELU: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). source: arXiv 1606.08415, section 2.
-/// Far out x or -0, with gradient 1 or 0; NaN for -infinity, as PyTorch's.
+/// x / 2 (1 + erf(x / sqrt(2))), x times the share of a normal distribution below x. source: arXiv 1606.08415. Far out
+/// x or -0, with gradient 1 or 0; NaN for -infinity, as PyTorch's.
 template <auto A>
 [[nodiscard]] constexpr auto gelu(expr<A> x) {
   return call<"", modules::gelu>(x);
+}
+
+/// GELU with tanh for erf, off by up to 5e-4: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), PyTorch's
+/// approximate="tanh". Ends as gelu's.
+template <auto A>
+[[nodiscard]] constexpr auto gelu_tanh(expr<A> x) {
+  return call<"", modules::gelu_tanh>(x);
 }
 
 /// silu(gate) up, the gated unit of Llama. source: arXiv 2002.05202.
