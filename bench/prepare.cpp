@@ -53,7 +53,7 @@ nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* ex
           {"dispatches", plan.steps.size()},
           {"groups", plan.groups},
           {"peak_bytes", plan.peak_bytes()},
-          {"arena_bytes", plan.area_bytes[static_cast<int>(mn::plan::area::arena)]},
+          {"arena_bytes", plan.area_bytes[mn::plan::index_of(mn::plan::area::arena)]},
           {"unaliased_arena_bytes", plan.unaliased_arena_bytes},
           {"ms",
            {{"trace_and_differentiate", milliseconds(start, traced)},

@@ -1,15 +1,9 @@
-// What changes from step to step; the layout of meganeura::kernels::step_values (std140, 4-byte members only). A uniform
-// buffer: Adam's four arrays are all the storage buffers that Vulkan guarantees.
+// What random numbers need of meganeura::kernels::step_values (std140, 4-byte members only). A uniform buffer: Adam's
+// four arrays are all the storage buffers that Vulkan guarantees.
 // Include after defining STEP_BINDING.
 layout(set = 0, binding = STEP_BINDING, std140) uniform step_buffer {
   uint step;
   uint seed_low, seed_high;
-  float learning_rate;
-  float momentum;
-  float beta1, beta2;
-  float epsilon;
-  float weight_decay;
-  float bias_correction1, bias_correction2;
 } now;
 
 // Up to 4 elements an invocation; workgroups are spread over x and y.

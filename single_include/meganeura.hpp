@@ -660,6 +660,8 @@ class scalar_builder {
 
   /// The program computing `result`, without the nodes it does not need.
   [[nodiscard]] scalar_program finish(scalar_ref result) const;
+  /// The program computing several; `results` become their places in it.
+  [[nodiscard]] scalar_program finish(std::span<scalar_ref> results) const;
 
  private:
   scalar_ref add(const scalar_node& node);
@@ -794,13 +796,18 @@ struct window_attribute {
   friend bool operator==(const window_attribute&, const window_attribute&) = default;
 };
 
-enum class optimizer_kind : std::uint8_t { sgd, adam, adamw };
+/// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
+inline constexpr std::size_t max_optimizer_numbers = 13;
 
-/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... Rates and the step number are
-/// per-step values, not attributes, so that schedules need no new plan.
+/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... For every element `program` makes
+/// `results`, the new parameter and then each new moment, from its arguments, all f32: the parameter (0), the gradient
+/// (1), the moments as they were, zero in the beginning, and after them the step's numbers, which the host computes
+/// from rates and step number, so that schedules need no new plan.
 struct optimizer_attribute {
-  optimizer_kind kind = optimizer_kind::sgd;
-  bool momentum = false;  // sgd only
+  std::string name;                  // "adam"
+  std::vector<std::string> moments;  // what is kept of each parameter, by the names that checkpoints have: "m", "v"
+  scalar_program program;
+  std::vector<scalar_ref> results;
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };
 
@@ -1036,7 +1043,7 @@ class graph {
   // an output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a
   // leaf; a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
-  node_id optimizer_step(const optimizer_attribute& kind, std::span<const node_id> parameters_and_gradients);
+  node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients);
 
   // ---- helpers that expand into the above
   node_id add(node_id a, node_id b) { return map(scalar_op::add, {a, b}); }
@@ -5383,10 +5390,15 @@ template <std::integral Integer>
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes.
-enum class area : std::uint8_t { input, parameter, gradient, moment1, moment2, state, arena, step_values };
-inline constexpr int area_count = 8;
-[[nodiscard]] const char* to_string(area where);
+/// plan_options::page_bytes. As many as an optimiser keeps moments follow the last one.
+enum class area : std::uint32_t { input, parameter, gradient, state, arena, step_values, moments };
+/// The area of each parameter's moment number i.
+[[nodiscard]] constexpr area moment_area(std::size_t i) {
+  return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
+}
+/// The place of an area in area_bytes.
+[[nodiscard]] constexpr std::size_t index_of(area where) { return static_cast<std::size_t>(where); }
+[[nodiscard]] std::string to_string(area where);
 
 /// Bytes of one area.
 struct range {
@@ -5480,7 +5492,7 @@ struct execution_plan {
   layout inputs, parameters, states;
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
-  std::array<std::uint64_t, area_count> area_bytes{};
+  std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
   std::uint64_t page_bytes = unlimited_page;
   std::uint64_t unaliased_arena_bytes = 0;  // what the arena would be without sharing
   /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.
@@ -5764,138 +5776,6 @@ template <class Model>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// Optimisers as users name them, with PyTorch's definitions and defaults; their rates travel in the step values.
-// The small device buffer with everything that changes from step to step; kernels read it, the host writes it.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// Layout shared with shaders/ (std430, 4-byte members only).
-struct step_values {
-  std::uint32_t step = 0;      // 1 for the first training step
-  std::uint32_t seed_low = 0;  // Philox key of every random stream
-  std::uint32_t seed_high = 0;
-  float learning_rate = 0;
-  float momentum = 0;          // sgd
-  float beta1 = 0, beta2 = 0;  // adam, adamw
-  float epsilon = 0;
-  float weight_decay = 0;      // coupled for sgd and adam, decoupled for adamw
-  float bias_correction1 = 1;  // 1 - beta1^step, computed on the host in double precision
-  float bias_correction2 = 1;  // 1 - beta2^step
-  std::uint32_t reserved[5]{};
-};
-static_assert(sizeof(step_values) == 64);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-#include <cmath>
-#include <limits>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
-/// source: torch.optim.SGD, dampening 0, no Nesterov.
-struct sgd {
-  float learning_rate = 1e-2f;
-  float momentum = 0;
-  float weight_decay = 0;
-};
-
-/// source: Kingma and Ba 2015, torch.optim.Adam; weight decay is added to the gradient.
-struct adam {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f, beta2 = 0.999f;
-  float epsilon = 1e-8f;
-  float weight_decay = 0;
-};
-
-/// source: Loshchilov and Hutter 2019, torch.optim.AdamW; weight decay shrinks the parameter directly.
-struct adamw {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f, beta2 = 0.999f;
-  float epsilon = 1e-8f;
-  float weight_decay = 1e-2f;
-};
-
-using optimizer = std::variant<sgd, adam, adamw>;
-
-namespace detail {
-
-inline const char* name_of(const optimizer& chosen) {
-  if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
-  return std::holds_alternative<adam>(chosen) ? "adam" : "adamw";
-}
-
-// Calls visit(name, rate) for every rate of an optimiser.
-template <class Optimizer, class Visit>
-void each_rate(Optimizer& chosen, Visit visit) {
-  std::visit(
-      [&](auto& o) {
-        visit("learning_rate", o.learning_rate);
-        visit("weight_decay", o.weight_decay);
-        if constexpr (requires { o.momentum; }) {
-          visit("momentum", o.momentum);
-        } else {
-          visit("beta1", o.beta1), visit("beta2", o.beta2), visit("epsilon", o.epsilon);
-        }
-      },
-      chosen);
-}
-
-// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or a beta of 1 or more, as
-// torch.optim has it. Empty if all are fine.
-inline std::string wrong_rate(const optimizer& chosen) {
-  std::string problem;
-  each_rate(chosen, [&](std::string_view name, float rate) {
-    const bool beta = name.starts_with("beta");
-    if (!problem.empty() || (rate >= 0 && rate <= std::numeric_limits<float>::max() && (!beta || rate < 1))) return;
-    problem = fmt::format("{}: {} is {}; it must be {}", name_of(chosen), name, rate,
-                          beta ? "at least 0 and less than 1" : "finite and at least 0");
-  });
-  return problem;
-}
-
-// errors: invalid_argument for a wrong rate.
-inline void check_rates(const optimizer& chosen) {
-  if (const std::string problem = wrong_rate(chosen); !problem.empty())
-    fail(error_category::invalid_argument, "{}", problem);
-}
-
-inline optimizer_attribute attribute_of(const optimizer& chosen) {
-  if (const auto* s = std::get_if<sgd>(&chosen)) return {optimizer_kind::sgd, s->momentum != 0};
-  return {std::holds_alternative<adam>(chosen) ? optimizer_kind::adam : optimizer_kind::adamw, false};
-}
-
-// What step number `step` (1, 2, ...) needs to draw its random numbers.
-inline kernels::step_values step_values_of(std::uint32_t step, std::uint64_t seed) {
-  kernels::step_values values;
-  values.step = step;
-  values.seed_low = static_cast<std::uint32_t>(seed);
-  values.seed_high = static_cast<std::uint32_t>(seed >> 32);
-  return values;
-}
-
-// And to train; corrections in double, because 1 - beta2^1 loses half of f32's digits.
-inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_t step, std::uint64_t seed) {
-  kernels::step_values values = step_values_of(step, seed);
-  std::visit(
-      [&](const auto& o) {
-        values.learning_rate = o.learning_rate;
-        values.weight_decay = o.weight_decay;
-        if constexpr (requires { o.momentum; }) {
-          values.momentum = o.momentum;
-        } else {
-          values.beta1 = o.beta1, values.beta2 = o.beta2, values.epsilon = o.epsilon;
-          values.bias_correction1 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta1), step));
-          values.bias_correction2 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta2), step));
-        }
-      },
-      chosen);
-  return values;
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 // The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
@@ -6209,6 +6089,25 @@ struct saturated_graph {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
+// The small device buffer with everything that changes from step to step; kernels read it, the host writes it.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Layout shared with shaders/ (std140, 4-byte members only).
+struct step_values {
+  std::uint32_t step = 0;                     // 1 for the first training step
+  std::uint32_t seed_low = 0, seed_high = 0;  // Philox key of every random stream
+  float numbers[max_optimizer_numbers]{};     // of the optimiser, in the order in which its program counts them
+};
+static_assert(sizeof(step_values) == 64);
+
+/// What step number `step` (1, 2, ...) needs to draw its random numbers.
+[[nodiscard]] constexpr step_values step_values_of(std::uint32_t step, std::uint64_t seed) {
+  return {
+      .step = step, .seed_low = static_cast<std::uint32_t>(seed), .seed_high = static_cast<std::uint32_t>(seed >> 32)};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Looking at what is bound before a step runs, so that a mistake has a name and a place.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -6324,8 +6223,8 @@ class program {
   /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
   /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
-  /// Everything that is kept from step to step besides the parameters: "optimizer.m.<parameter>" and
-  /// "optimizer.v.<parameter>" for what the optimiser updates, "state.<name>" for states.
+  /// Everything that is kept from step to step besides the parameters: "optimizer.<moment>.<parameter>"
+  /// for what the optimiser updates ("optimizer.m.fc.weight"), "state.<name>" for states.
   [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
   [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
@@ -6386,7 +6285,7 @@ class program {
   plan::execution_plan plan_;
   egraph::optimize_report report_;
   build_times times_;
-  std::array<area_memory, plan::area_count> areas_;
+  std::vector<area_memory> areas_;  // by plan::index_of
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
   std::vector<plan::named_range> kept_;
@@ -6451,7 +6350,7 @@ class session {
   std::uint64_t start(const bound_input<Names, Elements>&... inputs) {
     ((void)checked_input_index<Model>(inputs), ...);
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    const std::uint64_t number = program_.submit(detail::step_values_of(runs_ + 1, seed_), bound);
+    const std::uint64_t number = program_.submit(kernels::step_values_of(runs_ + 1, seed_), bound);
     ++runs_;  // only now: a refused run draws nothing
     return number;
   }
@@ -6480,6 +6379,352 @@ class session {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Training: a typed model, a loss and an optimiser as one recorded step on a device.
 // A training run in a file: everything that going on later needs to be the same as not having stopped.
+// Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
+// "Did you mean": the known name nearest to one that is not.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// Levenshtein distance.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
+inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
+
+// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
+template <class Named, class Name>
+std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
+  std::string_view best;
+  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
+  for (const auto& each : all) {
+    const std::string_view candidate = name_of(each);
+    const std::size_t longer = std::max(candidate.size(), wanted.size());
+    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
+    work += wanted.size() * candidate.size();
+    if (work > most_comparisons) break;
+    const std::size_t d = edit_distance(wanted, candidate);
+    if (d < distance) distance = d, best = candidate;
+  }
+  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
+    const std::string_view candidate = name_of(each);
+    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
+    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+  }
+  return std::string(best);
+}
+
+inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
+  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
+}
+
+// The same over the member `name` of each element.
+template <class Named>
+std::string nearest_of(std::string_view wanted, const Named& all) {
+  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
+}
+
+// "; did you mean "x"?", or nothing.
+inline std::string did_you_mean(std::string_view near) {
+  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+// Scalar programs written as formulas.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// A value of the program that a builder is writing; it must not outlive the builder. Operators and `apply` add to that
+/// program. errors: invalid_argument where scalar_builder refuses the operands.
+class scalar_expression {
+ public:
+  scalar_expression(scalar_builder& writer, scalar_ref place) : writer_(&writer), place_(place) {}
+  [[nodiscard]] scalar_ref place() const { return place_; }
+  /// A constant of the same program.
+  [[nodiscard]] scalar_expression number(double value) const { return {*writer_, writer_->constant(value)}; }
+
+  friend scalar_expression operator+(scalar_expression a, scalar_expression b) { return apply(scalar_op::add, a, b); }
+  friend scalar_expression operator-(scalar_expression a, scalar_expression b) {
+    return apply(scalar_op::subtract, a, b);
+  }
+  friend scalar_expression operator*(scalar_expression a, scalar_expression b) {
+    return apply(scalar_op::multiply, a, b);
+  }
+  friend scalar_expression operator/(scalar_expression a, scalar_expression b) {
+    return apply(scalar_op::divide, a, b);
+  }
+  friend scalar_expression operator-(scalar_expression a) { return apply(scalar_op::negate, a); }
+
+  /// Any operation, e.g. apply(scalar_op::sqrt, v).
+  template <std::same_as<scalar_expression>... Rest>
+  friend scalar_expression apply(scalar_op kind, scalar_expression a, Rest... rest) {
+    const scalar_ref operands[] = {a.place_, rest.place_...};
+    return {*a.writer_, a.writer_->apply(kind, operands)};
+  }
+
+ private:
+  scalar_builder* writer_;
+  scalar_ref place_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// A number that the user chooses and a checkpoint keeps by its name; finite and at least 0.
+template <class Optimizer>
+struct optimizer_rate {
+  const char* name;
+  float Optimizer::*value;
+  bool below_one = false;  // of an average: less than 1
+};
+
+/// One element of a parameter in a step, as an optimiser's rule reads it; all f32.
+struct optimizer_element {
+  scalar_expression parameter, gradient;
+  std::vector<scalar_expression> moments;  // as the step before left them, zero in the beginning
+  std::vector<scalar_expression> numbers;  // of this step
+};
+
+namespace detail {
+
+template <class T>
+[[nodiscard]] consteval bool rates_and_numbers_fit() {
+  bool found = false;
+  for (const auto& rate : T::rates) found = found || std::string_view(rate.name) == "learning_rate";
+  return found && std::tuple_size_v<decltype(std::declval<const T&>().numbers(1u))> <= max_optimizer_numbers;
+}
+
+}  // namespace detail
+
+/// What an optimiser is: a struct of rates, one of them learning_rate, with
+///   rates              their names and members
+///   name()             of its kernels and checkpoints; another name where other moments are kept
+///   moments()          names of what it keeps of each parameter, as checkpoints have them
+///   numbers(step)      the floats that change from step to step (1, 2, ...), computed on the host; at most
+///                      max_optimizer_numbers
+///   update(element)    the new parameter, then each new moment
+/// See `adam`. Whatever has these converts to `optimizer`.
+template <class T>
+concept optimizer_definition = std::copyable<T> &&
+    requires(const T& chosen, std::uint32_t step, const optimizer_element& element) {
+  { T::rates[0] } -> std::convertible_to<optimizer_rate<T>>;
+  { chosen.learning_rate } -> std::convertible_to<float>;
+  { chosen.name() } -> std::convertible_to<std::string>;
+  { chosen.moments() } -> std::same_as<std::vector<std::string>>;
+  { chosen.numbers(step).data() } -> std::convertible_to<const float*>;
+  { chosen.update(element) } -> std::same_as<std::vector<scalar_expression>>;
+  requires detail::rates_and_numbers_fit<T>();
+};
+
+/// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
+/// source: torch.optim.SGD, dampening 0, no Nesterov.
+struct sgd {
+  float learning_rate = 1e-2f;
+  float momentum = 0;
+  float weight_decay = 0;
+
+  static constexpr optimizer_rate<sgd> rates[] = {
+      {"learning_rate", &sgd::learning_rate}, {"weight_decay", &sgd::weight_decay}, {"momentum", &sgd::momentum}};
+  [[nodiscard]] std::string name() const { return momentum != 0 ? "sgd with momentum" : "sgd"; }
+  [[nodiscard]] std::vector<std::string> moments() const {
+    return momentum != 0 ? std::vector<std::string>{"m"} : std::vector<std::string>();
+  }
+  [[nodiscard]] std::array<float, 3> numbers(std::uint32_t) const { return {learning_rate, weight_decay, momentum}; }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    const auto &p = e.parameter, &rate = e.numbers[0], &decay = e.numbers[1];
+    const auto slope = e.gradient + decay * p;
+    if (e.moments.empty()) return {p - rate * slope};
+    const auto velocity = e.numbers[2] * e.moments[0] + slope;
+    return {p - rate * velocity, velocity};
+  }
+};
+
+/// source: Kingma and Ba 2015, torch.optim.Adam; weight decay is added to the gradient.
+struct adam {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float weight_decay = 0;
+
+  static constexpr optimizer_rate<adam> rates[] = {{"learning_rate", &adam::learning_rate},
+                                                   {"weight_decay", &adam::weight_decay},
+                                                   {"beta1", &adam::beta1, true},
+                                                   {"beta2", &adam::beta2, true},
+                                                   {"epsilon", &adam::epsilon}};
+  [[nodiscard]] std::string name() const { return "adam"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {"m", "v"}; }
+  /// Decay, step size, root of the second correction, beta1, 1 - beta1, beta2, 1 - beta2, epsilon: corrections in
+  /// double, because 1 - beta2^1 loses half of f32's digits.
+  [[nodiscard]] std::array<float, 8> numbers(std::uint32_t step) const {
+    const auto correction = [&](float beta) { return 1 - std::pow(static_cast<double>(beta), step); };
+    return {weight_decay,
+            static_cast<float>(learning_rate / correction(beta1)),
+            static_cast<float>(std::sqrt(correction(beta2))),
+            beta1,
+            1 - beta1,
+            beta2,
+            1 - beta2,
+            epsilon};
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    return moved(e, e.parameter, e.gradient + e.numbers[0] * e.parameter);
+  }
+  /// `p` moved by running means of gradients `g` and of their squares, corrected for having begun as zeros.
+  [[nodiscard]] static std::vector<scalar_expression> moved(const optimizer_element& e, const scalar_expression& p,
+                                                            const scalar_expression& g) {
+    const auto& now = e.numbers;
+    const auto m = now[3] * e.moments[0] + now[4] * g;
+    const auto v = now[5] * e.moments[1] + now[6] * g * g;
+    return {p - now[1] * (m / (apply(scalar_op::sqrt, v) / now[2] + now[7])), m, v};
+  }
+};
+
+/// source: Loshchilov and Hutter 2019, torch.optim.AdamW; weight decay shrinks the parameter directly.
+struct adamw {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float weight_decay = 1e-2f;
+
+  static constexpr optimizer_rate<adamw> rates[] = {{"learning_rate", &adamw::learning_rate},
+                                                    {"weight_decay", &adamw::weight_decay},
+                                                    {"beta1", &adamw::beta1, true},
+                                                    {"beta2", &adamw::beta2, true},
+                                                    {"epsilon", &adamw::epsilon}};
+  [[nodiscard]] std::string name() const { return "adamw"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {"m", "v"}; }
+  /// As adam's, but first what a step leaves of the parameter.
+  [[nodiscard]] std::array<float, 8> numbers(std::uint32_t step) const {
+    auto all = adam{learning_rate, beta1, beta2, epsilon}.numbers(step);
+    all[0] = static_cast<float>(1 - static_cast<double>(learning_rate) * static_cast<double>(weight_decay));
+    return all;
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    return adam::moved(e, e.numbers[0] * e.parameter, e.gradient);
+  }
+};
+
+/// Any optimiser as a value: whatever optimizer_definition describes converts to it.
+class optimizer {
+ public:
+  template <optimizer_definition T>
+  optimizer(const T& chosen)  // NOLINT(google-explicit-constructor): optimizers are written as what they are
+      : definition_(std::make_shared<const defined_by<T>>(chosen)) {}
+
+  [[nodiscard]] std::string name() const { return definition_->name(); }
+  /// Calls visit(name, value) for every rate.
+  template <class Visit>
+  void each_rate(Visit&& visit) const {
+    for (std::size_t i = 0; i < definition_->rate_count(); ++i)
+      visit(definition_->rate_at(i).name, definition_->rate_at(i).value);
+  }
+  /// The same optimiser with one rate changed. errors: invalid_argument for one that it does not have.
+  [[nodiscard]] optimizer with_rate(std::string_view name, float value) const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
+      names.emplace_back(definition_->rate_at(i).name);
+      if (names.back() == name) return optimizer(definition_->with_rate(i, value));
+    }
+    fail(error_category::invalid_argument, "{} has no rate {}; it has {}{}", this->name(), quote(name),
+         fmt::join(names, ", "), detail::did_you_mean(detail::nearest(name, names)));
+  }
+  /// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or an average's of 1 or more,
+  /// as torch.optim has it. Empty if all are fine.
+  [[nodiscard]] std::string wrong_rate() const {
+    for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
+      const rate_view rate = definition_->rate_at(i);
+      const bool finite = rate.value >= 0 && rate.value <= std::numeric_limits<float>::max();
+      if (finite && (!rate.below_one || rate.value < 1)) continue;
+      return fmt::format("{}: {} is {}; it must be {}", name(), rate.name, rate.value,
+                         rate.below_one ? "at least 0 and less than 1" : "finite and at least 0");
+    }
+    return {};
+  }
+  /// What a graph's optimizer_step holds.
+  [[nodiscard]] optimizer_attribute rule() const { return definition_->rule(); }
+  /// Everything that changes from step to step; `step` counts 1, 2, ...
+  [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed) const {
+    kernels::step_values values = kernels::step_values_of(step, seed);
+    definition_->write_numbers(step, values.numbers);
+    return values;
+  }
+
+ private:
+  struct rate_view {
+    std::string_view name;
+    float value;
+    bool below_one;
+  };
+  struct interface {
+    virtual ~interface() = default;
+    [[nodiscard]] virtual std::string name() const = 0;
+    [[nodiscard]] virtual std::size_t rate_count() const = 0;
+    [[nodiscard]] virtual rate_view rate_at(std::size_t i) const = 0;
+    [[nodiscard]] virtual std::shared_ptr<const interface> with_rate(std::size_t i, float value) const = 0;
+    [[nodiscard]] virtual optimizer_attribute rule() const = 0;
+    virtual void write_numbers(std::uint32_t step, float* numbers) const = 0;
+  };
+  template <class T>
+  struct defined_by final : interface {
+    explicit defined_by(const T& chosen) : self(chosen) {}
+    [[nodiscard]] std::string name() const override { return self.name(); }
+    [[nodiscard]] std::size_t rate_count() const override { return std::size(T::rates); }
+    [[nodiscard]] rate_view rate_at(std::size_t i) const override {
+      return {T::rates[i].name, self.*T::rates[i].value, T::rates[i].below_one};
+    }
+    [[nodiscard]] std::shared_ptr<const interface> with_rate(std::size_t i, float value) const override {
+      T changed = self;
+      changed.*T::rates[i].value = value;
+      return std::make_shared<const defined_by>(changed);
+    }
+    [[nodiscard]] optimizer_attribute rule() const override;
+    void write_numbers(std::uint32_t step, float* numbers) const override {
+      std::ranges::copy(self.numbers(step), numbers);
+    }
+    T self;
+  };
+  explicit optimizer(std::shared_ptr<const interface> made) : definition_(std::move(made)) {}
+  std::shared_ptr<const interface> definition_;
+};
+
+template <class T>
+optimizer_attribute optimizer::defined_by<T>::rule() const {
+  scalar_builder program;
+  int arguments = 0;
+  const auto argument = [&] { return scalar_expression(program, program.argument(arguments++, dtype::f32)); };
+  const auto all = [&](std::size_t count) {
+    std::vector<scalar_expression> made;
+    while (made.size() < count) made.push_back(argument());
+    return made;
+  };
+  optimizer_attribute rule;
+  rule.name = self.name();
+  rule.moments = self.moments();
+  const scalar_expression parameter = argument(), gradient = argument();
+  const std::vector<scalar_expression> moments = all(rule.moments.size());
+  for (const scalar_expression& result : self.update({parameter, gradient, moments, all(self.numbers(1).size())}))
+    rule.results.push_back(result.place());
+  rule.program = program.finish(rule.results);
+  return rule;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -6490,9 +6735,9 @@ struct training_position {
   std::uint64_t seed = 0;  // of random streams
 };
 
-/// Writes one .safetensors file: the parameters under their names, what `training` keeps ("optimizer.m.<parameter>",
-/// "optimizer.v.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of each
-/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
+/// Writes one .safetensors file: the parameters under their names, what `training` keeps
+/// ("optimizer.<moment>.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of
+/// each tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
                      const training_position& position);
 
@@ -6545,6 +6790,12 @@ struct trainer_options {
 
 namespace detail {
 
+// errors: invalid_argument for a wrong rate.
+inline void check_rates(const optimizer& chosen) {
+  if (const std::string problem = chosen.wrong_rate(); !problem.empty())
+    fail(error_category::invalid_argument, "{}", problem);
+}
+
 inline void check_loss(const graph& g, node_id value) {
   if (g[value].type == dtype::f32 && g[value].extents.rank() == 0) return;
   fail(error_category::invalid_argument,
@@ -6590,7 +6841,7 @@ template <class Model, loss_function Loss>
          "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
   }
   const graph::scope in(g, "optimizer");
-  g.optimizer_step(detail::attribute_of(chosen), pairs);
+  g.optimizer_step(chosen.rule(), pairs);
   return g;
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -6651,15 +6902,14 @@ class trainer {
       fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
     }
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    const std::uint64_t number = program_.submit(detail::step_values_of(optimizer_, step_ + 1, seed_), bound);
+    const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), bound);
     ++step_;
     return {program_, number, step_};
   }
 
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate) try {
-    optimizer changed = optimizer_;
-    std::visit([&](auto& o) { o.learning_rate = rate; }, changed);
+    const optimizer changed = optimizer_.with_rate("learning_rate", rate);
     detail::check_rates(changed);
     optimizer_ = changed;
   } catch (...) {
@@ -7004,9 +7254,9 @@ MEGANEURA_INLINE scalar_ref scalar_builder::inlined(const scalar_program& progra
 
 namespace detail {
 
-// Post-order from the result: equal DAGs get equal programs, whatever order their nodes were built in. Programs grow by
-// fusion to thousands of operations in a row: no recursion.
-inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_ref result) {
+// Post-order from the results, which become places in the program: equal DAGs get equal programs, whatever order their
+// nodes were built in. Programs grow by fusion to thousands of operations in a row: no recursion.
+inline scalar_program post_order(const std::vector<scalar_node>& nodes, std::span<scalar_ref> results) {
   scalar_program program;
   struct visit {
     int copy = -1, next_operand = 0;
@@ -7014,31 +7264,35 @@ inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_r
   };
   std::vector<visit> visits(nodes.size());
   program.nodes.reserve(nodes.size());
-  for (scalar_ref at = result;;) {  // an operand is visited for the first user that needs it, and goes back to it
-    visit& here = visits[at];
-    scalar_node node = nodes[at];
-    const int arity = info(node.op).arity;
-    while (here.next_operand < arity && visits[node.operands[here.next_operand]].copy >= 0) ++here.next_operand;
-    if (here.next_operand < arity) {
-      const scalar_ref operand = node.operands[here.next_operand];
-      visits[operand].user = at;
-      at = operand;
-      continue;
+  for (scalar_ref& result : results) {
+    for (scalar_ref at = result; visits[result].copy < 0;) {  // an operand is visited for the first user that needs it
+      visit& here = visits[at];
+      scalar_node node = nodes[at];
+      const int arity = info(node.op).arity;
+      while (here.next_operand < arity && visits[node.operands[here.next_operand]].copy >= 0) ++here.next_operand;
+      if (here.next_operand < arity) {
+        const scalar_ref operand = node.operands[here.next_operand];
+        visits[operand].user = at;
+        at = operand;
+        continue;
+      }
+      for (int k = 0; k < arity; ++k) node.operands[k] = static_cast<scalar_ref>(visits[node.operands[k]].copy);
+      here.copy = static_cast<int>(program.nodes.size());
+      program.nodes.push_back(node);
+      at = here.user;
     }
-    for (int k = 0; k < arity; ++k) node.operands[k] = static_cast<scalar_ref>(visits[node.operands[k]].copy);
-    here.copy = static_cast<int>(program.nodes.size());
-    program.nodes.push_back(node);
-    if (at == result) break;
-    at = here.user;
+    result = static_cast<scalar_ref>(visits[result].copy);
   }
   return program;
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE scalar_program scalar_builder::finish(scalar_ref result) const {
-  (void)node(result);
-  return detail::post_order(nodes_, result);
+MEGANEURA_INLINE scalar_program scalar_builder::finish(scalar_ref result) const { return finish({&result, 1}); }
+
+MEGANEURA_INLINE scalar_program scalar_builder::finish(std::span<scalar_ref> results) const {
+  for (scalar_ref result : results) (void)node(result);
+  return detail::post_order(nodes_, results);
 }
 
 MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments, dtype convert_to) {
@@ -7193,8 +7447,6 @@ MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Hashing and printing of attributes.
 
-#include <fmt/ranges.h>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -7221,7 +7473,11 @@ class attribute_hasher {
   void operator()(const window_attribute& a) {
     word(a.kind), word(a.spatial), words(a.window), words(a.stride), words(a.pad_low), words(a.pad_high);
   }
-  void operator()(const optimizer_attribute& a) { word(a.kind), word(a.momentum); }
+  void operator()(const optimizer_attribute& a) {
+    text(a.name), word(a.program.hash());
+    for (const std::string& moment : a.moments) text(moment);
+    for (scalar_ref result : a.results) word(std::size_t{result});
+  }
   void operator()(const index_map& a) {
     word(a.source), word(a.offset), words(a.strides), word(a.bounded), word(a.fill);
     if (a.bounded) words(a.low), words(a.high);
@@ -7309,10 +7565,7 @@ struct attribute_printer {
     return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", kind_name(a.kind), list(a.window, a.spatial),
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
   }
-  std::string operator()(const optimizer_attribute& a) const {
-    constexpr const char* names[] = {"sgd", "adam", "adamw"};
-    return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
-  }
+  std::string operator()(const optimizer_attribute& a) const { return a.name; }
   std::string operator()(const region_attribute& a) const {
     return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes, a.per_row ? " per_row" : "",
                        to_string(a.program));
@@ -8234,13 +8487,42 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
   return add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
 }
 
-MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
+namespace detail {
+
+inline void check_rule(const optimizer_attribute& rule) {
+  check_program(rule.program);
+  const std::size_t results = rule.moments.size() + 1, tensors = results + 1;
+  if (rule.results.size() != results) {
+    fail(error_category::invalid_argument,
+         "optimizer_step: {} keeps {} moments and its program makes {} values; it has to make the new parameter and "
+         "each new moment",
+         rule.name, rule.moments.size(), rule.results.size());
+  }
+  const std::vector<scalar_node>& nodes = rule.program.nodes;
+  for (scalar_ref result : rule.results) {
+    if (result < nodes.size() && nodes[result].type == dtype::f32) continue;
+    fail(error_category::invalid_argument, "optimizer_step: {} names node {} of its program, which is no f32 value",
+         rule.name, result);
+  }
+  for (const scalar_node& node : nodes) {
+    if (is_row_reduction(node.op)) {
+      fail(error_category::invalid_argument, "optimizer_step: {} has a {}; its program sees one element at a time",
+           rule.name, info(node.op).name);
+    }
+    if (node.op != scalar_op::argument) continue;
+    if (node.type == dtype::f32 && node.value < static_cast<double>(tensors + max_optimizer_numbers)) continue;
+    fail(error_category::invalid_argument,
+         "optimizer_step: {} reads argument {} as {}; there are parameter, gradient, {} moments and {} numbers of the "
+         "step, all f32",
+         rule.name, node.value, to_string(node.type), rule.moments.size(), max_optimizer_numbers);
+  }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
                                                std::span<const node_id> parameters_and_gradients) {
   expect_values("optimizer_step", parameters_and_gradients);
-  if (kind.kind > optimizer_kind::adamw) {
-    fail(error_category::invalid_argument, "optimizer_step: kind {} does not exist; use sgd, adam or adamw",
-         static_cast<int>(kind.kind));
-  }
   if (parameters_and_gradients.empty()) {
     fail(error_category::invalid_argument,
          "optimizer_step: there is nothing to update; give pairs of a parameter and its gradient");
@@ -8267,7 +8549,8 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
          "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients", first->second, i,
          get<leaf_attribute>(first->first).name);
   }
-  return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
+  detail::check_rule(rule);
+  return add_node(op::optimizer_step, dtype::f32, {}, rule, parameters_and_gradients);
 }
 
 // ---- helpers --------------------------------------------------------------------------------------------------------
@@ -11400,6 +11683,7 @@ enum class capability : std::uint32_t {
 enum class storage_class : std::uint32_t {
   uniform_constant = 0,
   input = 1,
+  uniform = 2,
   workgroup = 4,
   function = 7,
   storage_buffer = 12
@@ -12335,10 +12619,10 @@ MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return stat
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-MEGANEURA_INLINE const char* to_string(area where) {
-  constexpr const char* names[] = {"input",   "parameter", "gradient", "moment1",
-                                   "moment2", "state",     "arena",    "step_values"};
-  return names[static_cast<int>(where)];
+MEGANEURA_INLINE std::string to_string(area where) {
+  constexpr const char* names[] = {"input", "parameter", "gradient", "state", "arena", "step_values"};
+  if (where < area::moments) return names[index_of(where)];
+  return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
 
 MEGANEURA_INLINE slot_list::slot_list(std::vector<slot> slots) : slots_(std::move(slots)), by_name_(slots_.size()) {
@@ -12898,7 +13182,7 @@ class planner {
     const std::size_t first_scratch = all.size() - scratch_.size();
     for (std::size_t i = 0; i < scratch_.size(); ++i)
       scratch_[i].where = {area::arena, offsets[first_scratch + i], scratch_[i].bytes};
-    result_.area_bytes[static_cast<int>(area::arena)] = total;
+    result_.area_bytes[index_of(area::arena)] = total;
   }
 
   // Kernels, copies and updates by level; see copy for their order within one.
@@ -12943,7 +13227,7 @@ class planner {
   }
 
   range step_values_range() {
-    result_.area_bytes[static_cast<int>(area::step_values)] = tensor_alignment;
+    result_.area_bytes[index_of(area::step_values)] = tensor_alignment;
     return {area::step_values, 0, 64};
   }
 
@@ -12953,7 +13237,7 @@ class planner {
     struct run {
       std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
     };
-    const auto& kind = g().get<optimizer_attribute>(id);
+    const std::size_t moments = g().get<optimizer_attribute>(id).moments.size();
     const auto operands = g().operands(id);
     std::vector<run> all;
     for (std::size_t i = 0; i < operands.size(); i += 2) {
@@ -12979,29 +13263,27 @@ class planner {
       runs.push_back({runs[i].parameters + piece, runs[i].others + piece, runs[i].bytes - piece});
       runs[i].bytes = piece;
     }
-    const bool first = kind.kind != optimizer_kind::sgd || kind.momentum, second = kind.kind != optimizer_kind::sgd;
     for (const run& r : runs) {
       step s{.kind = step::optimizer, .node = id};
       const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
       s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
-      if (first) s.bindings.push_back({at(area::moment1), usage::read_write});
-      if (second) s.bindings.push_back({at(area::moment2), usage::read_write});
+      for (std::size_t i = 0; i < moments; ++i) s.bindings.push_back({at(moment_area(i)), usage::read_write});
       s.bindings.push_back({step_values_range(), usage::read});
       result_.steps.push_back(std::move(s));
     }
-    const std::uint64_t bytes = result_.updated.bytes;
-    result_.area_bytes[static_cast<int>(area::gradient)] = bytes;
-    if (first) result_.area_bytes[static_cast<int>(area::moment1)] = bytes;
-    if (second) result_.area_bytes[static_cast<int>(area::moment2)] = bytes;
+    auto& bytes = result_.area_bytes;
+    bytes.resize(std::max(bytes.size(), index_of(moment_area(moments))));
+    bytes[index_of(area::gradient)] = result_.updated.bytes;
+    for (std::size_t i = 0; i < moments; ++i) bytes[index_of(moment_area(i))] = result_.updated.bytes;
   }
 
   // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches.
   void group() {
-    std::array<interval_set, area_count> read, written;
+    std::vector<interval_set> read(result_.area_bytes.size()), written(read.size());
     std::uint32_t number = 0;
     for (step& s : result_.steps) {
       const bool conflicts = std::ranges::any_of(s.bindings, [&](const binding& b) {
-        const auto where = static_cast<std::size_t>(b.where.where);
+        const auto where = index_of(b.where.where);
         const std::uint64_t end = b.where.offset + b.where.bytes;
         return written[where].conflict(b.where.offset, end) != 0 ||
                (b.how != usage::read && read[where].conflict(b.where.offset, end) != 0);
@@ -13013,7 +13295,7 @@ class planner {
       }
       for (const binding& b : s.bindings) {
         auto& touched = b.how == usage::read ? read : written;
-        touched[static_cast<std::size_t>(b.where.where)].insert(b.where.offset, b.where.offset + b.where.bytes);
+        touched[index_of(b.where.where)].insert(b.where.offset, b.where.offset + b.where.bytes);
       }
       s.group = number;
     }
@@ -13027,9 +13309,9 @@ class planner {
       const range& where = saved == saved_outputs_.end() ? places_[output.node].where : scratch_[saved->second].where;
       result_.outputs.push_back({output.name, n.type, n.extents, where});
     }
-    result_.area_bytes[static_cast<int>(area::input)] = result_.inputs.bytes;
-    result_.area_bytes[static_cast<int>(area::parameter)] = result_.parameters.bytes;
-    result_.area_bytes[static_cast<int>(area::state)] = result_.states.bytes;
+    result_.area_bytes[index_of(area::input)] = result_.inputs.bytes;
+    result_.area_bytes[index_of(area::parameter)] = result_.parameters.bytes;
+    result_.area_bytes[index_of(area::state)] = result_.states.bytes;
   }
 
   plan_options options_;
@@ -13111,10 +13393,8 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
         fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
                     to_string(output.where.where), output.where.offset, output.where.bytes);
   }
-  for (int i = 0; i < area_count; ++i) {
-    if (p.area_bytes[static_cast<std::size_t>(i)]) {
-      text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[static_cast<std::size_t>(i)]);
-    }
+  for (std::size_t i = 0; i < p.area_bytes.size(); ++i) {
+    if (p.area_bytes[i]) text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[i]);
   }
   return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n",
                             p.steps.size(), p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
@@ -13131,7 +13411,8 @@ namespace detail {
 // what an optimizer made of a parameter.
 class replay {
  public:
-  explicit replay(const execution_plan& p) : plan_(p) {
+  explicit replay(const execution_plan& p)
+      : plan_(p), contents_(p.area_bytes.size()), read_(contents_.size()), written_(contents_.size()) {
     for (const auto& [kind, slots] :
          {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters), std::pair(op::state, &p.states)}) {
       const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
@@ -13182,7 +13463,7 @@ class replay {
 
   // Makes begin .. end of its area empty.
   intervals& cut(const range& r) {
-    intervals& all = contents_[static_cast<std::size_t>(r.where)];
+    intervals& all = contents_[index_of(r.where)];
     const std::uint64_t end = r.offset + r.bytes;
     auto at = all.upper_bound(r.offset);
     if (at != all.begin()) --at;
@@ -13202,7 +13483,7 @@ class replay {
     if (r.bytes) cut(r).emplace(r.offset, held{r.offset + r.bytes, what, skipped});
   }
   [[nodiscard]] bool holds(const range& r, value what, std::uint64_t skipped = 0) const {
-    const intervals& all = contents_[static_cast<std::size_t>(r.where)];
+    const intervals& all = contents_[index_of(r.where)];
     const std::uint64_t end = r.offset + r.bytes;
     auto at = all.upper_bound(r.offset);
     if (at == all.begin()) return r.bytes == 0;
@@ -13219,12 +13500,12 @@ class replay {
   void check_group(const step& s) {
     check(s.group == group_ || s.group == group_ + 1, "groups must be numbered in order");
     if (s.group != group_) {
-      for (auto* touched : {&read_, &written_}) touched->fill({});
+      for (auto* touched : {&read_, &written_}) touched->assign(contents_.size(), {});
     }
     group_ = s.group;
     for (const binding& b : s.bindings) {
-      check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
-            "a range leaves its area");
+      check(index_of(b.where.where) < plan_.area_bytes.size(), "a range is in no area");
+      check(b.where.offset + b.where.bytes <= plan_.area_bytes[index_of(b.where.where)], "a range leaves its area");
       check(b.where.offset % plan_.page_bytes + b.where.bytes <= plan_.page_bytes, "a range crosses a page");
       check(!touches(written_, b.where), "a range is written in the same barrier group");
       check(b.how == usage::read || !touches(read_, b.where), "a range is read in the same barrier group");
@@ -13233,14 +13514,14 @@ class replay {
   }
 
   // Bytes that the steps of a group touch: begin -> end of intervals that do not overlap.
-  using touched_bytes = std::array<std::map<std::uint64_t, std::uint64_t>, area_count>;
+  using touched_bytes = std::vector<std::map<std::uint64_t, std::uint64_t>>;
   [[nodiscard]] static bool touches(const touched_bytes& all, const range& r) {
-    const auto& area = all[static_cast<std::size_t>(r.where)];
+    const auto& area = all[index_of(r.where)];
     const auto after = area.lower_bound(r.offset + r.bytes);
     return r.bytes != 0 && after != area.begin() && std::prev(after)->second > r.offset;
   }
   static void touch(touched_bytes& all, const range& r) {
-    auto& area = all[static_cast<std::size_t>(r.where)];
+    auto& area = all[index_of(r.where)];
     std::uint64_t begin = r.offset, end = r.offset + r.bytes;
     auto at = area.upper_bound(begin);
     if (at != area.begin() && std::prev(at)->second >= begin) --at;
@@ -13296,8 +13577,7 @@ class replay {
 
   [[nodiscard]] std::size_t moments_of(node_id effect) const {
     if (g()[effect].kind != op::optimizer_step) return 0;
-    const auto& chosen = g().get<optimizer_attribute>(effect);
-    return chosen.kind != optimizer_kind::sgd ? 2 : chosen.momentum ? 1 : 0;
+    return g().get<optimizer_attribute>(effect).moments.size();
   }
 
   // Whatever part of each parameter lies in this dispatch's run.
@@ -13357,8 +13637,8 @@ class replay {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
           const slot* found = plan_.updated.find(name);
           check(found && found->name == name, "an updated parameter has no slot");
-          check_value({moment == 0 ? area::moment1 : area::moment2, found->offset, needed_bytes(operands[i])},
-                      operands[i] | updated, name, "has no moments of its own");
+          check_value({moment_area(moment), found->offset, needed_bytes(operands[i])}, operands[i] | updated, name,
+                      "has no moments of its own");
         }
       }
     }
@@ -13373,7 +13653,7 @@ class replay {
   }
 
   const execution_plan& plan_;
-  std::array<intervals, area_count> contents_;
+  std::vector<intervals> contents_;
   std::map<node_id, range> leaves_;
   ordered_operands by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far
@@ -13421,66 +13701,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// "Did you mean": the known name nearest to one that is not.
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-// Levenshtein distance.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
-inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
-
-// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
-template <class Named, class Name>
-std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
-  std::string_view best;
-  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
-  for (const auto& each : all) {
-    const std::string_view candidate = name_of(each);
-    const std::size_t longer = std::max(candidate.size(), wanted.size());
-    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
-    work += wanted.size() * candidate.size();
-    if (work > most_comparisons) break;
-    const std::size_t d = edit_distance(wanted, candidate);
-    if (d < distance) distance = d, best = candidate;
-  }
-  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
-    const std::string_view candidate = name_of(each);
-    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
-    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
-  }
-  return std::string(best);
-}
-
-inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
-  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
-}
-
-// The same over the member `name` of each element.
-template <class Named>
-std::string nearest_of(std::string_view wanted, const Named& all) {
-  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
-}
-
-// "; did you mean "x"?", or nothing.
-inline std::string did_you_mean(std::string_view near) {
-  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // What is wrong with a file of tensors, gathered into one sentence.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -16325,7 +16545,7 @@ MEGANEURA_INLINE void program::list_results() {
     if (output.type == dtype::f32 && output.extents.rank() == 0)
       results_.push_back({output.name, output.where, result_bytes()});
   }
-  plan_.area_bytes[static_cast<std::size_t>(plan::area::step_values)] = step_values_bytes;
+  plan_.area_bytes[plan::index_of(plan::area::step_values)] = step_values_bytes;
 }
 
 // Every buffer that `allocate` makes, the parameters' being there already.
@@ -16344,13 +16564,9 @@ MEGANEURA_INLINE void program::check_memory() const {
 }
 
 MEGANEURA_INLINE void program::allocate(const parameters& weights) {
-  using plan::area;
-  for (int i = 0; i < plan::area_count; ++i) {
-    const auto index = static_cast<std::size_t>(i);
-    if (static_cast<area>(i) == area::parameter)
-      areas_[index] = weights.memory();
-    else
-      areas_[index] = area_memory(device_, plan_.area_bytes[index]);
+  for (const std::uint64_t bytes : plan_.area_bytes) {
+    const bool shared = areas_.size() == plan::index_of(plan::area::parameter);
+    areas_.push_back(shared ? weights.memory() : area_memory(device_, bytes));
   }
   for (slot& s : slots_) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
@@ -16363,15 +16579,15 @@ MEGANEURA_INLINE void program::list_kept() {
   const graph& g = plan_.implementation;
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
-    const auto& chosen = g.get<optimizer_attribute>(effect);
+    const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
     for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
       const plan::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
-      const auto keep = [&](const char* prefix, plan::area where) {
-        kept_.push_back({prefix + of.name, of.type, of.extents, {where, of.offset, of.bytes}});
-      };
-      const bool adaptive = chosen.kind != optimizer_kind::sgd;
-      if (adaptive || chosen.momentum) keep("optimizer.m.", plan::area::moment1);
-      if (adaptive) keep("optimizer.v.", plan::area::moment2);
+      for (std::size_t k = 0; k < moments.size(); ++k) {
+        kept_.push_back({fmt::format("optimizer.{}.{}", moments[k], of.name),
+                         of.type,
+                         of.extents,
+                         {plan::moment_area(k), of.offset, of.bytes}});
+      }
     }
   }
   for (const plan::slot& state : plan_.states.slots) {
@@ -16416,16 +16632,17 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
 MEGANEURA_INLINE void program::reset_state() const try {
   (void)alive();
   vulkan::recorder zero(device_);
-  for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
-    areas_[static_cast<std::size_t>(where)].fill_with_zeros(zero);
-  }
+  const auto clear = [&](std::size_t area) { areas_[area].fill_with_zeros(zero); };
+  clear(plan::index_of(plan::area::gradient));
+  clear(plan::index_of(plan::area::state));
+  for (std::size_t i = plan::index_of(plan::area::moments); i < areas_.size(); ++i) clear(i);
   device_.submit(zero.finish());
 } catch (...) {
   rethrow_as_error("resetting a program");
 }
 
 MEGANEURA_INLINE const area_memory& program::area_of(const plan::range& r) const {
-  return areas_[static_cast<std::size_t>(r.where)];
+  return areas_[plan::index_of(r.where)];
 }
 
 MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
@@ -16488,7 +16705,7 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
   vulkan::recorder commands(device_, {.timestamps = profile});
-  const area_memory& inputs = areas_[static_cast<std::size_t>(plan::area::input)];
+  const area_memory& inputs = areas_[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page)
     commands.copy({s.inputs.pages()[page], 0, 0}, {inputs.pages()[page], 0, 0});
   constexpr std::uint64_t values = sizeof(kernels::step_values);
@@ -16686,10 +16903,10 @@ inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
 inline void check_chosen(const io::safetensors_file& file, const optimizer& found, const optimizer& expected) {
-  if (const std::string problem = wrong_rate(found); !problem.empty())
+  if (const std::string problem = found.wrong_rate(); !problem.empty())
     fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", shown_path(file.path()),
          problem);
-  const std::string_view kind = name_of(found), wanted = name_of(expected);
+  const std::string kind = found.name(), wanted = expected.name();
   if (kind == wanted) return;
   fail(error_category::invalid_file,
        "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
@@ -16720,7 +16937,7 @@ class checkpoint_metadata {
   }
 
   template <class Number>
-  [[nodiscard]] Number number(const char* key) const {
+  [[nodiscard]] Number number(std::string_view key) const {
     const std::string* text = find(key);
     Number value{};
     if (text) {
@@ -16764,10 +16981,10 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
                        std::span<const checkpoint_tensor> tensors, const optimizer& expected) {
   problem_list problems;
   const std::string* chosen = metadata.find("optimizer");
-  const bool same = chosen && *chosen == name_of(expected);
+  const bool same = chosen && *chosen == expected.name();
   if (!same) {
     problems.add([&] {
-      return fmt::format("the optimizer: expected {}, found {}", name_of(expected), chosen ? quote(*chosen) : "none");
+      return fmt::format("the optimizer: expected {}, found {}", expected.name(), chosen ? quote(*chosen) : "none");
     });
   }
   std::set<std::string_view> names;
@@ -16804,10 +17021,10 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   }
   io::safetensors_metadata metadata{{"format", "pt"},
                                     {detail::checkpoint_key, detail::checkpoint_format},
-                                    {"optimizer", detail::name_of(position.chosen)},
+                                    {"optimizer", position.chosen.name()},
                                     {"step", std::to_string(position.step)},
                                     {"seed", std::to_string(position.seed)}};
-  detail::each_rate(position.chosen, [&](const char* name, float rate) {
+  position.chosen.each_rate([&](std::string_view name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
   io::write_safetensors(path, entries, metadata);
@@ -16827,7 +17044,9 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
          "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
          position.step);
   }
-  detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
+  expected.each_rate([&](std::string_view name, float) {
+    position.chosen = position.chosen.with_rate(name, metadata.number<float>(name));
+  });
   detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
@@ -19778,7 +19997,7 @@ MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& exten
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for kernels/generate.hpp.
-// Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
+// Kernels that are not fused with anything: gather, scatter_add, random numbers, fills.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -19794,10 +20013,6 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Bindings: the result (f32), step_values.
 [[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
-
-/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat
-/// arrays of `count` f32.
-[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on);
 
 /// Binding: the result, `count` words.
 [[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);
@@ -19867,6 +20082,8 @@ class module_builder {
   [[nodiscard]] word type_pointer(storage_class storage, word pointee);
   [[nodiscard]] word type_array(word element, word length);
   [[nodiscard]] word type_storage_buffer(data_type element);  // Block struct of one runtime array, std430 stride
+  [[nodiscard]] word type_uniform_buffer(data_type element,
+                                         word length);  // Block struct of `length` members, 16 bytes each
   [[nodiscard]] word type_texel_buffer();
   [[nodiscard]] word type_cooperative_matrix(scalar_kind kind, word rows, word columns, word use);
   /// `bits` is the 32-bit pattern; of an f16 the pattern of the f32 it is rounded from. A vector repeats the scalar.
@@ -20514,6 +20731,8 @@ class kernel {
   // The same declarations and operations for types known only when the generator runs.
   [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
                                                      std::optional<word> binding);
+  /// `length` values of 16 bytes each, read at literal indices.
+  [[nodiscard]] detail::memory_object declare_uniform_buffer(data_type type, word length, std::string_view name);
   [[nodiscard]] detail::memory_object declare_view(data_type type, const detail::memory_object& of);
   [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
   [[nodiscard]] detail::place_reference declare_variable(data_type type);
@@ -20574,7 +20793,11 @@ using scalar_value = spirv::detail::operand;
                                    const scalar_value& b);
 [[nodiscard]] scalar_value identity(scalar_op reduction, dtype type);
 
-/// The whole program; `argument(k)` is asked once for each argument used. Programs with row reductions are refused.
+/// The values of all nodes; `argument(k)` is asked once for each argument used. Programs with row reductions are
+/// refused.
+[[nodiscard]] std::vector<scalar_value> emit_nodes(spirv::kernel& owner, const scalar_program& program,
+                                                   const std::function<scalar_value(int)>& argument);
+/// The last one's, the program's result.
 [[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_program& program,
                                 const std::function<scalar_value(int)>& argument);
 
@@ -20838,6 +21061,16 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
+// The kernel of an optimiser: its program over flat arrays, in place.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Bindings: parameter, gradient, each moment, step_values; flat arrays of `count` f32. An invocation updates four
+/// elements, which it loads and stores at once.
+[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count, const target& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
 // Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -21045,217 +21278,10 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 // Definitions for kernels/builtin.hpp: two generated kernels, and the ones compiled from shaders/.
 // SPIR-V words of shaders/*.comp. Generated by shaders/embed.py; do not edit.
-// sources: sha256 149ba31c476ea3b534244c2cb6838e7841117a3e7edfe3dbe3bc1c116b644b7c
+// sources: sha256 15fc9679673507f65286da09a06c32017fc5fce740cc16c82665e6a343921179
 // compiler: glslang 11:12.0.0
 
 namespace meganeura::inline MEGANEURA_ABI::embedded {
-
-inline constexpr std::uint32_t adam[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x00000101, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x00000017, 0x0000001f, 0x00060010, 0x00000004, 0x00000011, 0x00000001,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x00000012, 0x61647075,
-    0x76286574, 0x763b3466, 0x763b3466, 0x763b3466, 0x003b3466, 0x00040005, 0x0000000e, 0x756c6176, 0x00000065,
-    0x00050005, 0x0000000f, 0x64617267, 0x746e6569, 0x00000000, 0x00040005, 0x00000010, 0x73726966, 0x00000074,
-    0x00040005, 0x00000011, 0x6f636573, 0x0000646e, 0x00080005, 0x00000017, 0x475f6c67, 0x61626f6c, 0x766e496c,
-    0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000001f, 0x4e5f6c67, 0x6f576d75, 0x72476b72, 0x7370756f,
-    0x00000000, 0x00050005, 0x0000002b, 0x6f636564, 0x656c7075, 0x00000064, 0x00050005, 0x00000031, 0x70657473,
-    0x6675625f, 0x00726566, 0x00050006, 0x00000031, 0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x00000031,
-    0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x00000031, 0x00000002, 0x64656573, 0x6769685f,
-    0x00000068, 0x00070006, 0x00000031, 0x00000003, 0x7261656c, 0x676e696e, 0x7461725f, 0x00000065, 0x00060006,
-    0x00000031, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006, 0x00000031, 0x00000005, 0x61746562,
-    0x00000031, 0x00050006, 0x00000031, 0x00000006, 0x61746562, 0x00000032, 0x00050006, 0x00000031, 0x00000007,
-    0x69737065, 0x006e6f6c, 0x00070006, 0x00000031, 0x00000008, 0x67696577, 0x645f7468, 0x79616365, 0x00000000,
-    0x00080006, 0x00000031, 0x00000009, 0x73616962, 0x726f635f, 0x74636572, 0x316e6f69, 0x00000000, 0x00080006,
-    0x00000031, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69, 0x00000000, 0x00030005, 0x00000033,
-    0x00776f6e, 0x00040005, 0x0000005f, 0x746f6f72, 0x00000000, 0x00030005, 0x0000007a, 0x00000069, 0x00040005,
-    0x0000007e, 0x6e756f63, 0x00000074, 0x00030005, 0x00000082, 0x00007461, 0x00040005, 0x00000085, 0x756c6176,
-    0x00000065, 0x00050005, 0x00000087, 0x61726170, 0x6574656d, 0x00347372, 0x00040006, 0x00000087, 0x00000000,
-    0x00003470, 0x00030005, 0x00000089, 0x00000000, 0x00040005, 0x0000008f, 0x73726966, 0x00000074, 0x00060005,
-    0x00000091, 0x73726966, 0x6f6d5f74, 0x746e656d, 0x00003473, 0x00040006, 0x00000091, 0x00000000, 0x0000346d,
-    0x00030005, 0x00000093, 0x00000000, 0x00040005, 0x00000097, 0x6f636573, 0x0000646e, 0x00060005, 0x00000099,
-    0x6f636573, 0x6d5f646e, 0x6e656d6f, 0x00347374, 0x00040006, 0x00000099, 0x00000000, 0x00003476, 0x00030005,
-    0x0000009b, 0x00000000, 0x00050005, 0x000000a0, 0x64617267, 0x746e6569, 0x00003473, 0x00040006, 0x000000a0,
-    0x00000000, 0x00003467, 0x00030005, 0x000000a2, 0x00000000, 0x00040005, 0x000000a4, 0x61726170, 0x0000006d,
-    0x00040005, 0x000000a6, 0x61726170, 0x0000006d, 0x00040005, 0x000000a9, 0x61726170, 0x0000006d, 0x00040005,
-    0x000000ab, 0x61726170, 0x0000006d, 0x00040005, 0x000000c2, 0x756c6176, 0x00000065, 0x00050005, 0x000000c4,
-    0x61726170, 0x6574656d, 0x00007372, 0x00040006, 0x000000c4, 0x00000000, 0x00000070, 0x00030005, 0x000000c6,
-    0x00000000, 0x00040005, 0x000000cc, 0x73726966, 0x00000074, 0x00060005, 0x000000ce, 0x73726966, 0x6f6d5f74,
-    0x746e656d, 0x00000073, 0x00040006, 0x000000ce, 0x00000000, 0x0000006d, 0x00030005, 0x000000d0, 0x00000000,
-    0x00040005, 0x000000d5, 0x6f636573, 0x0000646e, 0x00060005, 0x000000d7, 0x6f636573, 0x6d5f646e, 0x6e656d6f,
-    0x00007374, 0x00040006, 0x000000d7, 0x00000000, 0x00000076, 0x00030005, 0x000000d9, 0x00000000, 0x00050005,
-    0x000000df, 0x64617267, 0x746e6569, 0x00000073, 0x00040006, 0x000000df, 0x00000000, 0x00000067, 0x00030005,
-    0x000000e1, 0x00000000, 0x00040005, 0x000000e6, 0x61726170, 0x0000006d, 0x00040005, 0x000000e8, 0x61726170,
-    0x0000006d, 0x00040005, 0x000000e9, 0x61726170, 0x0000006d, 0x00040005, 0x000000eb, 0x61726170, 0x0000006d,
-    0x00040047, 0x00000017, 0x0000000b, 0x0000001c, 0x00040047, 0x0000001f, 0x0000000b, 0x00000018, 0x00040047,
-    0x00000023, 0x00000001, 0x00000000, 0x00040047, 0x00000024, 0x0000000b, 0x00000019, 0x00040047, 0x0000002b,
-    0x00000001, 0x00000002, 0x00050048, 0x00000031, 0x00000000, 0x00000023, 0x00000000, 0x00050048, 0x00000031,
-    0x00000001, 0x00000023, 0x00000004, 0x00050048, 0x00000031, 0x00000002, 0x00000023, 0x00000008, 0x00050048,
-    0x00000031, 0x00000003, 0x00000023, 0x0000000c, 0x00050048, 0x00000031, 0x00000004, 0x00000023, 0x00000010,
-    0x00050048, 0x00000031, 0x00000005, 0x00000023, 0x00000014, 0x00050048, 0x00000031, 0x00000006, 0x00000023,
-    0x00000018, 0x00050048, 0x00000031, 0x00000007, 0x00000023, 0x0000001c, 0x00050048, 0x00000031, 0x00000008,
-    0x00000023, 0x00000020, 0x00050048, 0x00000031, 0x00000009, 0x00000023, 0x00000024, 0x00050048, 0x00000031,
-    0x0000000a, 0x00000023, 0x00000028, 0x00030047, 0x00000031, 0x00000002, 0x00040047, 0x00000033, 0x00000022,
-    0x00000000, 0x00040047, 0x00000033, 0x00000021, 0x00000004, 0x00040047, 0x0000007e, 0x00000001, 0x00000001,
-    0x00040047, 0x00000086, 0x00000006, 0x00000010, 0x00050048, 0x00000087, 0x00000000, 0x00000023, 0x00000000,
-    0x00030047, 0x00000087, 0x00000002, 0x00040047, 0x00000089, 0x00000022, 0x00000000, 0x00040047, 0x00000089,
-    0x00000021, 0x00000000, 0x00040047, 0x00000090, 0x00000006, 0x00000010, 0x00050048, 0x00000091, 0x00000000,
-    0x00000023, 0x00000000, 0x00030047, 0x00000091, 0x00000002, 0x00040047, 0x00000093, 0x00000022, 0x00000000,
-    0x00040047, 0x00000093, 0x00000021, 0x00000002, 0x00040047, 0x00000098, 0x00000006, 0x00000010, 0x00050048,
-    0x00000099, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000099, 0x00000002, 0x00040047, 0x0000009b,
-    0x00000022, 0x00000000, 0x00040047, 0x0000009b, 0x00000021, 0x00000003, 0x00040047, 0x0000009f, 0x00000006,
-    0x00000010, 0x00040048, 0x000000a0, 0x00000000, 0x00000018, 0x00050048, 0x000000a0, 0x00000000, 0x00000023,
-    0x00000000, 0x00030047, 0x000000a0, 0x00000002, 0x00040047, 0x000000a2, 0x00000022, 0x00000000, 0x00040047,
-    0x000000a2, 0x00000021, 0x00000001, 0x00040047, 0x000000c3, 0x00000006, 0x00000004, 0x00050048, 0x000000c4,
-    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000c4, 0x00000002, 0x00040047, 0x000000c6, 0x00000022,
-    0x00000000, 0x00040047, 0x000000c6, 0x00000021, 0x00000000, 0x00040047, 0x000000cd, 0x00000006, 0x00000004,
-    0x00050048, 0x000000ce, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000ce, 0x00000002, 0x00040047,
-    0x000000d0, 0x00000022, 0x00000000, 0x00040047, 0x000000d0, 0x00000021, 0x00000002, 0x00040047, 0x000000d6,
-    0x00000006, 0x00000004, 0x00050048, 0x000000d7, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000d7,
-    0x00000002, 0x00040047, 0x000000d9, 0x00000022, 0x00000000, 0x00040047, 0x000000d9, 0x00000021, 0x00000003,
-    0x00040047, 0x000000de, 0x00000006, 0x00000004, 0x00040048, 0x000000df, 0x00000000, 0x00000018, 0x00050048,
-    0x000000df, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x000000df, 0x00000002, 0x00040047, 0x000000e1,
-    0x00000022, 0x00000000, 0x00040047, 0x000000e1, 0x00000021, 0x00000001, 0x00020013, 0x00000002, 0x00030021,
-    0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007, 0x00000006,
-    0x00030016, 0x0000000a, 0x00000020, 0x00040017, 0x0000000b, 0x0000000a, 0x00000004, 0x00040020, 0x0000000c,
-    0x00000007, 0x0000000b, 0x00070021, 0x0000000d, 0x00000002, 0x0000000c, 0x0000000c, 0x0000000c, 0x0000000c,
-    0x0004002b, 0x00000006, 0x00000014, 0x00000004, 0x00040017, 0x00000015, 0x00000006, 0x00000003, 0x00040020,
-    0x00000016, 0x00000001, 0x00000015, 0x0004003b, 0x00000016, 0x00000017, 0x00000001, 0x0004002b, 0x00000006,
-    0x00000018, 0x00000000, 0x00040020, 0x00000019, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000001c,
-    0x00000001, 0x0004003b, 0x00000016, 0x0000001f, 0x00000001, 0x00040032, 0x00000006, 0x00000023, 0x00000001,
-    0x00060033, 0x00000015, 0x00000024, 0x00000023, 0x0000001c, 0x0000001c, 0x00040032, 0x00000006, 0x0000002b,
-    0x00000000, 0x00020014, 0x0000002c, 0x00060034, 0x0000002c, 0x0000002d, 0x000000ab, 0x0000002b, 0x00000018,
-    0x0004002b, 0x0000000a, 0x00000030, 0x3f800000, 0x000d001e, 0x00000031, 0x00000006, 0x00000006, 0x00000006,
-    0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x0000000a, 0x00040020,
-    0x00000032, 0x00000002, 0x00000031, 0x0004003b, 0x00000032, 0x00000033, 0x00000002, 0x00040015, 0x00000034,
-    0x00000020, 0x00000001, 0x0004002b, 0x00000034, 0x00000035, 0x00000003, 0x00040020, 0x00000036, 0x00000002,
-    0x0000000a, 0x0004002b, 0x00000034, 0x00000039, 0x00000008, 0x0004002b, 0x00000034, 0x00000047, 0x00000005,
-    0x0004002b, 0x00000034, 0x00000052, 0x00000006, 0x0004002b, 0x00000034, 0x00000062, 0x0000000a, 0x0004002b,
-    0x00000034, 0x00000068, 0x00000007, 0x0004002b, 0x00000034, 0x0000006f, 0x00000009, 0x00040020, 0x00000079,
-    0x00000007, 0x00000006, 0x00040032, 0x00000006, 0x0000007e, 0x00000004, 0x0003001d, 0x00000086, 0x0000000b,
-    0x0003001e, 0x00000087, 0x00000086, 0x00040020, 0x00000088, 0x0000000c, 0x00000087, 0x0004003b, 0x00000088,
-    0x00000089, 0x0000000c, 0x0004002b, 0x00000034, 0x0000008a, 0x00000000, 0x00040020, 0x0000008c, 0x0000000c,
-    0x0000000b, 0x0003001d, 0x00000090, 0x0000000b, 0x0003001e, 0x00000091, 0x00000090, 0x00040020, 0x00000092,
-    0x0000000c, 0x00000091, 0x0004003b, 0x00000092, 0x00000093, 0x0000000c, 0x0003001d, 0x00000098, 0x0000000b,
-    0x0003001e, 0x00000099, 0x00000098, 0x00040020, 0x0000009a, 0x0000000c, 0x00000099, 0x0004003b, 0x0000009a,
-    0x0000009b, 0x0000000c, 0x0003001d, 0x0000009f, 0x0000000b, 0x0003001e, 0x000000a0, 0x0000009f, 0x00040020,
-    0x000000a1, 0x0000000c, 0x000000a0, 0x0004003b, 0x000000a1, 0x000000a2, 0x0000000c, 0x0003001d, 0x000000c3,
-    0x0000000a, 0x0003001e, 0x000000c4, 0x000000c3, 0x00040020, 0x000000c5, 0x0000000c, 0x000000c4, 0x0004003b,
-    0x000000c5, 0x000000c6, 0x0000000c, 0x00040020, 0x000000c8, 0x0000000c, 0x0000000a, 0x0003001d, 0x000000cd,
-    0x0000000a, 0x0003001e, 0x000000ce, 0x000000cd, 0x00040020, 0x000000cf, 0x0000000c, 0x000000ce, 0x0004003b,
-    0x000000cf, 0x000000d0, 0x0000000c, 0x0003001d, 0x000000d6, 0x0000000a, 0x0003001e, 0x000000d7, 0x000000d6,
-    0x00040020, 0x000000d8, 0x0000000c, 0x000000d7, 0x0004003b, 0x000000d8, 0x000000d9, 0x0000000c, 0x0003001d,
-    0x000000de, 0x0000000a, 0x0003001e, 0x000000df, 0x000000de, 0x00040020, 0x000000e0, 0x0000000c, 0x000000df,
-    0x0004003b, 0x000000e0, 0x000000e1, 0x0000000c, 0x00040020, 0x000000f2, 0x00000007, 0x0000000a, 0x0004002b,
-    0x00000034, 0x000000ff, 0x00000001, 0x00050036, 0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8,
-    0x00000005, 0x0004003b, 0x00000079, 0x0000007a, 0x00000007, 0x0004003b, 0x00000079, 0x00000082, 0x00000007,
-    0x0004003b, 0x0000000c, 0x00000085, 0x00000007, 0x0004003b, 0x0000000c, 0x0000008f, 0x00000007, 0x0004003b,
-    0x0000000c, 0x00000097, 0x00000007, 0x0004003b, 0x0000000c, 0x000000a4, 0x00000007, 0x0004003b, 0x0000000c,
-    0x000000a6, 0x00000007, 0x0004003b, 0x0000000c, 0x000000a9, 0x00000007, 0x0004003b, 0x0000000c, 0x000000ab,
-    0x00000007, 0x0004003b, 0x0000000c, 0x000000c2, 0x00000007, 0x0004003b, 0x0000000c, 0x000000cc, 0x00000007,
-    0x0004003b, 0x0000000c, 0x000000d5, 0x00000007, 0x0004003b, 0x0000000c, 0x000000e6, 0x00000007, 0x0004003b,
-    0x0000000c, 0x000000e8, 0x00000007, 0x0004003b, 0x0000000c, 0x000000e9, 0x00000007, 0x0004003b, 0x0000000c,
-    0x000000eb, 0x00000007, 0x00040039, 0x00000006, 0x0000007b, 0x00000008, 0x0003003e, 0x0000007a, 0x0000007b,
-    0x0004003d, 0x00000006, 0x0000007c, 0x0000007a, 0x00050080, 0x00000006, 0x0000007d, 0x0000007c, 0x00000014,
-    0x000500b2, 0x0000002c, 0x0000007f, 0x0000007d, 0x0000007e, 0x000300f7, 0x00000081, 0x00000000, 0x000400fa,
-    0x0000007f, 0x00000080, 0x00000081, 0x000200f8, 0x00000080, 0x0004003d, 0x00000006, 0x00000083, 0x0000007a,
-    0x00050086, 0x00000006, 0x00000084, 0x00000083, 0x00000014, 0x0003003e, 0x00000082, 0x00000084, 0x0004003d,
-    0x00000006, 0x0000008b, 0x00000082, 0x00060041, 0x0000008c, 0x0000008d, 0x00000089, 0x0000008a, 0x0000008b,
-    0x0004003d, 0x0000000b, 0x0000008e, 0x0000008d, 0x0003003e, 0x00000085, 0x0000008e, 0x0004003d, 0x00000006,
-    0x00000094, 0x00000082, 0x00060041, 0x0000008c, 0x00000095, 0x00000093, 0x0000008a, 0x00000094, 0x0004003d,
-    0x0000000b, 0x00000096, 0x00000095, 0x0003003e, 0x0000008f, 0x00000096, 0x0004003d, 0x00000006, 0x0000009c,
-    0x00000082, 0x00060041, 0x0000008c, 0x0000009d, 0x0000009b, 0x0000008a, 0x0000009c, 0x0004003d, 0x0000000b,
-    0x0000009e, 0x0000009d, 0x0003003e, 0x00000097, 0x0000009e, 0x0004003d, 0x00000006, 0x000000a3, 0x00000082,
-    0x0004003d, 0x0000000b, 0x000000a5, 0x00000085, 0x0003003e, 0x000000a4, 0x000000a5, 0x00060041, 0x0000008c,
-    0x000000a7, 0x000000a2, 0x0000008a, 0x000000a3, 0x0004003d, 0x0000000b, 0x000000a8, 0x000000a7, 0x0003003e,
-    0x000000a6, 0x000000a8, 0x0004003d, 0x0000000b, 0x000000aa, 0x0000008f, 0x0003003e, 0x000000a9, 0x000000aa,
-    0x0004003d, 0x0000000b, 0x000000ac, 0x00000097, 0x0003003e, 0x000000ab, 0x000000ac, 0x00080039, 0x00000002,
-    0x000000ad, 0x00000012, 0x000000a4, 0x000000a6, 0x000000a9, 0x000000ab, 0x0004003d, 0x0000000b, 0x000000ae,
-    0x000000a4, 0x0003003e, 0x00000085, 0x000000ae, 0x0004003d, 0x0000000b, 0x000000af, 0x000000a9, 0x0003003e,
-    0x0000008f, 0x000000af, 0x0004003d, 0x0000000b, 0x000000b0, 0x000000ab, 0x0003003e, 0x00000097, 0x000000b0,
-    0x0004003d, 0x00000006, 0x000000b1, 0x00000082, 0x0004003d, 0x0000000b, 0x000000b2, 0x00000085, 0x00060041,
-    0x0000008c, 0x000000b3, 0x00000089, 0x0000008a, 0x000000b1, 0x0003003e, 0x000000b3, 0x000000b2, 0x0004003d,
-    0x00000006, 0x000000b4, 0x00000082, 0x0004003d, 0x0000000b, 0x000000b5, 0x0000008f, 0x00060041, 0x0000008c,
-    0x000000b6, 0x00000093, 0x0000008a, 0x000000b4, 0x0003003e, 0x000000b6, 0x000000b5, 0x0004003d, 0x00000006,
-    0x000000b7, 0x00000082, 0x0004003d, 0x0000000b, 0x000000b8, 0x00000097, 0x00060041, 0x0000008c, 0x000000b9,
-    0x0000009b, 0x0000008a, 0x000000b7, 0x0003003e, 0x000000b9, 0x000000b8, 0x000100fd, 0x000200f8, 0x00000081,
-    0x000200f9, 0x000000bb, 0x000200f8, 0x000000bb, 0x000400f6, 0x000000bd, 0x000000be, 0x00000000, 0x000200f9,
-    0x000000bf, 0x000200f8, 0x000000bf, 0x0004003d, 0x00000006, 0x000000c0, 0x0000007a, 0x000500b0, 0x0000002c,
-    0x000000c1, 0x000000c0, 0x0000007e, 0x000400fa, 0x000000c1, 0x000000bc, 0x000000bd, 0x000200f8, 0x000000bc,
-    0x0004003d, 0x00000006, 0x000000c7, 0x0000007a, 0x00060041, 0x000000c8, 0x000000c9, 0x000000c6, 0x0000008a,
-    0x000000c7, 0x0004003d, 0x0000000a, 0x000000ca, 0x000000c9, 0x00070050, 0x0000000b, 0x000000cb, 0x000000ca,
-    0x000000ca, 0x000000ca, 0x000000ca, 0x0003003e, 0x000000c2, 0x000000cb, 0x0004003d, 0x00000006, 0x000000d1,
-    0x0000007a, 0x00060041, 0x000000c8, 0x000000d2, 0x000000d0, 0x0000008a, 0x000000d1, 0x0004003d, 0x0000000a,
-    0x000000d3, 0x000000d2, 0x00070050, 0x0000000b, 0x000000d4, 0x000000d3, 0x000000d3, 0x000000d3, 0x000000d3,
-    0x0003003e, 0x000000cc, 0x000000d4, 0x0004003d, 0x00000006, 0x000000da, 0x0000007a, 0x00060041, 0x000000c8,
-    0x000000db, 0x000000d9, 0x0000008a, 0x000000da, 0x0004003d, 0x0000000a, 0x000000dc, 0x000000db, 0x00070050,
-    0x0000000b, 0x000000dd, 0x000000dc, 0x000000dc, 0x000000dc, 0x000000dc, 0x0003003e, 0x000000d5, 0x000000dd,
-    0x0004003d, 0x00000006, 0x000000e2, 0x0000007a, 0x00060041, 0x000000c8, 0x000000e3, 0x000000e1, 0x0000008a,
-    0x000000e2, 0x0004003d, 0x0000000a, 0x000000e4, 0x000000e3, 0x00070050, 0x0000000b, 0x000000e5, 0x000000e4,
-    0x000000e4, 0x000000e4, 0x000000e4, 0x0004003d, 0x0000000b, 0x000000e7, 0x000000c2, 0x0003003e, 0x000000e6,
-    0x000000e7, 0x0003003e, 0x000000e8, 0x000000e5, 0x0004003d, 0x0000000b, 0x000000ea, 0x000000cc, 0x0003003e,
-    0x000000e9, 0x000000ea, 0x0004003d, 0x0000000b, 0x000000ec, 0x000000d5, 0x0003003e, 0x000000eb, 0x000000ec,
-    0x00080039, 0x00000002, 0x000000ed, 0x00000012, 0x000000e6, 0x000000e8, 0x000000e9, 0x000000eb, 0x0004003d,
-    0x0000000b, 0x000000ee, 0x000000e6, 0x0003003e, 0x000000c2, 0x000000ee, 0x0004003d, 0x0000000b, 0x000000ef,
-    0x000000e9, 0x0003003e, 0x000000cc, 0x000000ef, 0x0004003d, 0x0000000b, 0x000000f0, 0x000000eb, 0x0003003e,
-    0x000000d5, 0x000000f0, 0x0004003d, 0x00000006, 0x000000f1, 0x0000007a, 0x00050041, 0x000000f2, 0x000000f3,
-    0x000000c2, 0x00000018, 0x0004003d, 0x0000000a, 0x000000f4, 0x000000f3, 0x00060041, 0x000000c8, 0x000000f5,
-    0x000000c6, 0x0000008a, 0x000000f1, 0x0003003e, 0x000000f5, 0x000000f4, 0x0004003d, 0x00000006, 0x000000f6,
-    0x0000007a, 0x00050041, 0x000000f2, 0x000000f7, 0x000000cc, 0x00000018, 0x0004003d, 0x0000000a, 0x000000f8,
-    0x000000f7, 0x00060041, 0x000000c8, 0x000000f9, 0x000000d0, 0x0000008a, 0x000000f6, 0x0003003e, 0x000000f9,
-    0x000000f8, 0x0004003d, 0x00000006, 0x000000fa, 0x0000007a, 0x00050041, 0x000000f2, 0x000000fb, 0x000000d5,
-    0x00000018, 0x0004003d, 0x0000000a, 0x000000fc, 0x000000fb, 0x00060041, 0x000000c8, 0x000000fd, 0x000000d9,
-    0x0000008a, 0x000000fa, 0x0003003e, 0x000000fd, 0x000000fc, 0x000200f9, 0x000000be, 0x000200f8, 0x000000be,
-    0x0004003d, 0x00000006, 0x000000fe, 0x0000007a, 0x00050080, 0x00000006, 0x00000100, 0x000000fe, 0x000000ff,
-    0x0003003e, 0x0000007a, 0x00000100, 0x000200f9, 0x000000bb, 0x000200f8, 0x000000bd, 0x000100fd, 0x00010038,
-    0x00050036, 0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x00000019,
-    0x0000001a, 0x00000017, 0x00000018, 0x0004003d, 0x00000006, 0x0000001b, 0x0000001a, 0x00050041, 0x00000019,
-    0x0000001d, 0x00000017, 0x0000001c, 0x0004003d, 0x00000006, 0x0000001e, 0x0000001d, 0x00050041, 0x00000019,
-    0x00000020, 0x0000001f, 0x00000018, 0x0004003d, 0x00000006, 0x00000021, 0x00000020, 0x00050084, 0x00000006,
-    0x00000022, 0x0000001e, 0x00000021, 0x00050051, 0x00000006, 0x00000025, 0x00000024, 0x00000000, 0x00050084,
-    0x00000006, 0x00000026, 0x00000022, 0x00000025, 0x00050080, 0x00000006, 0x00000027, 0x0000001b, 0x00000026,
-    0x00050084, 0x00000006, 0x00000028, 0x00000014, 0x00000027, 0x000200fe, 0x00000028, 0x00010038, 0x00050036,
-    0x00000002, 0x00000012, 0x00000000, 0x0000000d, 0x00030037, 0x0000000c, 0x0000000e, 0x00030037, 0x0000000c,
-    0x0000000f, 0x00030037, 0x0000000c, 0x00000010, 0x00030037, 0x0000000c, 0x00000011, 0x000200f8, 0x00000013,
-    0x0004003b, 0x0000000c, 0x0000005f, 0x00000007, 0x000300f7, 0x0000002f, 0x00000000, 0x000400fa, 0x0000002d,
-    0x0000002e, 0x00000040, 0x000200f8, 0x0000002e, 0x00050041, 0x00000036, 0x00000037, 0x00000033, 0x00000035,
-    0x0004003d, 0x0000000a, 0x00000038, 0x00000037, 0x00050041, 0x00000036, 0x0000003a, 0x00000033, 0x00000039,
-    0x0004003d, 0x0000000a, 0x0000003b, 0x0000003a, 0x00050085, 0x0000000a, 0x0000003c, 0x00000038, 0x0000003b,
-    0x00050083, 0x0000000a, 0x0000003d, 0x00000030, 0x0000003c, 0x0004003d, 0x0000000b, 0x0000003e, 0x0000000e,
-    0x0005008e, 0x0000000b, 0x0000003f, 0x0000003e, 0x0000003d, 0x0003003e, 0x0000000e, 0x0000003f, 0x000200f9,
-    0x0000002f, 0x000200f8, 0x00000040, 0x00050041, 0x00000036, 0x00000041, 0x00000033, 0x00000039, 0x0004003d,
-    0x0000000a, 0x00000042, 0x00000041, 0x0004003d, 0x0000000b, 0x00000043, 0x0000000e, 0x0005008e, 0x0000000b,
-    0x00000044, 0x00000043, 0x00000042, 0x0004003d, 0x0000000b, 0x00000045, 0x0000000f, 0x00050081, 0x0000000b,
-    0x00000046, 0x00000045, 0x00000044, 0x0003003e, 0x0000000f, 0x00000046, 0x000200f9, 0x0000002f, 0x000200f8,
-    0x0000002f, 0x00050041, 0x00000036, 0x00000048, 0x00000033, 0x00000047, 0x0004003d, 0x0000000a, 0x00000049,
-    0x00000048, 0x0004003d, 0x0000000b, 0x0000004a, 0x00000010, 0x0005008e, 0x0000000b, 0x0000004b, 0x0000004a,
-    0x00000049, 0x00050041, 0x00000036, 0x0000004c, 0x00000033, 0x00000047, 0x0004003d, 0x0000000a, 0x0000004d,
-    0x0000004c, 0x00050083, 0x0000000a, 0x0000004e, 0x00000030, 0x0000004d, 0x0004003d, 0x0000000b, 0x0000004f,
-    0x0000000f, 0x0005008e, 0x0000000b, 0x00000050, 0x0000004f, 0x0000004e, 0x00050081, 0x0000000b, 0x00000051,
-    0x0000004b, 0x00000050, 0x0003003e, 0x00000010, 0x00000051, 0x00050041, 0x00000036, 0x00000053, 0x00000033,
-    0x00000052, 0x0004003d, 0x0000000a, 0x00000054, 0x00000053, 0x0004003d, 0x0000000b, 0x00000055, 0x00000011,
-    0x0005008e, 0x0000000b, 0x00000056, 0x00000055, 0x00000054, 0x00050041, 0x00000036, 0x00000057, 0x00000033,
-    0x00000052, 0x0004003d, 0x0000000a, 0x00000058, 0x00000057, 0x00050083, 0x0000000a, 0x00000059, 0x00000030,
-    0x00000058, 0x0004003d, 0x0000000b, 0x0000005a, 0x0000000f, 0x0005008e, 0x0000000b, 0x0000005b, 0x0000005a,
-    0x00000059, 0x0004003d, 0x0000000b, 0x0000005c, 0x0000000f, 0x00050085, 0x0000000b, 0x0000005d, 0x0000005b,
-    0x0000005c, 0x00050081, 0x0000000b, 0x0000005e, 0x00000056, 0x0000005d, 0x0003003e, 0x00000011, 0x0000005e,
-    0x0004003d, 0x0000000b, 0x00000060, 0x00000011, 0x0006000c, 0x0000000b, 0x00000061, 0x00000001, 0x0000001f,
-    0x00000060, 0x00050041, 0x00000036, 0x00000063, 0x00000033, 0x00000062, 0x0004003d, 0x0000000a, 0x00000064,
-    0x00000063, 0x0006000c, 0x0000000a, 0x00000065, 0x00000001, 0x0000001f, 0x00000064, 0x00070050, 0x0000000b,
-    0x00000066, 0x00000065, 0x00000065, 0x00000065, 0x00000065, 0x00050088, 0x0000000b, 0x00000067, 0x00000061,
-    0x00000066, 0x00050041, 0x00000036, 0x00000069, 0x00000033, 0x00000068, 0x0004003d, 0x0000000a, 0x0000006a,
-    0x00000069, 0x00070050, 0x0000000b, 0x0000006b, 0x0000006a, 0x0000006a, 0x0000006a, 0x0000006a, 0x00050081,
-    0x0000000b, 0x0000006c, 0x00000067, 0x0000006b, 0x0003003e, 0x0000005f, 0x0000006c, 0x00050041, 0x00000036,
-    0x0000006d, 0x00000033, 0x00000035, 0x0004003d, 0x0000000a, 0x0000006e, 0x0000006d, 0x00050041, 0x00000036,
-    0x00000070, 0x00000033, 0x0000006f, 0x0004003d, 0x0000000a, 0x00000071, 0x00000070, 0x00050088, 0x0000000a,
-    0x00000072, 0x0000006e, 0x00000071, 0x0004003d, 0x0000000b, 0x00000073, 0x00000010, 0x0004003d, 0x0000000b,
-    0x00000074, 0x0000005f, 0x00050088, 0x0000000b, 0x00000075, 0x00000073, 0x00000074, 0x0005008e, 0x0000000b,
-    0x00000076, 0x00000075, 0x00000072, 0x0004003d, 0x0000000b, 0x00000077, 0x0000000e, 0x00050083, 0x0000000b,
-    0x00000078, 0x00000077, 0x00000076, 0x0003003e, 0x0000000e, 0x00000078, 0x000100fd, 0x00010038,
-};
 
 inline constexpr std::uint32_t fill[] = {
     0x07230203, 0x00010300, 0x0008000b, 0x0000003d, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
@@ -21330,62 +21356,51 @@ inline constexpr std::uint32_t random[] = {
     0x00000119, 0x6e756f63, 0x00000074, 0x00040005, 0x0000011e, 0x64726f77, 0x00000073, 0x00040005, 0x00000121,
     0x65727473, 0x00006d61, 0x00050005, 0x00000122, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000122,
     0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x00000122, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000,
-    0x00060006, 0x00000122, 0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x00000122, 0x00000003,
-    0x7261656c, 0x676e696e, 0x7461725f, 0x00000065, 0x00060006, 0x00000122, 0x00000004, 0x656d6f6d, 0x6d75746e,
-    0x00000000, 0x00050006, 0x00000122, 0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x00000122, 0x00000006,
-    0x61746562, 0x00000032, 0x00050006, 0x00000122, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x00000122,
-    0x00000008, 0x67696577, 0x645f7468, 0x79616365, 0x00000000, 0x00080006, 0x00000122, 0x00000009, 0x73616962,
-    0x726f635f, 0x74636572, 0x316e6f69, 0x00000000, 0x00080006, 0x00000122, 0x0000000a, 0x73616962, 0x726f635f,
-    0x74636572, 0x326e6f69, 0x00000000, 0x00030005, 0x00000124, 0x00776f6e, 0x00040005, 0x0000012e, 0x61726170,
-    0x0000006d, 0x00040005, 0x0000012f, 0x61726170, 0x0000006d, 0x00040005, 0x00000133, 0x756c6176, 0x00007365,
-    0x00060005, 0x0000013a, 0x74736964, 0x75626972, 0x6e6f6974, 0x00000000, 0x00040005, 0x0000013e, 0x61726170,
-    0x0000006d, 0x00040005, 0x00000141, 0x61726170, 0x0000006d, 0x00040005, 0x00000145, 0x61726170, 0x0000006d,
-    0x00040005, 0x00000148, 0x61726170, 0x0000006d, 0x00030005, 0x00000151, 0x0000006b, 0x00060005, 0x00000160,
-    0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x00000160, 0x00000000, 0x75736572, 0x0000746c,
-    0x00030005, 0x00000162, 0x00000000, 0x00040047, 0x00000027, 0x0000000b, 0x0000001c, 0x00040047, 0x0000002f,
-    0x0000000b, 0x00000018, 0x00040047, 0x00000033, 0x00000001, 0x00000000, 0x00040047, 0x00000034, 0x0000000b,
-    0x00000019, 0x00040047, 0x00000119, 0x00000001, 0x00000001, 0x00040047, 0x00000121, 0x00000001, 0x00000002,
-    0x00050048, 0x00000122, 0x00000000, 0x00000023, 0x00000000, 0x00050048, 0x00000122, 0x00000001, 0x00000023,
-    0x00000004, 0x00050048, 0x00000122, 0x00000002, 0x00000023, 0x00000008, 0x00050048, 0x00000122, 0x00000003,
-    0x00000023, 0x0000000c, 0x00050048, 0x00000122, 0x00000004, 0x00000023, 0x00000010, 0x00050048, 0x00000122,
-    0x00000005, 0x00000023, 0x00000014, 0x00050048, 0x00000122, 0x00000006, 0x00000023, 0x00000018, 0x00050048,
-    0x00000122, 0x00000007, 0x00000023, 0x0000001c, 0x00050048, 0x00000122, 0x00000008, 0x00000023, 0x00000020,
-    0x00050048, 0x00000122, 0x00000009, 0x00000023, 0x00000024, 0x00050048, 0x00000122, 0x0000000a, 0x00000023,
-    0x00000028, 0x00030047, 0x00000122, 0x00000002, 0x00040047, 0x00000124, 0x00000022, 0x00000000, 0x00040047,
-    0x00000124, 0x00000021, 0x00000001, 0x00040047, 0x0000013a, 0x00000001, 0x00000003, 0x00040047, 0x0000015f,
-    0x00000006, 0x00000004, 0x00040048, 0x00000160, 0x00000000, 0x00000013, 0x00040048, 0x00000160, 0x00000000,
-    0x00000019, 0x00050048, 0x00000160, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000160, 0x00000002,
-    0x00040047, 0x00000162, 0x00000022, 0x00000000, 0x00040047, 0x00000162, 0x00000021, 0x00000000, 0x00020013,
-    0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021,
-    0x00000007, 0x00000006, 0x00040017, 0x0000000a, 0x00000006, 0x00000004, 0x00040020, 0x0000000b, 0x00000007,
-    0x0000000a, 0x00040017, 0x0000000c, 0x00000006, 0x00000002, 0x00040020, 0x0000000d, 0x00000007, 0x0000000c,
-    0x00050021, 0x0000000e, 0x0000000a, 0x0000000b, 0x0000000d, 0x00030016, 0x00000013, 0x00000020, 0x00040020,
-    0x00000014, 0x00000007, 0x00000013, 0x00040017, 0x00000015, 0x00000013, 0x00000002, 0x00040021, 0x00000016,
-    0x00000015, 0x00000014, 0x00040021, 0x0000001a, 0x00000013, 0x00000014, 0x00040020, 0x0000001e, 0x00000007,
-    0x00000006, 0x00050021, 0x0000001f, 0x00000015, 0x0000001e, 0x0000001e, 0x0004002b, 0x00000006, 0x00000024,
-    0x00000004, 0x00040017, 0x00000025, 0x00000006, 0x00000003, 0x00040020, 0x00000026, 0x00000001, 0x00000025,
-    0x0004003b, 0x00000026, 0x00000027, 0x00000001, 0x0004002b, 0x00000006, 0x00000028, 0x00000000, 0x00040020,
-    0x00000029, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000002c, 0x00000001, 0x0004003b, 0x00000026,
-    0x0000002f, 0x00000001, 0x00040032, 0x00000006, 0x00000033, 0x00000001, 0x00060033, 0x00000025, 0x00000034,
-    0x00000033, 0x0000002c, 0x0000002c, 0x00040015, 0x0000003b, 0x00000020, 0x00000001, 0x00040020, 0x0000003c,
-    0x00000007, 0x0000003b, 0x0004002b, 0x0000003b, 0x0000003e, 0x00000000, 0x0004002b, 0x0000003b, 0x00000045,
-    0x0000000a, 0x00020014, 0x00000046, 0x0004002b, 0x00000006, 0x00000048, 0xd2511f53, 0x0004001e, 0x0000004d,
-    0x00000006, 0x00000006, 0x0004002b, 0x00000006, 0x00000051, 0xcd9e8d57, 0x0004002b, 0x00000006, 0x00000052,
-    0x00000002, 0x0004002b, 0x00000006, 0x00000063, 0x00000003, 0x0004002b, 0x00000006, 0x0000006c, 0x9e3779b9,
-    0x0004002b, 0x00000006, 0x0000006d, 0xbb67ae85, 0x0005002c, 0x0000000c, 0x0000006e, 0x0000006c, 0x0000006d,
-    0x0004002b, 0x0000003b, 0x00000072, 0x00000001, 0x0004002b, 0x00000013, 0x00000078, 0x40800000, 0x0004002b,
-    0x00000013, 0x0000007e, 0x3e800000, 0x0004002b, 0x00000013, 0x00000082, 0x40c90fdb, 0x0004002b, 0x00000013,
-    0x0000008d, 0xbe2aaaab, 0x0004002b, 0x00000013, 0x0000008f, 0x3c08886c, 0x0004002b, 0x00000013, 0x00000091,
-    0xb94fb21f, 0x0004002b, 0x00000013, 0x00000099, 0x3f800000, 0x0004002b, 0x00000013, 0x0000009b, 0xbf000000,
-    0x0004002b, 0x00000013, 0x0000009d, 0x3d2aaaa5, 0x0004002b, 0x00000013, 0x0000009f, 0xbab6061a, 0x0004002b,
-    0x00000013, 0x000000a1, 0x37ccf5ce, 0x0004002b, 0x0000003b, 0x000000ad, 0x00000003, 0x00040020, 0x000000b1,
-    0x00000007, 0x00000015, 0x0004002b, 0x0000003b, 0x000000c4, 0x00000002, 0x0004002b, 0x00000013, 0x000000df,
-    0x3eaaaaab, 0x0004002b, 0x00000013, 0x000000e1, 0xbe800000, 0x0004002b, 0x00000013, 0x000000e3, 0x3e4ccccd,
-    0x0004002b, 0x00000013, 0x000000f1, 0x3f780000, 0x0004002b, 0x0000003b, 0x000000ff, 0x00000008, 0x0004002b,
-    0x00000013, 0x00000103, 0x33800000, 0x0004002b, 0x00000013, 0x0000010a, 0xc0000000, 0x00040032, 0x00000006,
-    0x00000119, 0x00000004, 0x00040032, 0x00000006, 0x00000121, 0x00000000, 0x000d001e, 0x00000122, 0x00000006,
-    0x00000006, 0x00000006, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013, 0x00000013,
-    0x00000013, 0x00040020, 0x00000123, 0x00000002, 0x00000122, 0x0004003b, 0x00000123, 0x00000124, 0x00000002,
+    0x00060006, 0x00000122, 0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00030005, 0x00000124, 0x00776f6e,
+    0x00040005, 0x0000012e, 0x61726170, 0x0000006d, 0x00040005, 0x0000012f, 0x61726170, 0x0000006d, 0x00040005,
+    0x00000133, 0x756c6176, 0x00007365, 0x00060005, 0x0000013a, 0x74736964, 0x75626972, 0x6e6f6974, 0x00000000,
+    0x00040005, 0x0000013e, 0x61726170, 0x0000006d, 0x00040005, 0x00000141, 0x61726170, 0x0000006d, 0x00040005,
+    0x00000145, 0x61726170, 0x0000006d, 0x00040005, 0x00000148, 0x61726170, 0x0000006d, 0x00030005, 0x00000151,
+    0x0000006b, 0x00060005, 0x00000160, 0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x00000160,
+    0x00000000, 0x75736572, 0x0000746c, 0x00030005, 0x00000162, 0x00000000, 0x00040047, 0x00000027, 0x0000000b,
+    0x0000001c, 0x00040047, 0x0000002f, 0x0000000b, 0x00000018, 0x00040047, 0x00000033, 0x00000001, 0x00000000,
+    0x00040047, 0x00000034, 0x0000000b, 0x00000019, 0x00040047, 0x00000119, 0x00000001, 0x00000001, 0x00040047,
+    0x00000121, 0x00000001, 0x00000002, 0x00050048, 0x00000122, 0x00000000, 0x00000023, 0x00000000, 0x00050048,
+    0x00000122, 0x00000001, 0x00000023, 0x00000004, 0x00050048, 0x00000122, 0x00000002, 0x00000023, 0x00000008,
+    0x00030047, 0x00000122, 0x00000002, 0x00040047, 0x00000124, 0x00000022, 0x00000000, 0x00040047, 0x00000124,
+    0x00000021, 0x00000001, 0x00040047, 0x0000013a, 0x00000001, 0x00000003, 0x00040047, 0x0000015f, 0x00000006,
+    0x00000004, 0x00040048, 0x00000160, 0x00000000, 0x00000013, 0x00040048, 0x00000160, 0x00000000, 0x00000019,
+    0x00050048, 0x00000160, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000160, 0x00000002, 0x00040047,
+    0x00000162, 0x00000022, 0x00000000, 0x00040047, 0x00000162, 0x00000021, 0x00000000, 0x00020013, 0x00000002,
+    0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007,
+    0x00000006, 0x00040017, 0x0000000a, 0x00000006, 0x00000004, 0x00040020, 0x0000000b, 0x00000007, 0x0000000a,
+    0x00040017, 0x0000000c, 0x00000006, 0x00000002, 0x00040020, 0x0000000d, 0x00000007, 0x0000000c, 0x00050021,
+    0x0000000e, 0x0000000a, 0x0000000b, 0x0000000d, 0x00030016, 0x00000013, 0x00000020, 0x00040020, 0x00000014,
+    0x00000007, 0x00000013, 0x00040017, 0x00000015, 0x00000013, 0x00000002, 0x00040021, 0x00000016, 0x00000015,
+    0x00000014, 0x00040021, 0x0000001a, 0x00000013, 0x00000014, 0x00040020, 0x0000001e, 0x00000007, 0x00000006,
+    0x00050021, 0x0000001f, 0x00000015, 0x0000001e, 0x0000001e, 0x0004002b, 0x00000006, 0x00000024, 0x00000004,
+    0x00040017, 0x00000025, 0x00000006, 0x00000003, 0x00040020, 0x00000026, 0x00000001, 0x00000025, 0x0004003b,
+    0x00000026, 0x00000027, 0x00000001, 0x0004002b, 0x00000006, 0x00000028, 0x00000000, 0x00040020, 0x00000029,
+    0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000002c, 0x00000001, 0x0004003b, 0x00000026, 0x0000002f,
+    0x00000001, 0x00040032, 0x00000006, 0x00000033, 0x00000001, 0x00060033, 0x00000025, 0x00000034, 0x00000033,
+    0x0000002c, 0x0000002c, 0x00040015, 0x0000003b, 0x00000020, 0x00000001, 0x00040020, 0x0000003c, 0x00000007,
+    0x0000003b, 0x0004002b, 0x0000003b, 0x0000003e, 0x00000000, 0x0004002b, 0x0000003b, 0x00000045, 0x0000000a,
+    0x00020014, 0x00000046, 0x0004002b, 0x00000006, 0x00000048, 0xd2511f53, 0x0004001e, 0x0000004d, 0x00000006,
+    0x00000006, 0x0004002b, 0x00000006, 0x00000051, 0xcd9e8d57, 0x0004002b, 0x00000006, 0x00000052, 0x00000002,
+    0x0004002b, 0x00000006, 0x00000063, 0x00000003, 0x0004002b, 0x00000006, 0x0000006c, 0x9e3779b9, 0x0004002b,
+    0x00000006, 0x0000006d, 0xbb67ae85, 0x0005002c, 0x0000000c, 0x0000006e, 0x0000006c, 0x0000006d, 0x0004002b,
+    0x0000003b, 0x00000072, 0x00000001, 0x0004002b, 0x00000013, 0x00000078, 0x40800000, 0x0004002b, 0x00000013,
+    0x0000007e, 0x3e800000, 0x0004002b, 0x00000013, 0x00000082, 0x40c90fdb, 0x0004002b, 0x00000013, 0x0000008d,
+    0xbe2aaaab, 0x0004002b, 0x00000013, 0x0000008f, 0x3c08886c, 0x0004002b, 0x00000013, 0x00000091, 0xb94fb21f,
+    0x0004002b, 0x00000013, 0x00000099, 0x3f800000, 0x0004002b, 0x00000013, 0x0000009b, 0xbf000000, 0x0004002b,
+    0x00000013, 0x0000009d, 0x3d2aaaa5, 0x0004002b, 0x00000013, 0x0000009f, 0xbab6061a, 0x0004002b, 0x00000013,
+    0x000000a1, 0x37ccf5ce, 0x0004002b, 0x0000003b, 0x000000ad, 0x00000003, 0x00040020, 0x000000b1, 0x00000007,
+    0x00000015, 0x0004002b, 0x0000003b, 0x000000c4, 0x00000002, 0x0004002b, 0x00000013, 0x000000df, 0x3eaaaaab,
+    0x0004002b, 0x00000013, 0x000000e1, 0xbe800000, 0x0004002b, 0x00000013, 0x000000e3, 0x3e4ccccd, 0x0004002b,
+    0x00000013, 0x000000f1, 0x3f780000, 0x0004002b, 0x0000003b, 0x000000ff, 0x00000008, 0x0004002b, 0x00000013,
+    0x00000103, 0x33800000, 0x0004002b, 0x00000013, 0x0000010a, 0xc0000000, 0x00040032, 0x00000006, 0x00000119,
+    0x00000004, 0x00040032, 0x00000006, 0x00000121, 0x00000000, 0x0005001e, 0x00000122, 0x00000006, 0x00000006,
+    0x00000006, 0x00040020, 0x00000123, 0x00000002, 0x00000122, 0x0004003b, 0x00000123, 0x00000124, 0x00000002,
     0x00040020, 0x00000125, 0x00000002, 0x00000006, 0x00040017, 0x00000131, 0x00000013, 0x00000004, 0x00040020,
     0x00000132, 0x00000007, 0x00000131, 0x00040017, 0x00000135, 0x0000003b, 0x00000004, 0x00040032, 0x00000006,
     0x0000013a, 0x00000000, 0x00060034, 0x00000046, 0x0000013b, 0x000000aa, 0x0000013a, 0x0000002c, 0x0003001d,
@@ -21547,185 +21562,6 @@ inline constexpr std::uint32_t random[] = {
     0x0000010e, 0x0004003d, 0x00000013, 0x00000111, 0x00000105, 0x0003003e, 0x00000110, 0x00000111, 0x00050039,
     0x00000015, 0x00000112, 0x00000018, 0x00000110, 0x0005008e, 0x00000015, 0x00000113, 0x00000112, 0x0000010f,
     0x000200fe, 0x00000113, 0x00010038,
-};
-
-inline constexpr std::uint32_t sgd[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x00000059, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x0000000d, 0x00000015, 0x00060010, 0x00000004, 0x00000011, 0x00000001,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x0000000d, 0x475f6c67,
-    0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x00000015, 0x4e5f6c67, 0x6f576d75,
-    0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x00000022, 0x73726966, 0x00000074, 0x00030005, 0x00000024,
-    0x00000069, 0x00040005, 0x0000002e, 0x6e756f63, 0x00000074, 0x00050005, 0x00000034, 0x61726170, 0x6574656d,
-    0x00007372, 0x00040006, 0x00000034, 0x00000000, 0x00000070, 0x00030005, 0x00000036, 0x00000000, 0x00050005,
-    0x0000003a, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x0000003a, 0x00000000, 0x70657473, 0x00000000,
-    0x00060006, 0x0000003a, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x0000003a, 0x00000002,
-    0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x0000003a, 0x00000003, 0x7261656c, 0x676e696e, 0x7461725f,
-    0x00000065, 0x00060006, 0x0000003a, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006, 0x0000003a,
-    0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x0000003a, 0x00000006, 0x61746562, 0x00000032, 0x00050006,
-    0x0000003a, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x0000003a, 0x00000008, 0x67696577, 0x645f7468,
-    0x79616365, 0x00000000, 0x00080006, 0x0000003a, 0x00000009, 0x73616962, 0x726f635f, 0x74636572, 0x316e6f69,
-    0x00000000, 0x00080006, 0x0000003a, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69, 0x00000000,
-    0x00030005, 0x0000003c, 0x00776f6e, 0x00050005, 0x00000042, 0x64617267, 0x746e6569, 0x00000073, 0x00040006,
-    0x00000042, 0x00000000, 0x00000067, 0x00030005, 0x00000044, 0x00000000, 0x00040047, 0x0000000d, 0x0000000b,
-    0x0000001c, 0x00040047, 0x00000015, 0x0000000b, 0x00000018, 0x00040047, 0x00000019, 0x00000001, 0x00000000,
-    0x00040047, 0x0000001a, 0x0000000b, 0x00000019, 0x00040047, 0x0000002e, 0x00000001, 0x00000001, 0x00040047,
-    0x00000033, 0x00000006, 0x00000004, 0x00040048, 0x00000034, 0x00000000, 0x00000013, 0x00050048, 0x00000034,
-    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000034, 0x00000002, 0x00040047, 0x00000036, 0x00000022,
-    0x00000000, 0x00040047, 0x00000036, 0x00000021, 0x00000000, 0x00050048, 0x0000003a, 0x00000000, 0x00000023,
-    0x00000000, 0x00050048, 0x0000003a, 0x00000001, 0x00000023, 0x00000004, 0x00050048, 0x0000003a, 0x00000002,
-    0x00000023, 0x00000008, 0x00050048, 0x0000003a, 0x00000003, 0x00000023, 0x0000000c, 0x00050048, 0x0000003a,
-    0x00000004, 0x00000023, 0x00000010, 0x00050048, 0x0000003a, 0x00000005, 0x00000023, 0x00000014, 0x00050048,
-    0x0000003a, 0x00000006, 0x00000023, 0x00000018, 0x00050048, 0x0000003a, 0x00000007, 0x00000023, 0x0000001c,
-    0x00050048, 0x0000003a, 0x00000008, 0x00000023, 0x00000020, 0x00050048, 0x0000003a, 0x00000009, 0x00000023,
-    0x00000024, 0x00050048, 0x0000003a, 0x0000000a, 0x00000023, 0x00000028, 0x00030047, 0x0000003a, 0x00000002,
-    0x00040047, 0x0000003c, 0x00000022, 0x00000000, 0x00040047, 0x0000003c, 0x00000021, 0x00000002, 0x00040047,
-    0x00000041, 0x00000006, 0x00000004, 0x00040048, 0x00000042, 0x00000000, 0x00000013, 0x00040048, 0x00000042,
-    0x00000000, 0x00000018, 0x00050048, 0x00000042, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000042,
-    0x00000002, 0x00040047, 0x00000044, 0x00000022, 0x00000000, 0x00040047, 0x00000044, 0x00000021, 0x00000001,
-    0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000,
-    0x00030021, 0x00000007, 0x00000006, 0x0004002b, 0x00000006, 0x0000000a, 0x00000004, 0x00040017, 0x0000000b,
-    0x00000006, 0x00000003, 0x00040020, 0x0000000c, 0x00000001, 0x0000000b, 0x0004003b, 0x0000000c, 0x0000000d,
-    0x00000001, 0x0004002b, 0x00000006, 0x0000000e, 0x00000000, 0x00040020, 0x0000000f, 0x00000001, 0x00000006,
-    0x0004002b, 0x00000006, 0x00000012, 0x00000001, 0x0004003b, 0x0000000c, 0x00000015, 0x00000001, 0x00040032,
-    0x00000006, 0x00000019, 0x00000001, 0x00060033, 0x0000000b, 0x0000001a, 0x00000019, 0x00000012, 0x00000012,
-    0x00040020, 0x00000021, 0x00000007, 0x00000006, 0x00040032, 0x00000006, 0x0000002e, 0x00000004, 0x00020014,
-    0x00000030, 0x00030016, 0x00000032, 0x00000020, 0x0003001d, 0x00000033, 0x00000032, 0x0003001e, 0x00000034,
-    0x00000033, 0x00040020, 0x00000035, 0x0000000c, 0x00000034, 0x0004003b, 0x00000035, 0x00000036, 0x0000000c,
-    0x00040015, 0x00000037, 0x00000020, 0x00000001, 0x0004002b, 0x00000037, 0x00000038, 0x00000000, 0x000d001e,
-    0x0000003a, 0x00000006, 0x00000006, 0x00000006, 0x00000032, 0x00000032, 0x00000032, 0x00000032, 0x00000032,
-    0x00000032, 0x00000032, 0x00000032, 0x00040020, 0x0000003b, 0x00000002, 0x0000003a, 0x0004003b, 0x0000003b,
-    0x0000003c, 0x00000002, 0x0004002b, 0x00000037, 0x0000003d, 0x00000003, 0x00040020, 0x0000003e, 0x00000002,
-    0x00000032, 0x0003001d, 0x00000041, 0x00000032, 0x0003001e, 0x00000042, 0x00000041, 0x00040020, 0x00000043,
-    0x0000000c, 0x00000042, 0x0004003b, 0x00000043, 0x00000044, 0x0000000c, 0x00040020, 0x00000046, 0x0000000c,
-    0x00000032, 0x0004002b, 0x00000037, 0x00000049, 0x00000008, 0x0004002b, 0x00000037, 0x00000057, 0x00000001,
-    0x00050036, 0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x00000021,
-    0x00000022, 0x00000007, 0x0004003b, 0x00000021, 0x00000024, 0x00000007, 0x00040039, 0x00000006, 0x00000023,
-    0x00000008, 0x0003003e, 0x00000022, 0x00000023, 0x0004003d, 0x00000006, 0x00000025, 0x00000022, 0x0003003e,
-    0x00000024, 0x00000025, 0x000200f9, 0x00000026, 0x000200f8, 0x00000026, 0x000400f6, 0x00000028, 0x00000029,
-    0x00000000, 0x000200f9, 0x0000002a, 0x000200f8, 0x0000002a, 0x0004003d, 0x00000006, 0x0000002b, 0x00000024,
-    0x0004003d, 0x00000006, 0x0000002c, 0x00000022, 0x00050080, 0x00000006, 0x0000002d, 0x0000002c, 0x0000000a,
-    0x0007000c, 0x00000006, 0x0000002f, 0x00000001, 0x00000026, 0x0000002d, 0x0000002e, 0x000500b0, 0x00000030,
-    0x00000031, 0x0000002b, 0x0000002f, 0x000400fa, 0x00000031, 0x00000027, 0x00000028, 0x000200f8, 0x00000027,
-    0x0004003d, 0x00000006, 0x00000039, 0x00000024, 0x00050041, 0x0000003e, 0x0000003f, 0x0000003c, 0x0000003d,
-    0x0004003d, 0x00000032, 0x00000040, 0x0000003f, 0x0004003d, 0x00000006, 0x00000045, 0x00000024, 0x00060041,
-    0x00000046, 0x00000047, 0x00000044, 0x00000038, 0x00000045, 0x0004003d, 0x00000032, 0x00000048, 0x00000047,
-    0x00050041, 0x0000003e, 0x0000004a, 0x0000003c, 0x00000049, 0x0004003d, 0x00000032, 0x0000004b, 0x0000004a,
-    0x0004003d, 0x00000006, 0x0000004c, 0x00000024, 0x00060041, 0x00000046, 0x0000004d, 0x00000036, 0x00000038,
-    0x0000004c, 0x0004003d, 0x00000032, 0x0000004e, 0x0000004d, 0x00050085, 0x00000032, 0x0000004f, 0x0000004b,
-    0x0000004e, 0x00050081, 0x00000032, 0x00000050, 0x00000048, 0x0000004f, 0x00050085, 0x00000032, 0x00000051,
-    0x00000040, 0x00000050, 0x00060041, 0x00000046, 0x00000052, 0x00000036, 0x00000038, 0x00000039, 0x0004003d,
-    0x00000032, 0x00000053, 0x00000052, 0x00050083, 0x00000032, 0x00000054, 0x00000053, 0x00000051, 0x00060041,
-    0x00000046, 0x00000055, 0x00000036, 0x00000038, 0x00000039, 0x0003003e, 0x00000055, 0x00000054, 0x000200f9,
-    0x00000029, 0x000200f8, 0x00000029, 0x0004003d, 0x00000006, 0x00000056, 0x00000024, 0x00050080, 0x00000006,
-    0x00000058, 0x00000056, 0x00000057, 0x0003003e, 0x00000024, 0x00000058, 0x000200f9, 0x00000026, 0x000200f8,
-    0x00000028, 0x000100fd, 0x00010038, 0x00050036, 0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8,
-    0x00000009, 0x00050041, 0x0000000f, 0x00000010, 0x0000000d, 0x0000000e, 0x0004003d, 0x00000006, 0x00000011,
-    0x00000010, 0x00050041, 0x0000000f, 0x00000013, 0x0000000d, 0x00000012, 0x0004003d, 0x00000006, 0x00000014,
-    0x00000013, 0x00050041, 0x0000000f, 0x00000016, 0x00000015, 0x0000000e, 0x0004003d, 0x00000006, 0x00000017,
-    0x00000016, 0x00050084, 0x00000006, 0x00000018, 0x00000014, 0x00000017, 0x00050051, 0x00000006, 0x0000001b,
-    0x0000001a, 0x00000000, 0x00050084, 0x00000006, 0x0000001c, 0x00000018, 0x0000001b, 0x00050080, 0x00000006,
-    0x0000001d, 0x00000011, 0x0000001c, 0x00050084, 0x00000006, 0x0000001e, 0x0000000a, 0x0000001d, 0x000200fe,
-    0x0000001e, 0x00010038,
-};
-
-inline constexpr std::uint32_t sgd_momentum[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x0000006b, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x0000000d, 0x00000015, 0x00060010, 0x00000004, 0x00000011, 0x00000001,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00080005, 0x0000000d, 0x475f6c67,
-    0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x00000015, 0x4e5f6c67, 0x6f576d75,
-    0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x00000022, 0x73726966, 0x00000074, 0x00030005, 0x00000024,
-    0x00000069, 0x00040005, 0x0000002e, 0x6e756f63, 0x00000074, 0x00040005, 0x00000034, 0x656d6f6d, 0x0000746e,
-    0x00050005, 0x00000035, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000035, 0x00000000, 0x70657473,
-    0x00000000, 0x00060006, 0x00000035, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000, 0x00060006, 0x00000035,
-    0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00070006, 0x00000035, 0x00000003, 0x7261656c, 0x676e696e,
-    0x7461725f, 0x00000065, 0x00060006, 0x00000035, 0x00000004, 0x656d6f6d, 0x6d75746e, 0x00000000, 0x00050006,
-    0x00000035, 0x00000005, 0x61746562, 0x00000031, 0x00050006, 0x00000035, 0x00000006, 0x61746562, 0x00000032,
-    0x00050006, 0x00000035, 0x00000007, 0x69737065, 0x006e6f6c, 0x00070006, 0x00000035, 0x00000008, 0x67696577,
-    0x645f7468, 0x79616365, 0x00000000, 0x00080006, 0x00000035, 0x00000009, 0x73616962, 0x726f635f, 0x74636572,
-    0x316e6f69, 0x00000000, 0x00080006, 0x00000035, 0x0000000a, 0x73616962, 0x726f635f, 0x74636572, 0x326e6f69,
-    0x00000000, 0x00030005, 0x00000037, 0x00776f6e, 0x00040005, 0x0000003e, 0x656d6f6d, 0x0073746e, 0x00040006,
-    0x0000003e, 0x00000000, 0x0000006d, 0x00030005, 0x00000040, 0x00000000, 0x00050005, 0x00000048, 0x64617267,
-    0x746e6569, 0x00000073, 0x00040006, 0x00000048, 0x00000000, 0x00000067, 0x00030005, 0x0000004a, 0x00000000,
-    0x00050005, 0x00000052, 0x61726170, 0x6574656d, 0x00007372, 0x00040006, 0x00000052, 0x00000000, 0x00000070,
-    0x00030005, 0x00000054, 0x00000000, 0x00040047, 0x0000000d, 0x0000000b, 0x0000001c, 0x00040047, 0x00000015,
-    0x0000000b, 0x00000018, 0x00040047, 0x00000019, 0x00000001, 0x00000000, 0x00040047, 0x0000001a, 0x0000000b,
-    0x00000019, 0x00040047, 0x0000002e, 0x00000001, 0x00000001, 0x00050048, 0x00000035, 0x00000000, 0x00000023,
-    0x00000000, 0x00050048, 0x00000035, 0x00000001, 0x00000023, 0x00000004, 0x00050048, 0x00000035, 0x00000002,
-    0x00000023, 0x00000008, 0x00050048, 0x00000035, 0x00000003, 0x00000023, 0x0000000c, 0x00050048, 0x00000035,
-    0x00000004, 0x00000023, 0x00000010, 0x00050048, 0x00000035, 0x00000005, 0x00000023, 0x00000014, 0x00050048,
-    0x00000035, 0x00000006, 0x00000023, 0x00000018, 0x00050048, 0x00000035, 0x00000007, 0x00000023, 0x0000001c,
-    0x00050048, 0x00000035, 0x00000008, 0x00000023, 0x00000020, 0x00050048, 0x00000035, 0x00000009, 0x00000023,
-    0x00000024, 0x00050048, 0x00000035, 0x0000000a, 0x00000023, 0x00000028, 0x00030047, 0x00000035, 0x00000002,
-    0x00040047, 0x00000037, 0x00000022, 0x00000000, 0x00040047, 0x00000037, 0x00000021, 0x00000003, 0x00040047,
-    0x0000003d, 0x00000006, 0x00000004, 0x00040048, 0x0000003e, 0x00000000, 0x00000013, 0x00050048, 0x0000003e,
-    0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x0000003e, 0x00000002, 0x00040047, 0x00000040, 0x00000022,
-    0x00000000, 0x00040047, 0x00000040, 0x00000021, 0x00000002, 0x00040047, 0x00000047, 0x00000006, 0x00000004,
-    0x00040048, 0x00000048, 0x00000000, 0x00000013, 0x00040048, 0x00000048, 0x00000000, 0x00000018, 0x00050048,
-    0x00000048, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000048, 0x00000002, 0x00040047, 0x0000004a,
-    0x00000022, 0x00000000, 0x00040047, 0x0000004a, 0x00000021, 0x00000001, 0x00040047, 0x00000051, 0x00000006,
-    0x00000004, 0x00040048, 0x00000052, 0x00000000, 0x00000013, 0x00050048, 0x00000052, 0x00000000, 0x00000023,
-    0x00000000, 0x00030047, 0x00000052, 0x00000002, 0x00040047, 0x00000054, 0x00000022, 0x00000000, 0x00040047,
-    0x00000054, 0x00000021, 0x00000000, 0x00020013, 0x00000002, 0x00030021, 0x00000003, 0x00000002, 0x00040015,
-    0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007, 0x00000006, 0x0004002b, 0x00000006, 0x0000000a,
-    0x00000004, 0x00040017, 0x0000000b, 0x00000006, 0x00000003, 0x00040020, 0x0000000c, 0x00000001, 0x0000000b,
-    0x0004003b, 0x0000000c, 0x0000000d, 0x00000001, 0x0004002b, 0x00000006, 0x0000000e, 0x00000000, 0x00040020,
-    0x0000000f, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x00000012, 0x00000001, 0x0004003b, 0x0000000c,
-    0x00000015, 0x00000001, 0x00040032, 0x00000006, 0x00000019, 0x00000001, 0x00060033, 0x0000000b, 0x0000001a,
-    0x00000019, 0x00000012, 0x00000012, 0x00040020, 0x00000021, 0x00000007, 0x00000006, 0x00040032, 0x00000006,
-    0x0000002e, 0x00000004, 0x00020014, 0x00000030, 0x00030016, 0x00000032, 0x00000020, 0x00040020, 0x00000033,
-    0x00000007, 0x00000032, 0x000d001e, 0x00000035, 0x00000006, 0x00000006, 0x00000006, 0x00000032, 0x00000032,
-    0x00000032, 0x00000032, 0x00000032, 0x00000032, 0x00000032, 0x00000032, 0x00040020, 0x00000036, 0x00000002,
-    0x00000035, 0x0004003b, 0x00000036, 0x00000037, 0x00000002, 0x00040015, 0x00000038, 0x00000020, 0x00000001,
-    0x0004002b, 0x00000038, 0x00000039, 0x00000004, 0x00040020, 0x0000003a, 0x00000002, 0x00000032, 0x0003001d,
-    0x0000003d, 0x00000032, 0x0003001e, 0x0000003e, 0x0000003d, 0x00040020, 0x0000003f, 0x0000000c, 0x0000003e,
-    0x0004003b, 0x0000003f, 0x00000040, 0x0000000c, 0x0004002b, 0x00000038, 0x00000041, 0x00000000, 0x00040020,
-    0x00000043, 0x0000000c, 0x00000032, 0x0003001d, 0x00000047, 0x00000032, 0x0003001e, 0x00000048, 0x00000047,
-    0x00040020, 0x00000049, 0x0000000c, 0x00000048, 0x0004003b, 0x00000049, 0x0000004a, 0x0000000c, 0x0004002b,
-    0x00000038, 0x0000004e, 0x00000008, 0x0003001d, 0x00000051, 0x00000032, 0x0003001e, 0x00000052, 0x00000051,
-    0x00040020, 0x00000053, 0x0000000c, 0x00000052, 0x0004003b, 0x00000053, 0x00000054, 0x0000000c, 0x0004002b,
-    0x00000038, 0x0000005f, 0x00000003, 0x0004002b, 0x00000038, 0x00000069, 0x00000001, 0x00050036, 0x00000002,
-    0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x00000021, 0x00000022, 0x00000007,
-    0x0004003b, 0x00000021, 0x00000024, 0x00000007, 0x0004003b, 0x00000033, 0x00000034, 0x00000007, 0x00040039,
-    0x00000006, 0x00000023, 0x00000008, 0x0003003e, 0x00000022, 0x00000023, 0x0004003d, 0x00000006, 0x00000025,
-    0x00000022, 0x0003003e, 0x00000024, 0x00000025, 0x000200f9, 0x00000026, 0x000200f8, 0x00000026, 0x000400f6,
-    0x00000028, 0x00000029, 0x00000000, 0x000200f9, 0x0000002a, 0x000200f8, 0x0000002a, 0x0004003d, 0x00000006,
-    0x0000002b, 0x00000024, 0x0004003d, 0x00000006, 0x0000002c, 0x00000022, 0x00050080, 0x00000006, 0x0000002d,
-    0x0000002c, 0x0000000a, 0x0007000c, 0x00000006, 0x0000002f, 0x00000001, 0x00000026, 0x0000002d, 0x0000002e,
-    0x000500b0, 0x00000030, 0x00000031, 0x0000002b, 0x0000002f, 0x000400fa, 0x00000031, 0x00000027, 0x00000028,
-    0x000200f8, 0x00000027, 0x00050041, 0x0000003a, 0x0000003b, 0x00000037, 0x00000039, 0x0004003d, 0x00000032,
-    0x0000003c, 0x0000003b, 0x0004003d, 0x00000006, 0x00000042, 0x00000024, 0x00060041, 0x00000043, 0x00000044,
-    0x00000040, 0x00000041, 0x00000042, 0x0004003d, 0x00000032, 0x00000045, 0x00000044, 0x00050085, 0x00000032,
-    0x00000046, 0x0000003c, 0x00000045, 0x0004003d, 0x00000006, 0x0000004b, 0x00000024, 0x00060041, 0x00000043,
-    0x0000004c, 0x0000004a, 0x00000041, 0x0000004b, 0x0004003d, 0x00000032, 0x0000004d, 0x0000004c, 0x00050041,
-    0x0000003a, 0x0000004f, 0x00000037, 0x0000004e, 0x0004003d, 0x00000032, 0x00000050, 0x0000004f, 0x0004003d,
-    0x00000006, 0x00000055, 0x00000024, 0x00060041, 0x00000043, 0x00000056, 0x00000054, 0x00000041, 0x00000055,
-    0x0004003d, 0x00000032, 0x00000057, 0x00000056, 0x00050085, 0x00000032, 0x00000058, 0x00000050, 0x00000057,
-    0x00050081, 0x00000032, 0x00000059, 0x0000004d, 0x00000058, 0x00050081, 0x00000032, 0x0000005a, 0x00000046,
-    0x00000059, 0x0003003e, 0x00000034, 0x0000005a, 0x0004003d, 0x00000006, 0x0000005b, 0x00000024, 0x0004003d,
-    0x00000032, 0x0000005c, 0x00000034, 0x00060041, 0x00000043, 0x0000005d, 0x00000040, 0x00000041, 0x0000005b,
-    0x0003003e, 0x0000005d, 0x0000005c, 0x0004003d, 0x00000006, 0x0000005e, 0x00000024, 0x00050041, 0x0000003a,
-    0x00000060, 0x00000037, 0x0000005f, 0x0004003d, 0x00000032, 0x00000061, 0x00000060, 0x0004003d, 0x00000032,
-    0x00000062, 0x00000034, 0x00050085, 0x00000032, 0x00000063, 0x00000061, 0x00000062, 0x00060041, 0x00000043,
-    0x00000064, 0x00000054, 0x00000041, 0x0000005e, 0x0004003d, 0x00000032, 0x00000065, 0x00000064, 0x00050083,
-    0x00000032, 0x00000066, 0x00000065, 0x00000063, 0x00060041, 0x00000043, 0x00000067, 0x00000054, 0x00000041,
-    0x0000005e, 0x0003003e, 0x00000067, 0x00000066, 0x000200f9, 0x00000029, 0x000200f8, 0x00000029, 0x0004003d,
-    0x00000006, 0x00000068, 0x00000024, 0x00050080, 0x00000006, 0x0000006a, 0x00000068, 0x00000069, 0x0003003e,
-    0x00000024, 0x0000006a, 0x000200f9, 0x00000026, 0x000200f8, 0x00000028, 0x000100fd, 0x00010038, 0x00050036,
-    0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x0000000f, 0x00000010,
-    0x0000000d, 0x0000000e, 0x0004003d, 0x00000006, 0x00000011, 0x00000010, 0x00050041, 0x0000000f, 0x00000013,
-    0x0000000d, 0x00000012, 0x0004003d, 0x00000006, 0x00000014, 0x00000013, 0x00050041, 0x0000000f, 0x00000016,
-    0x00000015, 0x0000000e, 0x0004003d, 0x00000006, 0x00000017, 0x00000016, 0x00050084, 0x00000006, 0x00000018,
-    0x00000014, 0x00000017, 0x00050051, 0x00000006, 0x0000001b, 0x0000001a, 0x00000000, 0x00050084, 0x00000006,
-    0x0000001c, 0x00000018, 0x0000001b, 0x00050080, 0x00000006, 0x0000001d, 0x00000011, 0x0000001c, 0x00050084,
-    0x00000006, 0x0000001e, 0x0000000a, 0x0000001d, 0x000200fe, 0x0000001e, 0x00010038,
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::embedded
@@ -22144,15 +21980,6 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
 MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
   return detail::make_flat("random", embedded::random, 2, true, count,
                            {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
-}
-
-MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on) {
-  if (kind.kind != optimizer_kind::sgd) {
-    const bool decoupled = kind.kind == optimizer_kind::adamw;
-    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, true, count, {decoupled ? 1u : 0u}, on);
-  }
-  if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, true, count, {}, on);
-  return detail::make_flat("sgd", embedded::sgd, 3, true, count, {}, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on) {
@@ -22941,6 +22768,21 @@ MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
   return result;
 }
 
+MEGANEURA_INLINE word module_builder::type_uniform_buffer(data_type element, word length) {
+  const words members(length, type(element));
+  words key{static_cast<word>(op::type_struct)};
+  key.insert(key.end(), members.begin(), members.end());
+  const bool fresh = !declared_.contains(key);
+  const word result = declare(op::type_struct, members, false);
+  if (!fresh) return result;
+  decorate(result, decoration::block);
+  for (word i = 0; i < length; ++i) {
+    const word offset[] = {result, i, static_cast<word>(decoration::offset), 16 * i};
+    detail::append(decorations_, op::member_decorate, offset);
+  }
+  return result;
+}
+
 MEGANEURA_INLINE word module_builder::type_texel_buffer() {
   require(capability::sampled_buffer);
   // sampled f32, Dim Buffer (5), no depth, not arrayed, single sample, used with a sampler (1), format unknown
@@ -23358,6 +23200,18 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_view(data_type type, cons
   // Two writable names for one binding alias each other, whatever the first was declared as.
   if (of.writable) mark_aliased(of.variable);
   return declare_buffer(type, "view", of.writable ? access::read_write : access::read, of.binding);
+}
+
+MEGANEURA_INLINE detail::memory_object kernel::declare_uniform_buffer(data_type type, word length,
+                                                                      std::string_view name) {
+  const word pointer = builder_.type_pointer(storage_class::uniform, builder_.type_uniform_buffer(type, length));
+  const word id = builder_.global_variable(pointer, storage_class::uniform);
+  const word number = static_cast<word>(module_.bindings.size());
+  module_.bindings.push_back(binding_kind::uniform_buffer);
+  builder_.decorate(id, decoration::descriptor_set, {0});
+  builder_.decorate(id, decoration::binding, {number});
+  builder_.set_name(id, name);
+  return {this, id, type, storage_class::uniform, length, number, false};
 }
 
 MEGANEURA_INLINE texel_buffer kernel::texels(std::string_view name) {
@@ -24497,8 +24351,8 @@ MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
   return literal(type, evaluate(scalar_op::convert, info(reduction).start, 0, 0, type));
 }
 
-MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,
-                                   const std::function<scalar_value(int)>& argument) {
+MEGANEURA_INLINE std::vector<scalar_value> emit_nodes(spirv::kernel& owner, const scalar_program& program,
+                                                      const std::function<scalar_value(int)>& argument) {
   std::vector<scalar_value> values;
   values.reserve(program.nodes.size());
   for (const scalar_node& node : program.nodes) {
@@ -24513,7 +24367,12 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& p
       values.push_back(emit(owner, node, {operands, static_cast<std::size_t>(arity)}));
     }
   }
-  return values.back();
+  return values;
+}
+
+MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,
+                                   const std::function<scalar_value(int)>& argument) {
+  return emit_nodes(owner, program, argument).back();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -25413,6 +25272,60 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
                                              const target& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
   return make_best_matmul(problem, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/optimizer.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+using tensor_memory = std::span<const spirv::detail::memory_object>;
+
+// One element of each tensor, or one group of four: everything is read before anything is written.
+inline void emit_update(spirv::kernel& owner, const optimizer_attribute& rule, tensor_memory tensors,
+                        const spirv::detail::memory_object& now, const spirv::u32& at) {
+  const auto argument = [&](int index) {
+    const auto place = static_cast<std::size_t>(index);
+    if (place < tensors.size()) return spirv::detail::load(spirv::detail::locate(tensors[place], at));
+    const auto word =
+        static_cast<std::uint32_t>(offsetof(step_values, numbers) / sizeof(float) + place - tensors.size());
+    return component(spirv::detail::load(spirv::detail::locate(now, spirv::u32(word / 4))), static_cast<int>(word % 4));
+  };
+  const std::vector<scalar_value> values = emit_nodes(owner, rule.program, argument);
+  for (std::size_t i = 0; i < rule.results.size(); ++i) {
+    const spirv::detail::memory_object& target = tensors[i == 0 ? 0 : i + 1];  // between them is the gradient
+    spirv::detail::store(spirv::detail::locate(target, at), widened(values[rule.results[i]], target.type.components));
+  }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count, const target& on) {
+  const std::int64_t groups = count / 4, tail = count % 4;
+  const std::uint32_t size = std::min(256u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(groups + (tail != 0 ? 1 : 0), size, on);
+  spirv::kernel owner(fmt::format("{} {}", rule.name, count), {size, 1, 1});
+  std::vector<spirv::detail::memory_object> fours, ones;  // the same bindings
+  const auto bind = [&](std::string_view name, spirv::access how) {
+    fours.push_back(owner.declare_buffer(value_type(dtype::f32, 4), name, how, {}));
+    if (tail != 0) ones.push_back(owner.declare_view(value_type(dtype::f32), fours.back()));
+  };
+  bind("parameter", spirv::access::read_write);
+  bind("gradient", spirv::access::read);
+  for (const std::string& moment : rule.moments) bind(moment, spirv::access::read_write);
+  const auto now = owner.declare_uniform_buffer(value_type(dtype::f32, 4), sizeof(step_values) / 16, "now");
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0), end(groups);
+  owner.if_(
+      position < end, [&] { detail::emit_update(owner, rule, fours, now, position); },
+      [&] {
+        if (tail == 0) return;
+        owner.if_(position == end, [&] {
+          for (std::int64_t i = 4 * groups; i < count; ++i) detail::emit_update(owner, rule, ones, now, spirv::u32(i));
+        });
+      });
+  return {owner.finish(), grid.groups};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

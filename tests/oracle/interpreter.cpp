@@ -6,6 +6,7 @@
 
 #include <Eigen/Core>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -654,34 +655,24 @@ class interpreter<Real>::definitions {
     return result;
   }
 
-  // torch.optim.SGD (dampening 0, no Nesterov), Adam and AdamW (no amsgrad), as their documentation writes them.
-  void update(const optimizer_attribute& kind, const std::string& name, const tensor<Real>& gradient) {
+  // The program of `rule`, element by element.
+  void update(const optimizer_attribute& rule, const std::string& name, const tensor<Real>& gradient) {
     if constexpr (is_field<Real>) {
       fail(error_category::unsupported, "oracle: an optimizer needs floats; use doubles");
     } else {
-      tensor<Real>& parameter = run_.leaves.at(name);
-      const auto zeros = tensor<Real>(parameter.extents);
-      tensor<Real>& first = run_.first_moments.try_emplace(name, zeros).first->second;
-      tensor<Real>& second = run_.second_moments.try_emplace(name, zeros).first->second;
-      const Real rate = run_.step.learning_rate, decay = run_.step.weight_decay, epsilon = run_.step.epsilon,
-                 momentum = run_.step.momentum;
-      const Real beta1 = run_.step.beta1, beta2 = run_.step.beta2, correction1 = run_.step.bias_correction1,
-                 correction2 = run_.step.bias_correction2;
-      for (std::int64_t i = 0; i < parameter.extents.elements(); ++i) {
-        Real &p = parameter[i], &m = first[i], &v = second[i], g = gradient[i];
-        if (kind.kind == optimizer_kind::adamw)
-          p -= rate * decay * p;
+      run_.moments.resize(std::max(run_.moments.size(), rule.moments.size()));
+      std::vector<tensor<Real>*> kept{&run_.leaves.at(name)};
+      for (std::size_t i = 0; i < rule.moments.size(); ++i)
+        kept.push_back(&run_.moments[i].try_emplace(name, tensor<Real>(gradient.extents)).first->second);
+      const std::size_t count = gradient.values.size();
+      scalar_machine<Real> machine(rule.program, count, run_.on_scalar);
+      machine.run(count, [&](std::size_t argument, std::vector<Real>& values) {
+        if (argument <= kept.size())
+          values = argument == 1 ? gradient.values : kept[argument == 0 ? 0 : argument - 1]->values;
         else
-          g += decay * p;
-        if (kind.kind == optimizer_kind::sgd) {
-          if (kind.momentum) m = momentum * m + g;
-          p -= rate * (kind.momentum ? m : g);
-          continue;
-        }
-        m = beta1 * m + (1 - beta1) * g;
-        v = beta2 * v + (1 - beta2) * g * g;
-        p -= rate / correction1 * m / (std::sqrt(v) / std::sqrt(correction2) + epsilon);
-      }
+          values.assign(count, static_cast<Real>(run_.step.numbers[argument - kept.size() - 1]));
+      });
+      for (std::size_t i = 0; i < kept.size(); ++i) kept[i]->values = machine.value(rule.results[i]);
     }
   }
 

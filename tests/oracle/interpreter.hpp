@@ -48,7 +48,7 @@ class interpreter {
  public:
   tensors<Real> leaves;
   kernels::step_values step;
-  tensors<Real> first_moments, second_moments;  // of optimizer_step, by parameter; momentum is a first moment
+  std::vector<tensors<Real>> moments;  // of optimizer_step: the first of each parameter, the second, ...
   /// Called with every value once it is computed and may change it, e.g. to round as memory would.
   std::function<void(node_id, tensor<Real>&)> on_stored;
   /// Called with every operation of a scalar program.

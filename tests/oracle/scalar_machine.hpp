@@ -194,6 +194,8 @@ class scalar_machine {
     }
     return values_.back();
   }
+  /// The row of any node, once it ran.
+  const std::vector<Real>& value(scalar_ref node) const { return values_[node]; }
 
  private:
   void apply(const scalar_node& node, std::vector<Real>& result, std::size_t count) {

@@ -2,6 +2,7 @@
 // The sample graphs and the comparison of their forms.
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/egraph/saturate.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
@@ -148,7 +149,7 @@ graph mlp_training(std::int64_t batch, std::int64_t in, std::int64_t hidden, std
   const std::vector<node_id> wrt = g.leaves(op::parameter), d = gradients(g, loss, wrt);
   std::vector<node_id> pairs;
   for (std::size_t i = 0; i < wrt.size(); ++i) pairs.insert(pairs.end(), {wrt[i], d[i]});
-  g.optimizer_step({.kind = optimizer_kind::adam}, pairs);
+  g.optimizer_step(optimizer(adam{}).rule(), pairs);
   return g;
 }
 

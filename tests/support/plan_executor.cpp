@@ -10,7 +10,7 @@ namespace meganeura::inline MEGANEURA_ABI::support {
 
 namespace {
 
-using areas = std::array<std::vector<std::byte>, plan::area_count>;
+using areas = std::vector<std::vector<std::byte>>;  // by plan::index_of
 
 std::uint16_t bits_of_half(double value) {
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -34,8 +34,7 @@ bool overlap(const plan::range& a, const plan::range& b) {
 double load_element(const plan::range& r, dtype type, std::int64_t at, const areas& from) {
   const auto size = static_cast<std::size_t>(size_of(type));
   std::uint32_t word = 0;
-  std::memcpy(&word, from[static_cast<std::size_t>(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size,
-              size);
+  std::memcpy(&word, from[plan::index_of(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size, size);
   return type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
          : type == dtype::f16 ? oracle::half_value(static_cast<std::uint16_t>(word))
          : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
@@ -47,8 +46,7 @@ void store_element(const plan::range& r, dtype type, std::int64_t at, double ele
   const std::uint32_t word = type == dtype::f32   ? std::bit_cast<std::uint32_t>(static_cast<float>(element))
                              : type == dtype::f16 ? bits_of_half(element)
                                                   : static_cast<std::uint32_t>(static_cast<std::int64_t>(element));
-  std::memcpy(to[static_cast<std::size_t>(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size, &word,
-              size);
+  std::memcpy(to[plan::index_of(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size, &word, size);
 }
 
 oracle::tensor<double> load(const plan::range& r, dtype type, const shape& extents, const areas& from) {
@@ -72,9 +70,9 @@ void round_as_memory(oracle::tensor<double>& value) {
 
 plan_executor::plan_executor(const plan::execution_plan& p, std::uint64_t seed)
     : plan_(p), dice_(seed), oracle_(p.implementation) {
-  for (std::size_t i = 0; i < memory_.size(); ++i) {
-    memory_[i].assign(p.area_bytes[i], std::byte{0});
-    written_[i].assign(p.area_bytes[i], true);
+  for (const std::uint64_t bytes : p.area_bytes) {
+    memory_.emplace_back(bytes, std::byte{0});
+    written_.emplace_back(bytes, true);
   }
   oracle_.on_stored = [](node_id, oracle::tensor<double>& value) { round_as_memory(value); };
 }
@@ -128,14 +126,14 @@ void plan_executor::run_group(std::size_t first, std::size_t last) {
   for (std::size_t i : order) {
     for (const plan::binding& b : plan_.steps[i].bindings) {
       if (b.how == plan::usage::read) continue;
-      auto& area = written_[static_cast<std::size_t>(b.where.where)];
+      auto& area = written_[plan::index_of(b.where.where)];
       for (std::uint64_t k = 0; k < b.where.bytes; ++k) area[b.where.offset + k] = true;
     }
   }
 }
 
 void plan_executor::check_written(const plan::range& r, std::size_t step) const {
-  const auto& area = written_[static_cast<std::size_t>(r.where)];
+  const auto& area = written_[plan::index_of(r.where)];
   require(r.offset + r.bytes <= area.size(), step, "a range leaves its area");
   for (std::uint64_t k = 0; k < r.bytes; ++k) require(area[r.offset + k], step, "reads a byte nobody wrote");
 }
@@ -143,7 +141,7 @@ void plan_executor::check_written(const plan::range& r, std::size_t step) const 
 void plan_executor::check_group(std::size_t index, std::size_t first, std::size_t last) const {
   const plan::step& s = plan_.steps[index];
   for (const plan::binding& b : s.bindings) {
-    require(b.where.offset + b.where.bytes <= memory_[static_cast<std::size_t>(b.where.where)].size(), index,
+    require(b.where.offset + b.where.bytes <= memory_[plan::index_of(b.where.where)].size(), index,
             "a range leaves its area");
     if (b.how != plan::usage::write && s.kind != plan::step::optimizer) check_written(b.where, index);
     if (b.how == plan::usage::read) continue;
@@ -165,8 +163,8 @@ bool plan_executor::in_place(const plan::step& s) const {
 void plan_executor::run_step(const plan::step& s) {
   if (s.kind == plan::step::copy) {
     const plan::range &from = s.bindings[0].where, &to = s.bindings[1].where;
-    std::memcpy(memory_[static_cast<std::size_t>(to.where)].data() + to.offset,
-                memory_[static_cast<std::size_t>(from.where)].data() + from.offset, to.bytes);
+    std::memcpy(memory_[plan::index_of(to.where)].data() + to.offset,
+                memory_[plan::index_of(from.where)].data() + from.offset, to.bytes);
     return;
   }
   if (s.kind == plan::step::optimizer) return run_optimizer(s);
@@ -228,13 +226,11 @@ void plan_executor::run_optimizer(const plan::step& s) {
   g.optimizer_step(plan_.implementation.get<optimizer_attribute>(s.node), pair);
   const auto at = [&](std::size_t i) { return load(s.bindings[i].where, dtype::f32, {count}, memory_); };
   oracle::interpreter<double> step(g, {{"p", at(0)}, {"g", at(1)}}, oracle_.step);
-  std::size_t next = 2;
-  oracle::tensors<double>* moments[] = {&step.first_moments, &step.second_moments};
-  for (std::size_t i = 0; i < 2 && s.bindings[next].how == plan::usage::read_write; ++i)
-    (*moments[i])["p"] = at(next++);
+  for (std::size_t i = 2; i + 1 < s.bindings.size(); ++i) step.moments.push_back({{"p", at(i)}});
   step.run();
   store(s.bindings[0].where, step.leaves.at("p"), memory_);
-  for (std::size_t i = 2; i < next; ++i) store(s.bindings[i].where, moments[i - 2]->at("p"), memory_);
+  for (std::size_t i = 0; i < step.moments.size(); ++i)
+    store(s.bindings[2 + i].where, step.moments[i].at("p"), memory_);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -6,7 +6,6 @@
 #include <oracle/interpreter.hpp>
 #include <support/random_graph.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,8 +46,8 @@ class plan_executor {
   const plan::execution_plan& plan_;
   dice dice_;
   oracle::interpreter<double> oracle_;
-  std::array<std::vector<std::byte>, plan::area_count> memory_;
-  std::array<std::vector<bool>, plan::area_count> written_;
+  std::vector<std::vector<std::byte>> memory_;  // by plan::index_of
+  std::vector<std::vector<bool>> written_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Programs around random graphs, and what replays and shrinks them.
 #include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 
 #include <oracle/gradient_check.hpp>
 #include <support/random_program.hpp>
@@ -74,9 +75,8 @@ void add_training(graph& g, node_id value, oracle::tensors<double>& leaves, dice
     for (std::size_t i = 0; i < wrt.size(); ++i) {
       if (pairs.empty() || d.chance(0.8)) pairs.insert(pairs.end(), {wrt[i], slopes[i]});  // the others are frozen
     }
-    static const std::vector<optimizer_attribute> kinds{
-        {optimizer_kind::sgd, false}, {optimizer_kind::sgd, true}, {optimizer_kind::adam}, {optimizer_kind::adamw}};
-    g.optimizer_step(d.pick(kinds), pairs);
+    static const std::vector<optimizer> kinds{sgd{}, sgd{.momentum = 0.5f}, adam{}, adamw{}};
+    g.optimizer_step(d.pick(kinds).rule(), pairs);
   }
 }
 
@@ -167,14 +167,7 @@ kernels::step_values training_values(std::uint32_t step) {
   return {.step = step,
           .seed_low = 3,
           .seed_high = 4,
-          .learning_rate = 0.0625f,
-          .momentum = 0.5f,
-          .beta1 = 0.75f,
-          .beta2 = 0.875f,
-          .epsilon = 0.25f,
-          .weight_decay = 0.125f,
-          .bias_correction1 = 0.25f,
-          .bias_correction2 = 0.125f};
+          .numbers = {0.0625f, 0.125f, 0.5f, 0.75f, 0.25f, 0.875f, 0.125f, 0.25f}};
 }
 
 void fuzz(std::uint64_t count, const check& run, const std::function<std::string(int, int, std::uint64_t)>& print) {

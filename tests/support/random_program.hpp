@@ -27,7 +27,7 @@ struct sample {
 /// value is an ordinary number, of which alone every device promises the same results.
 std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output = -1, bool specials = true);
 
-/// Numbers that f32 holds exactly, and epsilon large.
+/// Of any optimiser, whatever it takes its numbers for: f32 holds them exactly and none is small.
 kernels::step_values training_values(std::uint32_t step);
 
 /// Checks the sample of a seed, see make_sample.

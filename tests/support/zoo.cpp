@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The layers of nets and the check of one.
 #include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 
 #include <oracle/tolerance.hpp>
 #include <support/zoo.hpp>
@@ -161,7 +162,7 @@ std::vector<double> run_net(const graph& g, const oracle::tensors<double>& leave
   std::vector<double> losses;
   for (int step = 1; step <= steps; ++step) {
     set_inputs(run, g, leaves);
-    run.submit({.step = 1, .seed_low = 5, .seed_high = 6, .learning_rate = rate});  // one draw of the random streams
+    run.submit({.step = 1, .seed_low = 5, .seed_high = 6, .numbers = {rate}});  // one draw of the random streams
     const auto value = [&](const graph_output& o) {
       return read_output(run, o.name, g[o.node].type, g[o.node].extents);
     };
@@ -198,9 +199,9 @@ void expect_net_works(const graph& forward, node_id output, node_id loss, const 
     training.add_output("d " + training.get<leaf_attribute>(wrt[i]).name, slopes[i]);
     pairs.insert(pairs.end(), {wrt[i], slopes[i]});
   }
-  training.optimizer_step({optimizer_kind::sgd}, pairs);
+  training.optimizer_step(optimizer(sgd{}).rule(), pairs);
   const oracle::tensors<double> leaves = zoo_leaves(training);
-  const kernels::step_values values{.step = 1, .seed_low = 5, .seed_high = 6, .learning_rate = rate};
+  const kernels::step_values values{.step = 1, .seed_low = 5, .seed_high = 6, .numbers = {rate}};
   program_options unfused;
   unfused.optimize.fusion = unfused.optimize.epilogues = unfused.optimize.algebra = false;
   const stable_run inferred(inference, leaves, false, values), trained(training, leaves, false, values);

@@ -6,6 +6,7 @@
 #include <meganeura/models/smollm2.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/loss.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
 
@@ -44,7 +45,7 @@ budget measure() {
   const std::vector<mn::node_id> weights = g.leaves(mn::op::parameter), slopes = mn::gradients(g, loss, weights);
   std::vector<mn::node_id> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) pairs.insert(pairs.end(), {weights[i], slopes[i]});
-  g.optimizer_step({.kind = mn::optimizer_kind::adam}, pairs);
+  g.optimizer_step(mn::optimizer(mn::adam{}).rule(), pairs);
   mn::egraph::optimize_report report;
   const mn::graph plan = mn::egraph::optimize(g, {}, &report);
   budget result{g.size(), report.enodes, report.classes, 0, report.limits};
@@ -125,7 +126,7 @@ TEST(egraph_depth, five_hundred_transformer_layers_forward_and_backward) {
     const std::vector<mn::node_id> weights = g.leaves(mn::op::parameter), slopes = mn::gradients(g, loss, weights);
     std::vector<mn::node_id> pairs;
     for (std::size_t i = 0; i < weights.size(); ++i) pairs.insert(pairs.end(), {weights[i], slopes[i]});
-    g.optimizer_step({.kind = mn::optimizer_kind::adam}, pairs);
+    g.optimizer_step(mn::optimizer(mn::adam{}).rule(), pairs);
     return kernels_of_plan(g);
   };
   const int four = training(4), eight = training(8);

@@ -3,6 +3,7 @@
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -192,7 +193,7 @@ const mistake mistakes[] = {
     {"operand %3 is an optimizer_step, which has no value",
      [](graph& g, node_id, node_id) {
        const node_id w = g.parameter("w", dtype::f32, {4});
-       const node_id step = g.optimizer_step({}, std::array{w, w});
+       const node_id step = g.optimizer_step(optimizer(sgd{}).rule(), std::array{w, w});
        g.map(scalar_op::exp, {step});
      }},
     {"map add: takes 2 operands; found 12",
@@ -229,10 +230,22 @@ const mistake mistakes[] = {
     {"operand %99 does not exist",
      [](graph& g, node_id a, node_id) { (void)gradients(g, std::array{a}, std::array{node_id{99}}, std::array{a}); }},
     {"optimizer_step: there is nothing to update", [](graph& g, node_id, node_id) { g.optimizer_step({}, {}); }},
-    {"optimizer_step: kind 9 does not exist",
+    {"scalar program: it is empty",
+     [](graph& g, node_id, node_id v) {
+       g.optimizer_step({}, std::array{g.parameter("w", dtype::f32, {4}), v});
+     }},
+    {"optimizer_step: momentless keeps 1 moments and its program makes 1 values",
      [](graph& g, node_id, node_id v) {
        const node_id w = g.parameter("w", dtype::f32, {4});
-       g.optimizer_step({static_cast<optimizer_kind>(9), false}, std::array{w, v});
+       g.optimizer_step({"momentless", {"m"}, single_op_program(scalar_op::negate, std::array{dtype::f32}), {scalar_ref(1)}},
+                        std::array{w, v});
+     }},
+    {"optimizer_step: greedy reads argument 15 as f32; there are parameter, gradient, 0 moments and 13 numbers",
+     [](graph& g, node_id, node_id v) {
+       const node_id w = g.parameter("w", dtype::f32, {4});
+       scalar_builder program;
+       const scalar_program all = program.finish(program.argument(15, dtype::f32));
+       g.optimizer_step({"greedy", {}, all, {scalar_ref(0)}}, std::array{w, v});
      }},
     {"convolution: form 9 does not exist",
      [](graph& g, node_id a, node_id) {

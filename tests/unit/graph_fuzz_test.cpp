@@ -102,8 +102,9 @@ void check_plan(const sample& s, const graph& chosen, std::uint64_t seed, verdic
     truth.step = training_values(step);
     truth.clear();
     const auto expected = truth.run();
-    for (oracle::tensors<double>* kept : {&truth.leaves, &truth.first_moments, &truth.second_moments}) {
-      for (auto& [name, value] : *kept) support::round_as_memory(value);
+    for (auto& [name, value] : truth.leaves) support::round_as_memory(value);
+    for (oracle::tensors<double>& kept : truth.moments) {
+      for (auto& [name, value] : kept) support::round_as_memory(value);
     }
     const auto found = bytes.run(training_values(step));
     for (const auto& [name, value] : expected) {

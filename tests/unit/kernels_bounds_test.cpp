@@ -2,6 +2,7 @@
 // No kernel reads or writes past the tensors it is given: the validation layer's instrumented kernels look at every
 // address.
 #include <meganeura/egraph/optimize.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <support/device_fixture.hpp>
@@ -111,11 +112,11 @@ TEST_F(kernels_bounds, a_training_step_with_random_numbers) {
   const node_id noise = g.random("noise", distribution::normal, {7});
   g.add_output("noise", noise);
   const node_id pair[] = {w, noise};
-  g.optimizer_step({optimizer_kind::adam}, pair);
+  g.optimizer_step(optimizer(adam{}).rule(), pair);
   const parameters weights(*gpu_, plan::make_layout(g, op::parameter));
   weights.set("w", std::vector<float>(7, 1));
   program step(*gpu_, g, weights);
-  step.wait(step.submit({.step = 1, .learning_rate = 0.1f, .bias_correction1 = 1, .bias_correction2 = 1}));
+  step.wait(step.submit(optimizer(adam{}).step_values(1, 0)));
   EXPECT_NE(weights.get("w"), std::vector<float>(7, 1));
 }
 

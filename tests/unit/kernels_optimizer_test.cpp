@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Optimiser steps on the device against the oracle, over several steps and odd sizes; fills.
 #include <meganeura/kernels/builtin.hpp>
+#include <meganeura/kernels/optimizer.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
@@ -10,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,25 +20,16 @@ using namespace meganeura;
 
 namespace {
 
-kernels::step_values values_of(std::uint32_t step) {
-  kernels::step_values now;
-  now.step = step;
-  now.learning_rate = 0.05f, now.momentum = 0.9f, now.beta1 = 0.9f, now.beta2 = 0.99f, now.epsilon = 1e-6f,
-  now.weight_decay = 0.02f;
-  now.bias_correction1 = static_cast<float>(1 - std::pow(0.9, step));
-  now.bias_correction2 = static_cast<float>(1 - std::pow(0.99, step));
-  return now;
-}
-
-void expect_steps(const optimizer_attribute& kind, std::int64_t count) {
+void expect_steps(const optimizer& chosen, std::int64_t count) {
   SCOPED_TRACE(count);
   const vulkan::device& device = support::shared_device();
+  const optimizer_attribute rule = chosen.rule();
   graph g;
   const node_id operands[] = {g.parameter("p", dtype::f32, {count}), g.input("g", dtype::f32, {count})};
-  g.optimizer_step(kind, operands);
+  g.optimizer_step(rule, operands);
   oracle::interpreter<double> truth(g, {{"p", oracle::random_tensor({count}, 1)}});
 
-  const kernels::kernel_dispatch made = kernels::make_optimizer(kind, count, support::device_target());
+  const kernels::kernel_dispatch made = kernels::make_optimizer(rule, count, support::device_target());
   EXPECT_EQ(support::validation_of(made.module), "");
   const auto bytes = static_cast<std::uint64_t>(count) * 4;
   std::vector<vulkan::buffer> buffers;
@@ -54,7 +46,7 @@ void expect_steps(const optimizer_attribute& kind, std::int64_t count) {
   const vulkan::recording step = recorder.finish();
 
   for (std::uint32_t number = 1; number <= 4; ++number) {
-    truth.step = values_of(number);
+    truth.step = chosen.step_values(number, 0);
     truth.leaves["g"] = oracle::random_tensor({count}, 10 + number);
     truth.clear();
     device.upload(buffers[1], 0, std::span<const std::byte>(support::stored_bytes(truth.leaves.at("g"))));
@@ -69,15 +61,15 @@ void expect_steps(const optimizer_attribute& kind, std::int64_t count) {
 
 TEST(kernels_optimizer, gradient_descent_with_and_without_momentum) {
   for (std::int64_t count : {1, 6, 1000, 4099}) {
-    expect_steps({.kind = optimizer_kind::sgd}, count);
-    expect_steps({.kind = optimizer_kind::sgd, .momentum = true}, count);
+    expect_steps(sgd{.learning_rate = 0.05f, .weight_decay = 0.02f}, count);
+    expect_steps(sgd{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0.02f}, count);
   }
 }
 
 TEST(kernels_optimizer, adam_and_adamw) {
   for (std::int64_t count : {1, 6, 1000, 4099}) {
-    expect_steps({.kind = optimizer_kind::adam}, count);
-    expect_steps({.kind = optimizer_kind::adamw}, count);
+    expect_steps(adam{0.05f, 0.9f, 0.99f, 1e-6f, 0.02f}, count);
+    expect_steps(adamw{0.05f, 0.9f, 0.99f, 1e-6f, 0.02f}, count);
   }
 }
 

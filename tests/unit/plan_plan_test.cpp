@@ -3,6 +3,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 
 #include <support/plan_executor.hpp>
 
@@ -69,7 +70,7 @@ TEST(plan_plan, a_chain_needs_the_memory_of_one_tensor_in_place_and_two_otherwis
   const auto arena = [&](const plan::plan_options& options) {
     const auto p = plan::make_plan(g, {}, options);
     plan::verify(p);
-    return p.area_bytes[static_cast<int>(plan::area::arena)];
+    return p.area_bytes[plan::index_of(plan::area::arena)];
   };
   EXPECT_EQ(arena({}), 4096u);
   EXPECT_EQ(arena({.share_memory = true, .late_scheduling = true, .in_place = false}), 2 * 4096u);
@@ -85,7 +86,7 @@ TEST(plan_plan, gradients_lie_at_their_parameters_offset_and_one_dispatch_update
     pairs.insert(pairs.end(), {parameter, sum(g, {x, parameter})});
   }
   g.add_output("loss", sum(g, {pairs[0], pairs[2]}));
-  g.optimizer_step({.kind = optimizer_kind::adam, .momentum = false}, pairs);
+  g.optimizer_step(optimizer(adam{}).rule(), pairs);
   const auto parameters = plan::make_layout(g, op::parameter);
   const auto p = plan::make_plan(std::move(g), parameters);
   plan::verify(p);
@@ -110,13 +111,14 @@ TEST(plan_plan, parameters_that_no_optimizer_updates_have_no_gradients_and_no_mo
       if (i % 3 != 1) pairs.insert(pairs.end(), {parameter, sum(g, {x, parameter})});
       if (i % 3 == 1) x = sum(g, {x, parameter});
     }
-    g.optimizer_step({.kind = optimizer_kind::adam, .momentum = false}, pairs);
+    g.optimizer_step(optimizer(adam{}).rule(), pairs);
     const auto parameters = plan::paged(plan::make_layout(g, op::parameter), page);
     const auto p = plan::make_plan(std::move(g), parameters, {.page_bytes = page});
     plan::verify(p);
-    const auto bytes = [&](area where) { return p.area_bytes[static_cast<std::size_t>(where)]; };
+    const auto bytes = [&](area where) { return p.area_bytes[plan::index_of(where)]; };
     EXPECT_EQ(bytes(area::parameter), 6 * 512u);
-    for (const area each : {area::gradient, area::moment1, area::moment2}) EXPECT_EQ(bytes(each), 4 * 512u);
+    for (const area each : {area::gradient, plan::moment_area(0), plan::moment_area(1)})
+      EXPECT_EQ(bytes(each), 4 * 512u);
     // a, c d, f; "c d" crosses a page of parameters
     EXPECT_EQ(std::ranges::count(p.steps, plan::step::optimizer, &plan::step::kind), page == 1024 ? 4 : 3);
     EXPECT_EQ(p.updated.find("b"), nullptr);
@@ -374,7 +376,7 @@ TEST(plan_plan, every_read_of_a_parameter_is_its_value_before_the_update) {
   g.add_output("p", p);
   g.assign(before, q);
   g.assign(mean, sum(g, {mean, p}));
-  g.optimizer_step({.kind = optimizer_kind::sgd, .momentum = false}, pairs);
+  g.optimizer_step(optimizer(sgd{}).rule(), pairs);
   const auto parameters = plan::make_layout(g, op::parameter);
   auto planned = plan::make_plan(std::move(g), parameters);
   EXPECT_EQ(complaint(planned), "") << plan::to_text(planned);
@@ -439,11 +441,11 @@ TEST(plan_plan, a_leaf_that_two_effects_write_is_refused) {
   EXPECT_THROW(g.assign(s, other[1]), error);
   EXPECT_THROW(g.add_node(op::assign, dtype::f32, {}, no_attribute{}, other), error);  // by its parts, as passes do
   EXPECT_EQ(g.effects().size(), 1u);
-  const optimizer_attribute sgd{.kind = optimizer_kind::sgd, .momentum = false};
-  EXPECT_THROW(g.optimizer_step(sgd, twice), error);
-  const node_id step = g.optimizer_step(sgd, pair);
-  EXPECT_EQ(g.optimizer_step(sgd, pair), step);
-  EXPECT_THROW(g.optimizer_step({.kind = optimizer_kind::adam, .momentum = false}, pair), error);
+  const optimizer_attribute descent = optimizer(sgd{}).rule();
+  EXPECT_THROW(g.optimizer_step(descent, twice), error);
+  const node_id step = g.optimizer_step(descent, pair);
+  EXPECT_EQ(g.optimizer_step(descent, pair), step);
+  EXPECT_THROW(g.optimizer_step(optimizer(adam{}).rule(), pair), error);
 }
 
 TEST(plan_plan, random_graphs_verify_and_never_need_more_than_without_sharing) {
@@ -463,7 +465,7 @@ TEST(plan_plan, random_graphs_verify_and_never_need_more_than_without_sharing) {
     g.add_output("w", pool[pool.size() / 2]);
     const auto p = plan::make_plan(pruned(g), {});
     plan::verify(p);
-    EXPECT_LE(p.area_bytes[static_cast<int>(plan::area::arena)], p.unaliased_arena_bytes);
+    EXPECT_LE(p.area_bytes[plan::index_of(plan::area::arena)], p.unaliased_arena_bytes);
   }
 }
 

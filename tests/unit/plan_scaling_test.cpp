@@ -2,6 +2,7 @@
 // Ten thousand layers: building, differentiating and planning take time in proportion, and no stack.
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ graph trained(int layers) {
   const std::vector<node_id> found = gradients(g, loss, parameters);
   std::vector<node_id> pairs;
   for (std::size_t i = 0; i < found.size(); ++i) pairs.insert(pairs.end(), {parameters[i], found[i]});
-  g.optimizer_step({.kind = optimizer_kind::sgd, .momentum = false}, pairs);
+  g.optimizer_step(optimizer(sgd{}).rule(), pairs);
   return pruned(g);
 }
 
@@ -70,7 +71,7 @@ graph implemented(int layers) {
     pairs[2 * i + 1] = region_of(g, {back, activations[i]});
     back = region_of(g, {back, pairs[2 * i]});
   }
-  g.optimizer_step({.kind = optimizer_kind::adam, .momentum = false}, pairs);
+  g.optimizer_step(optimizer(adam{}).rule(), pairs);
   g.add_output("y", back);
   return g;
 }

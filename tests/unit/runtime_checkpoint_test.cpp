@@ -108,8 +108,8 @@ TEST(runtime_checkpoint, frozen_layers_have_no_moments_and_go_on) {
   EXPECT_EQ(run.runnable().kept().size(), 2u * 6 + 1);
   const auto& bytes = run.runnable().plan().area_bytes;
   const std::uint64_t updated = 6 * plan::tensor_alignment;  // weights and biases of three layers, all of them small
-  for (const plan::area each : {plan::area::gradient, plan::area::moment1, plan::area::moment2})
-    EXPECT_EQ(bytes[static_cast<std::size_t>(each)], updated);
+  for (const plan::area each : {plan::area::gradient, plan::moment_area(0), plan::moment_area(1)})
+    EXPECT_EQ(bytes[plan::index_of(each)], updated);
 }
 
 TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {

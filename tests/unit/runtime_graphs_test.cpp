@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Whole graphs through every stage on a device, forward and backward, against the f64 interpreter of the primitives.
 #include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <oracle/interpreter.hpp>
@@ -58,14 +59,7 @@ void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t ste
     truth.step = {.step = step,
                   .seed_low = 7,
                   .seed_high = 9,
-                  .learning_rate = 0.01f,
-                  .momentum = 0,
-                  .beta1 = 0.9f,
-                  .beta2 = 0.999f,
-                  .epsilon = 1e-3f,
-                  .weight_decay = 0,
-                  .bias_correction1 = 0.1f,
-                  .bias_correction2 = 0.001f};
+                  .numbers = {0.01f, 0.01f, 0.5f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-3f}};
     truth.clear();
     run.submit(truth.step);
     const auto results = truth.run();
@@ -361,7 +355,7 @@ TEST(runtime_graphs, states_and_parameters_are_read_as_they_were_before_the_step
   g.add_output("w", w);
   const node_id loss = g.reduce(reduce_kind::sum, g.multiply(w, g.add(w, x)), 1);
   const node_id pair[] = {w, gradients(g, loss, std::span(&w, 1))[0]};
-  g.optimizer_step({.kind = optimizer_kind::sgd, .momentum = false}, pair);
+  g.optimizer_step(optimizer(sgd{}).rule(), pair);
   expect_device_agrees(g, 10, 5);
 }
 

@@ -164,7 +164,7 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
   const auto expected = trained<mlp, float>(ordinary, 7, 64, 5, [](const program&) {});
   const auto found = trained<mlp, float>(small, 7, 64, 5, [](const program& made) {
     EXPECT_EQ(made.plan().page_bytes, 17u * 256);
-    EXPECT_GT(made.plan().area_bytes[static_cast<int>(plan::area::gradient)], made.plan().page_bytes);
+    EXPECT_GT(made.plan().area_bytes[plan::index_of(plan::area::gradient)], made.plan().page_bytes);
     plan::verify(made.plan());
   });
   EXPECT_EQ(found, expected) << "the same kernels on the same numbers";

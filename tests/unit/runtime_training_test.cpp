@@ -61,7 +61,7 @@ void follows_the_oracle(const optimizer& chosen, std::int64_t count, std::size_t
     const auto x = uniform(static_cast<std::size_t>(count) * features, static_cast<unsigned>(step));
     const auto labels = classes(static_cast<std::size_t>(count), static_cast<unsigned>(step) + 100);
     const float loss = run.step(bind<"x">(x), bind<"label">(labels)).loss();
-    truth.step = detail::step_values_of(chosen, static_cast<std::uint32_t>(step), 0);
+    truth.step = chosen.step_values(static_cast<std::uint32_t>(step), 0);
     truth.leaves["x"] =
         oracle::tensor<double>({count, static_cast<std::int64_t>(features)}, std::vector<double>(x.begin(), x.end()));
     truth.leaves["label"] =

@@ -66,8 +66,8 @@ void agrees_and_learns(const Loss& loss, float rate = 0.02f) {
   const oracle::tensors<double> leaves = support::zoo_leaves(training);
   const auto x = values_of<x_element>(leaves, "x");
   const auto y = values_of<y_element>(leaves, "y");
-  const support::stable_run inferred(inference, leaves, false, detail::step_values_of(1, 0));
-  const support::stable_run trained(training, leaves, false, detail::step_values_of(chosen, 1, 0));
+  const support::stable_run inferred(inference, leaves, false, kernels::step_values_of(1, 0));
+  const support::stable_run trained(training, leaves, false, chosen.step_values(1, 0));
   program_options unfused;
   unfused.optimize.fusion = unfused.optimize.epilogues = unfused.optimize.algebra = false;
   for (const program_options& options : {program_options{}, unfused}) {

@@ -5,6 +5,7 @@
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/scalar.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -108,13 +109,18 @@ struct window_attribute {
   friend bool operator==(const window_attribute&, const window_attribute&) = default;
 };
 
-enum class optimizer_kind : std::uint8_t { sgd, adam, adamw };
+/// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
+inline constexpr std::size_t max_optimizer_numbers = 13;
 
-/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... Rates and the step number are
-/// per-step values, not attributes, so that schedules need no new plan.
+/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... For every element `program` makes
+/// `results`, the new parameter and then each new moment, from its arguments, all f32: the parameter (0), the gradient
+/// (1), the moments as they were, zero in the beginning, and after them the step's numbers, which the host computes
+/// from rates and step number, so that schedules need no new plan.
 struct optimizer_attribute {
-  optimizer_kind kind = optimizer_kind::sgd;
-  bool momentum = false;  // sgd only
+  std::string name;                  // "adam"
+  std::vector<std::string> moments;  // what is kept of each parameter, by the names that checkpoints have: "m", "v"
+  scalar_program program;
+  std::vector<scalar_ref> results;
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };
 

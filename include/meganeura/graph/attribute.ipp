@@ -38,7 +38,11 @@ class attribute_hasher {
   void operator()(const window_attribute& a) {
     word(a.kind), word(a.spatial), words(a.window), words(a.stride), words(a.pad_low), words(a.pad_high);
   }
-  void operator()(const optimizer_attribute& a) { word(a.kind), word(a.momentum); }
+  void operator()(const optimizer_attribute& a) {
+    text(a.name), word(a.program.hash());
+    for (const std::string& moment : a.moments) text(moment);
+    for (scalar_ref result : a.results) word(std::size_t{result});
+  }
   void operator()(const index_map& a) {
     word(a.source), word(a.offset), words(a.strides), word(a.bounded), word(a.fill);
     if (a.bounded) words(a.low), words(a.high);
@@ -126,10 +130,7 @@ struct attribute_printer {
     return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", kind_name(a.kind), list(a.window, a.spatial),
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
   }
-  std::string operator()(const optimizer_attribute& a) const {
-    constexpr const char* names[] = {"sgd", "adam", "adamw"};
-    return fmt::format("{}{}", names[static_cast<int>(a.kind)], a.momentum ? " momentum" : "");
-  }
+  std::string operator()(const optimizer_attribute& a) const { return a.name; }
   std::string operator()(const region_attribute& a) const {
     return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes, a.per_row ? " per_row" : "",
                        to_string(a.program));

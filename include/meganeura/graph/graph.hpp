@@ -137,7 +137,7 @@ class graph {
   // an output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a
   // leaf; a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
-  node_id optimizer_step(const optimizer_attribute& kind, std::span<const node_id> parameters_and_gradients);
+  node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients);
 
   // ---- helpers that expand into the above
   node_id add(node_id a, node_id b) { return map(scalar_op::add, {a, b}); }

@@ -793,13 +793,42 @@ MEGANEURA_INLINE node_id graph::assign(node_id state, node_id value) {
   return add_node(op::assign, nodes_[state].type, {}, no_attribute{}, operands);
 }
 
-MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
+namespace detail {
+
+inline void check_rule(const optimizer_attribute& rule) {
+  check_program(rule.program);
+  const std::size_t results = rule.moments.size() + 1, tensors = results + 1;
+  if (rule.results.size() != results) {
+    fail(error_category::invalid_argument,
+         "optimizer_step: {} keeps {} moments and its program makes {} values; it has to make the new parameter and "
+         "each new moment",
+         rule.name, rule.moments.size(), rule.results.size());
+  }
+  const std::vector<scalar_node>& nodes = rule.program.nodes;
+  for (scalar_ref result : rule.results) {
+    if (result < nodes.size() && nodes[result].type == dtype::f32) continue;
+    fail(error_category::invalid_argument, "optimizer_step: {} names node {} of its program, which is no f32 value",
+         rule.name, result);
+  }
+  for (const scalar_node& node : nodes) {
+    if (is_row_reduction(node.op)) {
+      fail(error_category::invalid_argument, "optimizer_step: {} has a {}; its program sees one element at a time",
+           rule.name, info(node.op).name);
+    }
+    if (node.op != scalar_op::argument) continue;
+    if (node.type == dtype::f32 && node.value < static_cast<double>(tensors + max_optimizer_numbers)) continue;
+    fail(error_category::invalid_argument,
+         "optimizer_step: {} reads argument {} as {}; there are parameter, gradient, {} moments and {} numbers of the "
+         "step, all f32",
+         rule.name, node.value, to_string(node.type), rule.moments.size(), max_optimizer_numbers);
+  }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
                                                std::span<const node_id> parameters_and_gradients) {
   expect_values("optimizer_step", parameters_and_gradients);
-  if (kind.kind > optimizer_kind::adamw) {
-    fail(error_category::invalid_argument, "optimizer_step: kind {} does not exist; use sgd, adam or adamw",
-         static_cast<int>(kind.kind));
-  }
   if (parameters_and_gradients.empty()) {
     fail(error_category::invalid_argument,
          "optimizer_step: there is nothing to update; give pairs of a parameter and its gradient");
@@ -826,7 +855,8 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& kind,
          "optimizer_step: operands {} and {} are one parameter, \"{}\"; add its gradients", first->second, i,
          get<leaf_attribute>(first->first).name);
   }
-  return add_node(op::optimizer_step, dtype::f32, {}, kind, parameters_and_gradients);
+  detail::check_rule(rule);
+  return add_node(op::optimizer_step, dtype::f32, {}, rule, parameters_and_gradients);
 }
 
 // ---- helpers --------------------------------------------------------------------------------------------------------

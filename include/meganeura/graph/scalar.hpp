@@ -74,6 +74,8 @@ class scalar_builder {
 
   /// The program computing `result`, without the nodes it does not need.
   [[nodiscard]] scalar_program finish(scalar_ref result) const;
+  /// The program computing several; `results` become their places in it.
+  [[nodiscard]] scalar_program finish(std::span<scalar_ref> results) const;
 
  private:
   scalar_ref add(const scalar_node& node);

@@ -254,9 +254,9 @@ MEGANEURA_INLINE scalar_ref scalar_builder::inlined(const scalar_program& progra
 
 namespace detail {
 
-// Post-order from the result: equal DAGs get equal programs, whatever order their nodes were built in. Programs grow by
-// fusion to thousands of operations in a row: no recursion.
-inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_ref result) {
+// Post-order from the results, which become places in the program: equal DAGs get equal programs, whatever order their
+// nodes were built in. Programs grow by fusion to thousands of operations in a row: no recursion.
+inline scalar_program post_order(const std::vector<scalar_node>& nodes, std::span<scalar_ref> results) {
   scalar_program program;
   struct visit {
     int copy = -1, next_operand = 0;
@@ -264,31 +264,35 @@ inline scalar_program post_order(const std::vector<scalar_node>& nodes, scalar_r
   };
   std::vector<visit> visits(nodes.size());
   program.nodes.reserve(nodes.size());
-  for (scalar_ref at = result;;) {  // an operand is visited for the first user that needs it, and goes back to it
-    visit& here = visits[at];
-    scalar_node node = nodes[at];
-    const int arity = info(node.op).arity;
-    while (here.next_operand < arity && visits[node.operands[here.next_operand]].copy >= 0) ++here.next_operand;
-    if (here.next_operand < arity) {
-      const scalar_ref operand = node.operands[here.next_operand];
-      visits[operand].user = at;
-      at = operand;
-      continue;
+  for (scalar_ref& result : results) {
+    for (scalar_ref at = result; visits[result].copy < 0;) {  // an operand is visited for the first user that needs it
+      visit& here = visits[at];
+      scalar_node node = nodes[at];
+      const int arity = info(node.op).arity;
+      while (here.next_operand < arity && visits[node.operands[here.next_operand]].copy >= 0) ++here.next_operand;
+      if (here.next_operand < arity) {
+        const scalar_ref operand = node.operands[here.next_operand];
+        visits[operand].user = at;
+        at = operand;
+        continue;
+      }
+      for (int k = 0; k < arity; ++k) node.operands[k] = static_cast<scalar_ref>(visits[node.operands[k]].copy);
+      here.copy = static_cast<int>(program.nodes.size());
+      program.nodes.push_back(node);
+      at = here.user;
     }
-    for (int k = 0; k < arity; ++k) node.operands[k] = static_cast<scalar_ref>(visits[node.operands[k]].copy);
-    here.copy = static_cast<int>(program.nodes.size());
-    program.nodes.push_back(node);
-    if (at == result) break;
-    at = here.user;
+    result = static_cast<scalar_ref>(visits[result].copy);
   }
   return program;
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE scalar_program scalar_builder::finish(scalar_ref result) const {
-  (void)node(result);
-  return detail::post_order(nodes_, result);
+MEGANEURA_INLINE scalar_program scalar_builder::finish(scalar_ref result) const { return finish({&result, 1}); }
+
+MEGANEURA_INLINE scalar_program scalar_builder::finish(std::span<scalar_ref> results) const {
+  for (scalar_ref result : results) (void)node(result);
+  return detail::post_order(nodes_, results);
 }
 
 MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments, dtype convert_to) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels that are not fused with anything: gather, scatter_add, random numbers, optimiser steps, fills.
+// Kernels that are not fused with anything: gather, scatter_add, random numbers, fills.
 #pragma once
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/error.hpp>
@@ -23,10 +23,6 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Bindings: the result (f32), step_values.
 [[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
-
-/// Bindings: parameter, gradient, first moment (not for plain sgd), second moment (adam, adamw), step_values; flat
-/// arrays of `count` f32.
-[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on);
 
 /// Binding: the result, `count` words.
 [[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);

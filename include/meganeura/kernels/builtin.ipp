@@ -238,15 +238,6 @@ MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std
                            {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
 }
 
-MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& kind, std::int64_t count, const target& on) {
-  if (kind.kind != optimizer_kind::sgd) {
-    const bool decoupled = kind.kind == optimizer_kind::adamw;
-    return detail::make_flat(decoupled ? "adamw" : "adam", embedded::adam, 5, true, count, {decoupled ? 1u : 0u}, on);
-  }
-  if (kind.momentum) return detail::make_flat("sgd_momentum", embedded::sgd_momentum, 4, true, count, {}, on);
-  return detail::make_flat("sgd", embedded::sgd, 3, true, count, {}, on);
-}
-
 MEGANEURA_INLINE kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on) {
   return detail::make_flat("fill", embedded::fill, 1, false, count, {word}, on);
 }

@@ -6,6 +6,7 @@
 #include <meganeura/kernels/convolution.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/matmul_node.hpp>
+#include <meganeura/kernels/optimizer.hpp>
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/window.hpp>
 

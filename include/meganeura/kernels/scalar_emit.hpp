@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -35,7 +36,11 @@ using scalar_value = spirv::detail::operand;
                                    const scalar_value& b);
 [[nodiscard]] scalar_value identity(scalar_op reduction, dtype type);
 
-/// The whole program; `argument(k)` is asked once for each argument used. Programs with row reductions are refused.
+/// The values of all nodes; `argument(k)` is asked once for each argument used. Programs with row reductions are
+/// refused.
+[[nodiscard]] std::vector<scalar_value> emit_nodes(spirv::kernel& owner, const scalar_program& program,
+                                                   const std::function<scalar_value(int)>& argument);
+/// The last one's, the program's result.
 [[nodiscard]] scalar_value emit(spirv::kernel& owner, const scalar_program& program,
                                 const std::function<scalar_value(int)>& argument);
 

@@ -410,8 +410,8 @@ MEGANEURA_INLINE scalar_value identity(scalar_op reduction, dtype type) {
   return literal(type, evaluate(scalar_op::convert, info(reduction).start, 0, 0, type));
 }
 
-MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,
-                                   const std::function<scalar_value(int)>& argument) {
+MEGANEURA_INLINE std::vector<scalar_value> emit_nodes(spirv::kernel& owner, const scalar_program& program,
+                                                      const std::function<scalar_value(int)>& argument) {
   std::vector<scalar_value> values;
   values.reserve(program.nodes.size());
   for (const scalar_node& node : program.nodes) {
@@ -426,7 +426,12 @@ MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& p
       values.push_back(emit(owner, node, {operands, static_cast<std::size_t>(arity)}));
     }
   }
-  return values.back();
+  return values;
+}
+
+MEGANEURA_INLINE scalar_value emit(spirv::kernel& owner, const scalar_program& program,
+                                   const std::function<scalar_value(int)>& argument) {
+  return emit_nodes(owner, program, argument).back();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

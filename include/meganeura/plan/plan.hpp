@@ -5,7 +5,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,10 +15,15 @@
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes.
-enum class area : std::uint8_t { input, parameter, gradient, moment1, moment2, state, arena, step_values };
-inline constexpr int area_count = 8;
-[[nodiscard]] const char* to_string(area where);
+/// plan_options::page_bytes. As many as an optimiser keeps moments follow the last one.
+enum class area : std::uint32_t { input, parameter, gradient, state, arena, step_values, moments };
+/// The area of each parameter's moment number i.
+[[nodiscard]] constexpr area moment_area(std::size_t i) {
+  return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
+}
+/// The place of an area in area_bytes.
+[[nodiscard]] constexpr std::size_t index_of(area where) { return static_cast<std::size_t>(where); }
+[[nodiscard]] std::string to_string(area where);
 
 /// Bytes of one area.
 struct range {
@@ -112,7 +117,7 @@ struct execution_plan {
   layout inputs, parameters, states;
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
-  std::array<std::uint64_t, area_count> area_bytes{};
+  std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
   std::uint64_t page_bytes = unlimited_page;
   std::uint64_t unaliased_arena_bytes = 0;  // what the arena would be without sharing
   /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.

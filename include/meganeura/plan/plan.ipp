@@ -20,10 +20,10 @@
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-MEGANEURA_INLINE const char* to_string(area where) {
-  constexpr const char* names[] = {"input",   "parameter", "gradient", "moment1",
-                                   "moment2", "state",     "arena",    "step_values"};
-  return names[static_cast<int>(where)];
+MEGANEURA_INLINE std::string to_string(area where) {
+  constexpr const char* names[] = {"input", "parameter", "gradient", "state", "arena", "step_values"};
+  if (where < area::moments) return names[index_of(where)];
+  return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
 
 MEGANEURA_INLINE slot_list::slot_list(std::vector<slot> slots) : slots_(std::move(slots)), by_name_(slots_.size()) {
@@ -583,7 +583,7 @@ class planner {
     const std::size_t first_scratch = all.size() - scratch_.size();
     for (std::size_t i = 0; i < scratch_.size(); ++i)
       scratch_[i].where = {area::arena, offsets[first_scratch + i], scratch_[i].bytes};
-    result_.area_bytes[static_cast<int>(area::arena)] = total;
+    result_.area_bytes[index_of(area::arena)] = total;
   }
 
   // Kernels, copies and updates by level; see copy for their order within one.
@@ -628,7 +628,7 @@ class planner {
   }
 
   range step_values_range() {
-    result_.area_bytes[static_cast<int>(area::step_values)] = tensor_alignment;
+    result_.area_bytes[index_of(area::step_values)] = tensor_alignment;
     return {area::step_values, 0, 64};
   }
 
@@ -638,7 +638,7 @@ class planner {
     struct run {
       std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
     };
-    const auto& kind = g().get<optimizer_attribute>(id);
+    const std::size_t moments = g().get<optimizer_attribute>(id).moments.size();
     const auto operands = g().operands(id);
     std::vector<run> all;
     for (std::size_t i = 0; i < operands.size(); i += 2) {
@@ -664,29 +664,27 @@ class planner {
       runs.push_back({runs[i].parameters + piece, runs[i].others + piece, runs[i].bytes - piece});
       runs[i].bytes = piece;
     }
-    const bool first = kind.kind != optimizer_kind::sgd || kind.momentum, second = kind.kind != optimizer_kind::sgd;
     for (const run& r : runs) {
       step s{.kind = step::optimizer, .node = id};
       const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
       s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
-      if (first) s.bindings.push_back({at(area::moment1), usage::read_write});
-      if (second) s.bindings.push_back({at(area::moment2), usage::read_write});
+      for (std::size_t i = 0; i < moments; ++i) s.bindings.push_back({at(moment_area(i)), usage::read_write});
       s.bindings.push_back({step_values_range(), usage::read});
       result_.steps.push_back(std::move(s));
     }
-    const std::uint64_t bytes = result_.updated.bytes;
-    result_.area_bytes[static_cast<int>(area::gradient)] = bytes;
-    if (first) result_.area_bytes[static_cast<int>(area::moment1)] = bytes;
-    if (second) result_.area_bytes[static_cast<int>(area::moment2)] = bytes;
+    auto& bytes = result_.area_bytes;
+    bytes.resize(std::max(bytes.size(), index_of(moment_area(moments))));
+    bytes[index_of(area::gradient)] = result_.updated.bytes;
+    for (std::size_t i = 0; i < moments; ++i) bytes[index_of(moment_area(i))] = result_.updated.bytes;
   }
 
   // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches.
   void group() {
-    std::array<interval_set, area_count> read, written;
+    std::vector<interval_set> read(result_.area_bytes.size()), written(read.size());
     std::uint32_t number = 0;
     for (step& s : result_.steps) {
       const bool conflicts = std::ranges::any_of(s.bindings, [&](const binding& b) {
-        const auto where = static_cast<std::size_t>(b.where.where);
+        const auto where = index_of(b.where.where);
         const std::uint64_t end = b.where.offset + b.where.bytes;
         return written[where].conflict(b.where.offset, end) != 0 ||
                (b.how != usage::read && read[where].conflict(b.where.offset, end) != 0);
@@ -698,7 +696,7 @@ class planner {
       }
       for (const binding& b : s.bindings) {
         auto& touched = b.how == usage::read ? read : written;
-        touched[static_cast<std::size_t>(b.where.where)].insert(b.where.offset, b.where.offset + b.where.bytes);
+        touched[index_of(b.where.where)].insert(b.where.offset, b.where.offset + b.where.bytes);
       }
       s.group = number;
     }
@@ -712,9 +710,9 @@ class planner {
       const range& where = saved == saved_outputs_.end() ? places_[output.node].where : scratch_[saved->second].where;
       result_.outputs.push_back({output.name, n.type, n.extents, where});
     }
-    result_.area_bytes[static_cast<int>(area::input)] = result_.inputs.bytes;
-    result_.area_bytes[static_cast<int>(area::parameter)] = result_.parameters.bytes;
-    result_.area_bytes[static_cast<int>(area::state)] = result_.states.bytes;
+    result_.area_bytes[index_of(area::input)] = result_.inputs.bytes;
+    result_.area_bytes[index_of(area::parameter)] = result_.parameters.bytes;
+    result_.area_bytes[index_of(area::state)] = result_.states.bytes;
   }
 
   plan_options options_;
@@ -796,10 +794,8 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
         fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
                     to_string(output.where.where), output.where.offset, output.where.bytes);
   }
-  for (int i = 0; i < area_count; ++i) {
-    if (p.area_bytes[static_cast<std::size_t>(i)]) {
-      text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[static_cast<std::size_t>(i)]);
-    }
+  for (std::size_t i = 0; i < p.area_bytes.size(); ++i) {
+    if (p.area_bytes[i]) text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[i]);
   }
   return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n",
                             p.steps.size(), p.groups, p.peak_bytes(), p.unaliased_arena_bytes);

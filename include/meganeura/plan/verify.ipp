@@ -18,7 +18,8 @@ namespace detail {
 // what an optimizer made of a parameter.
 class replay {
  public:
-  explicit replay(const execution_plan& p) : plan_(p) {
+  explicit replay(const execution_plan& p)
+      : plan_(p), contents_(p.area_bytes.size()), read_(contents_.size()), written_(contents_.size()) {
     for (const auto& [kind, slots] :
          {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters), std::pair(op::state, &p.states)}) {
       const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
@@ -69,7 +70,7 @@ class replay {
 
   // Makes begin .. end of its area empty.
   intervals& cut(const range& r) {
-    intervals& all = contents_[static_cast<std::size_t>(r.where)];
+    intervals& all = contents_[index_of(r.where)];
     const std::uint64_t end = r.offset + r.bytes;
     auto at = all.upper_bound(r.offset);
     if (at != all.begin()) --at;
@@ -89,7 +90,7 @@ class replay {
     if (r.bytes) cut(r).emplace(r.offset, held{r.offset + r.bytes, what, skipped});
   }
   [[nodiscard]] bool holds(const range& r, value what, std::uint64_t skipped = 0) const {
-    const intervals& all = contents_[static_cast<std::size_t>(r.where)];
+    const intervals& all = contents_[index_of(r.where)];
     const std::uint64_t end = r.offset + r.bytes;
     auto at = all.upper_bound(r.offset);
     if (at == all.begin()) return r.bytes == 0;
@@ -106,12 +107,12 @@ class replay {
   void check_group(const step& s) {
     check(s.group == group_ || s.group == group_ + 1, "groups must be numbered in order");
     if (s.group != group_) {
-      for (auto* touched : {&read_, &written_}) touched->fill({});
+      for (auto* touched : {&read_, &written_}) touched->assign(contents_.size(), {});
     }
     group_ = s.group;
     for (const binding& b : s.bindings) {
-      check(b.where.offset + b.where.bytes <= plan_.area_bytes[static_cast<std::size_t>(b.where.where)],
-            "a range leaves its area");
+      check(index_of(b.where.where) < plan_.area_bytes.size(), "a range is in no area");
+      check(b.where.offset + b.where.bytes <= plan_.area_bytes[index_of(b.where.where)], "a range leaves its area");
       check(b.where.offset % plan_.page_bytes + b.where.bytes <= plan_.page_bytes, "a range crosses a page");
       check(!touches(written_, b.where), "a range is written in the same barrier group");
       check(b.how == usage::read || !touches(read_, b.where), "a range is read in the same barrier group");
@@ -120,14 +121,14 @@ class replay {
   }
 
   // Bytes that the steps of a group touch: begin -> end of intervals that do not overlap.
-  using touched_bytes = std::array<std::map<std::uint64_t, std::uint64_t>, area_count>;
+  using touched_bytes = std::vector<std::map<std::uint64_t, std::uint64_t>>;
   [[nodiscard]] static bool touches(const touched_bytes& all, const range& r) {
-    const auto& area = all[static_cast<std::size_t>(r.where)];
+    const auto& area = all[index_of(r.where)];
     const auto after = area.lower_bound(r.offset + r.bytes);
     return r.bytes != 0 && after != area.begin() && std::prev(after)->second > r.offset;
   }
   static void touch(touched_bytes& all, const range& r) {
-    auto& area = all[static_cast<std::size_t>(r.where)];
+    auto& area = all[index_of(r.where)];
     std::uint64_t begin = r.offset, end = r.offset + r.bytes;
     auto at = area.upper_bound(begin);
     if (at != area.begin() && std::prev(at)->second >= begin) --at;
@@ -183,8 +184,7 @@ class replay {
 
   [[nodiscard]] std::size_t moments_of(node_id effect) const {
     if (g()[effect].kind != op::optimizer_step) return 0;
-    const auto& chosen = g().get<optimizer_attribute>(effect);
-    return chosen.kind != optimizer_kind::sgd ? 2 : chosen.momentum ? 1 : 0;
+    return g().get<optimizer_attribute>(effect).moments.size();
   }
 
   // Whatever part of each parameter lies in this dispatch's run.
@@ -244,8 +244,8 @@ class replay {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
           const slot* found = plan_.updated.find(name);
           check(found && found->name == name, "an updated parameter has no slot");
-          check_value({moment == 0 ? area::moment1 : area::moment2, found->offset, needed_bytes(operands[i])},
-                      operands[i] | updated, name, "has no moments of its own");
+          check_value({moment_area(moment), found->offset, needed_bytes(operands[i])}, operands[i] | updated, name,
+                      "has no moments of its own");
         }
       }
     }
@@ -260,7 +260,7 @@ class replay {
   }
 
   const execution_plan& plan_;
-  std::array<intervals, area_count> contents_;
+  std::vector<intervals> contents_;
   std::map<node_id, range> leaves_;
   ordered_operands by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far

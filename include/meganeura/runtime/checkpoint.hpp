@@ -18,9 +18,9 @@ struct training_position {
   std::uint64_t seed = 0;  // of random streams
 };
 
-/// Writes one .safetensors file: the parameters under their names, what `training` keeps ("optimizer.m.<parameter>",
-/// "optimizer.v.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of each
-/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
+/// Writes one .safetensors file: the parameters under their names, what `training` keeps
+/// ("optimizer.<moment>.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of
+/// each tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
                      const training_position& position);
 

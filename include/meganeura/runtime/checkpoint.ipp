@@ -15,7 +15,6 @@
 #include <limits>
 #include <set>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -27,10 +26,10 @@ inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
 inline void check_chosen(const io::safetensors_file& file, const optimizer& found, const optimizer& expected) {
-  if (const std::string problem = wrong_rate(found); !problem.empty())
+  if (const std::string problem = found.wrong_rate(); !problem.empty())
     fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", shown_path(file.path()),
          problem);
-  const std::string_view kind = name_of(found), wanted = name_of(expected);
+  const std::string kind = found.name(), wanted = expected.name();
   if (kind == wanted) return;
   fail(error_category::invalid_file,
        "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
@@ -61,7 +60,7 @@ class checkpoint_metadata {
   }
 
   template <class Number>
-  [[nodiscard]] Number number(const char* key) const {
+  [[nodiscard]] Number number(std::string_view key) const {
     const std::string* text = find(key);
     Number value{};
     if (text) {
@@ -105,10 +104,10 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
                        std::span<const checkpoint_tensor> tensors, const optimizer& expected) {
   problem_list problems;
   const std::string* chosen = metadata.find("optimizer");
-  const bool same = chosen && *chosen == name_of(expected);
+  const bool same = chosen && *chosen == expected.name();
   if (!same) {
     problems.add([&] {
-      return fmt::format("the optimizer: expected {}, found {}", name_of(expected), chosen ? quote(*chosen) : "none");
+      return fmt::format("the optimizer: expected {}, found {}", expected.name(), chosen ? quote(*chosen) : "none");
     });
   }
   std::set<std::string_view> names;
@@ -145,10 +144,10 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   }
   io::safetensors_metadata metadata{{"format", "pt"},
                                     {detail::checkpoint_key, detail::checkpoint_format},
-                                    {"optimizer", detail::name_of(position.chosen)},
+                                    {"optimizer", position.chosen.name()},
                                     {"step", std::to_string(position.step)},
                                     {"seed", std::to_string(position.seed)}};
-  detail::each_rate(position.chosen, [&](const char* name, float rate) {
+  position.chosen.each_rate([&](std::string_view name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
   io::write_safetensors(path, entries, metadata);
@@ -168,7 +167,9 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, cons
          "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
          position.step);
   }
-  detail::each_rate(position.chosen, [&](const char* name, float& rate) { rate = metadata.number<float>(name); });
+  expected.each_rate([&](std::string_view name, float) {
+    position.chosen = position.chosen.with_rate(name, metadata.number<float>(name));
+  });
   detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));

@@ -1,17 +1,74 @@
 // SPDX-License-Identifier: MIT
-// Optimisers as users name them, with PyTorch's definitions and defaults; their rates travel in the step values.
+// Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/nearest.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/graph/attribute.hpp>
+#include <meganeura/graph/scalar_expression.hpp>
 #include <meganeura/kernels/step_values.hpp>
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <concepts>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
+
+/// A number that the user chooses and a checkpoint keeps by its name; finite and at least 0.
+template <class Optimizer>
+struct optimizer_rate {
+  const char* name;
+  float Optimizer::*value;
+  bool below_one = false;  // of an average: less than 1
+};
+
+/// One element of a parameter in a step, as an optimiser's rule reads it; all f32.
+struct optimizer_element {
+  scalar_expression parameter, gradient;
+  std::vector<scalar_expression> moments;  // as the step before left them, zero in the beginning
+  std::vector<scalar_expression> numbers;  // of this step
+};
+
+namespace detail {
+
+template <class T>
+[[nodiscard]] consteval bool rates_and_numbers_fit() {
+  bool found = false;
+  for (const auto& rate : T::rates) found = found || std::string_view(rate.name) == "learning_rate";
+  return found && std::tuple_size_v<decltype(std::declval<const T&>().numbers(1u))> <= max_optimizer_numbers;
+}
+
+}  // namespace detail
+
+/// What an optimiser is: a struct of rates, one of them learning_rate, with
+///   rates              their names and members
+///   name()             of its kernels and checkpoints; another name where other moments are kept
+///   moments()          names of what it keeps of each parameter, as checkpoints have them
+///   numbers(step)      the floats that change from step to step (1, 2, ...), computed on the host; at most
+///                      max_optimizer_numbers
+///   update(element)    the new parameter, then each new moment
+/// See `adam`. Whatever has these converts to `optimizer`.
+template <class T>
+concept optimizer_definition = std::copyable<T> &&
+    requires(const T& chosen, std::uint32_t step, const optimizer_element& element) {
+  { T::rates[0] } -> std::convertible_to<optimizer_rate<T>>;
+  { chosen.learning_rate } -> std::convertible_to<float>;
+  { chosen.name() } -> std::convertible_to<std::string>;
+  { chosen.moments() } -> std::same_as<std::vector<std::string>>;
+  { chosen.numbers(step).data() } -> std::convertible_to<const float*>;
+  { chosen.update(element) } -> std::same_as<std::vector<scalar_expression>>;
+  requires detail::rates_and_numbers_fit<T>();
+};
 
 /// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
 /// source: torch.optim.SGD, dampening 0, no Nesterov.
@@ -19,6 +76,21 @@ struct sgd {
   float learning_rate = 1e-2f;
   float momentum = 0;
   float weight_decay = 0;
+
+  static constexpr optimizer_rate<sgd> rates[] = {
+      {"learning_rate", &sgd::learning_rate}, {"weight_decay", &sgd::weight_decay}, {"momentum", &sgd::momentum}};
+  [[nodiscard]] std::string name() const { return momentum != 0 ? "sgd with momentum" : "sgd"; }
+  [[nodiscard]] std::vector<std::string> moments() const {
+    return momentum != 0 ? std::vector<std::string>{"m"} : std::vector<std::string>();
+  }
+  [[nodiscard]] std::array<float, 3> numbers(std::uint32_t) const { return {learning_rate, weight_decay, momentum}; }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    const auto &p = e.parameter, &rate = e.numbers[0], &decay = e.numbers[1];
+    const auto slope = e.gradient + decay * p;
+    if (e.moments.empty()) return {p - rate * slope};
+    const auto velocity = e.numbers[2] * e.moments[0] + slope;
+    return {p - rate * velocity, velocity};
+  }
 };
 
 /// source: Kingma and Ba 2015, torch.optim.Adam; weight decay is added to the gradient.
@@ -27,6 +99,38 @@ struct adam {
   float beta1 = 0.9f, beta2 = 0.999f;
   float epsilon = 1e-8f;
   float weight_decay = 0;
+
+  static constexpr optimizer_rate<adam> rates[] = {{"learning_rate", &adam::learning_rate},
+                                                   {"weight_decay", &adam::weight_decay},
+                                                   {"beta1", &adam::beta1, true},
+                                                   {"beta2", &adam::beta2, true},
+                                                   {"epsilon", &adam::epsilon}};
+  [[nodiscard]] std::string name() const { return "adam"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {"m", "v"}; }
+  /// Decay, step size, root of the second correction, beta1, 1 - beta1, beta2, 1 - beta2, epsilon: corrections in
+  /// double, because 1 - beta2^1 loses half of f32's digits.
+  [[nodiscard]] std::array<float, 8> numbers(std::uint32_t step) const {
+    const auto correction = [&](float beta) { return 1 - std::pow(static_cast<double>(beta), step); };
+    return {weight_decay,
+            static_cast<float>(learning_rate / correction(beta1)),
+            static_cast<float>(std::sqrt(correction(beta2))),
+            beta1,
+            1 - beta1,
+            beta2,
+            1 - beta2,
+            epsilon};
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    return moved(e, e.parameter, e.gradient + e.numbers[0] * e.parameter);
+  }
+  /// `p` moved by running means of gradients `g` and of their squares, corrected for having begun as zeros.
+  [[nodiscard]] static std::vector<scalar_expression> moved(const optimizer_element& e, const scalar_expression& p,
+                                                            const scalar_expression& g) {
+    const auto& now = e.numbers;
+    const auto m = now[3] * e.moments[0] + now[4] * g;
+    const auto v = now[5] * e.moments[1] + now[6] * g * g;
+    return {p - now[1] * (m / (apply(scalar_op::sqrt, v) / now[2] + now[7])), m, v};
+  }
 };
 
 /// source: Loshchilov and Hutter 2019, torch.optim.AdamW; weight decay shrinks the parameter directly.
@@ -35,85 +139,127 @@ struct adamw {
   float beta1 = 0.9f, beta2 = 0.999f;
   float epsilon = 1e-8f;
   float weight_decay = 1e-2f;
+
+  static constexpr optimizer_rate<adamw> rates[] = {{"learning_rate", &adamw::learning_rate},
+                                                    {"weight_decay", &adamw::weight_decay},
+                                                    {"beta1", &adamw::beta1, true},
+                                                    {"beta2", &adamw::beta2, true},
+                                                    {"epsilon", &adamw::epsilon}};
+  [[nodiscard]] std::string name() const { return "adamw"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {"m", "v"}; }
+  /// As adam's, but first what a step leaves of the parameter.
+  [[nodiscard]] std::array<float, 8> numbers(std::uint32_t step) const {
+    auto all = adam{learning_rate, beta1, beta2, epsilon}.numbers(step);
+    all[0] = static_cast<float>(1 - static_cast<double>(learning_rate) * static_cast<double>(weight_decay));
+    return all;
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    return adam::moved(e, e.numbers[0] * e.parameter, e.gradient);
+  }
 };
 
-using optimizer = std::variant<sgd, adam, adamw>;
+/// Any optimiser as a value: whatever optimizer_definition describes converts to it.
+class optimizer {
+ public:
+  template <optimizer_definition T>
+  optimizer(const T& chosen)  // NOLINT(google-explicit-constructor): optimizers are written as what they are
+      : definition_(std::make_shared<const defined_by<T>>(chosen)) {}
 
-namespace detail {
+  [[nodiscard]] std::string name() const { return definition_->name(); }
+  /// Calls visit(name, value) for every rate.
+  template <class Visit>
+  void each_rate(Visit&& visit) const {
+    for (std::size_t i = 0; i < definition_->rate_count(); ++i)
+      visit(definition_->rate_at(i).name, definition_->rate_at(i).value);
+  }
+  /// The same optimiser with one rate changed. errors: invalid_argument for one that it does not have.
+  [[nodiscard]] optimizer with_rate(std::string_view name, float value) const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
+      names.emplace_back(definition_->rate_at(i).name);
+      if (names.back() == name) return optimizer(definition_->with_rate(i, value));
+    }
+    fail(error_category::invalid_argument, "{} has no rate {}; it has {}{}", this->name(), quote(name),
+         fmt::join(names, ", "), detail::did_you_mean(detail::nearest(name, names)));
+  }
+  /// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or an average's of 1 or more,
+  /// as torch.optim has it. Empty if all are fine.
+  [[nodiscard]] std::string wrong_rate() const {
+    for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
+      const rate_view rate = definition_->rate_at(i);
+      const bool finite = rate.value >= 0 && rate.value <= std::numeric_limits<float>::max();
+      if (finite && (!rate.below_one || rate.value < 1)) continue;
+      return fmt::format("{}: {} is {}; it must be {}", name(), rate.name, rate.value,
+                         rate.below_one ? "at least 0 and less than 1" : "finite and at least 0");
+    }
+    return {};
+  }
+  /// What a graph's optimizer_step holds.
+  [[nodiscard]] optimizer_attribute rule() const { return definition_->rule(); }
+  /// Everything that changes from step to step; `step` counts 1, 2, ...
+  [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed) const {
+    kernels::step_values values = kernels::step_values_of(step, seed);
+    definition_->write_numbers(step, values.numbers);
+    return values;
+  }
 
-inline const char* name_of(const optimizer& chosen) {
-  if (const auto* s = std::get_if<sgd>(&chosen)) return s->momentum != 0 ? "sgd with momentum" : "sgd";
-  return std::holds_alternative<adam>(chosen) ? "adam" : "adamw";
+ private:
+  struct rate_view {
+    std::string_view name;
+    float value;
+    bool below_one;
+  };
+  struct interface {
+    virtual ~interface() = default;
+    [[nodiscard]] virtual std::string name() const = 0;
+    [[nodiscard]] virtual std::size_t rate_count() const = 0;
+    [[nodiscard]] virtual rate_view rate_at(std::size_t i) const = 0;
+    [[nodiscard]] virtual std::shared_ptr<const interface> with_rate(std::size_t i, float value) const = 0;
+    [[nodiscard]] virtual optimizer_attribute rule() const = 0;
+    virtual void write_numbers(std::uint32_t step, float* numbers) const = 0;
+  };
+  template <class T>
+  struct defined_by final : interface {
+    explicit defined_by(const T& chosen) : self(chosen) {}
+    [[nodiscard]] std::string name() const override { return self.name(); }
+    [[nodiscard]] std::size_t rate_count() const override { return std::size(T::rates); }
+    [[nodiscard]] rate_view rate_at(std::size_t i) const override {
+      return {T::rates[i].name, self.*T::rates[i].value, T::rates[i].below_one};
+    }
+    [[nodiscard]] std::shared_ptr<const interface> with_rate(std::size_t i, float value) const override {
+      T changed = self;
+      changed.*T::rates[i].value = value;
+      return std::make_shared<const defined_by>(changed);
+    }
+    [[nodiscard]] optimizer_attribute rule() const override;
+    void write_numbers(std::uint32_t step, float* numbers) const override {
+      std::ranges::copy(self.numbers(step), numbers);
+    }
+    T self;
+  };
+  explicit optimizer(std::shared_ptr<const interface> made) : definition_(std::move(made)) {}
+  std::shared_ptr<const interface> definition_;
+};
+
+template <class T>
+optimizer_attribute optimizer::defined_by<T>::rule() const {
+  scalar_builder program;
+  int arguments = 0;
+  const auto argument = [&] { return scalar_expression(program, program.argument(arguments++, dtype::f32)); };
+  const auto all = [&](std::size_t count) {
+    std::vector<scalar_expression> made;
+    while (made.size() < count) made.push_back(argument());
+    return made;
+  };
+  optimizer_attribute rule;
+  rule.name = self.name();
+  rule.moments = self.moments();
+  const scalar_expression parameter = argument(), gradient = argument();
+  const std::vector<scalar_expression> moments = all(rule.moments.size());
+  for (const scalar_expression& result : self.update({parameter, gradient, moments, all(self.numbers(1).size())}))
+    rule.results.push_back(result.place());
+  rule.program = program.finish(rule.results);
+  return rule;
 }
-
-// Calls visit(name, rate) for every rate of an optimiser.
-template <class Optimizer, class Visit>
-void each_rate(Optimizer& chosen, Visit visit) {
-  std::visit(
-      [&](auto& o) {
-        visit("learning_rate", o.learning_rate);
-        visit("weight_decay", o.weight_decay);
-        if constexpr (requires { o.momentum; }) {
-          visit("momentum", o.momentum);
-        } else {
-          visit("beta1", o.beta1), visit("beta2", o.beta2), visit("epsilon", o.epsilon);
-        }
-      },
-      chosen);
-}
-
-// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or a beta of 1 or more, as
-// torch.optim has it. Empty if all are fine.
-inline std::string wrong_rate(const optimizer& chosen) {
-  std::string problem;
-  each_rate(chosen, [&](std::string_view name, float rate) {
-    const bool beta = name.starts_with("beta");
-    if (!problem.empty() || (rate >= 0 && rate <= std::numeric_limits<float>::max() && (!beta || rate < 1))) return;
-    problem = fmt::format("{}: {} is {}; it must be {}", name_of(chosen), name, rate,
-                          beta ? "at least 0 and less than 1" : "finite and at least 0");
-  });
-  return problem;
-}
-
-// errors: invalid_argument for a wrong rate.
-inline void check_rates(const optimizer& chosen) {
-  if (const std::string problem = wrong_rate(chosen); !problem.empty())
-    fail(error_category::invalid_argument, "{}", problem);
-}
-
-inline optimizer_attribute attribute_of(const optimizer& chosen) {
-  if (const auto* s = std::get_if<sgd>(&chosen)) return {optimizer_kind::sgd, s->momentum != 0};
-  return {std::holds_alternative<adam>(chosen) ? optimizer_kind::adam : optimizer_kind::adamw, false};
-}
-
-// What step number `step` (1, 2, ...) needs to draw its random numbers.
-inline kernels::step_values step_values_of(std::uint32_t step, std::uint64_t seed) {
-  kernels::step_values values;
-  values.step = step;
-  values.seed_low = static_cast<std::uint32_t>(seed);
-  values.seed_high = static_cast<std::uint32_t>(seed >> 32);
-  return values;
-}
-
-// And to train; corrections in double, because 1 - beta2^1 loses half of f32's digits.
-inline kernels::step_values step_values_of(const optimizer& chosen, std::uint32_t step, std::uint64_t seed) {
-  kernels::step_values values = step_values_of(step, seed);
-  std::visit(
-      [&](const auto& o) {
-        values.learning_rate = o.learning_rate;
-        values.weight_decay = o.weight_decay;
-        if constexpr (requires { o.momentum; }) {
-          values.momentum = o.momentum;
-        } else {
-          values.beta1 = o.beta1, values.beta2 = o.beta2, values.epsilon = o.epsilon;
-          values.bias_correction1 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta1), step));
-          values.bias_correction2 = static_cast<float>(1 - std::pow(static_cast<double>(o.beta2), step));
-        }
-      },
-      chosen);
-  return values;
-}
-
-}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -87,8 +87,8 @@ class program {
   /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
   /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
-  /// Everything that is kept from step to step besides the parameters: "optimizer.m.<parameter>" and
-  /// "optimizer.v.<parameter>" for what the optimiser updates, "state.<name>" for states.
+  /// Everything that is kept from step to step besides the parameters: "optimizer.<moment>.<parameter>"
+  /// for what the optimiser updates ("optimizer.m.fc.weight"), "state.<name>" for states.
   [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
   [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
@@ -149,7 +149,7 @@ class program {
   plan::execution_plan plan_;
   egraph::optimize_report report_;
   build_times times_;
-  std::array<area_memory, plan::area_count> areas_;
+  std::vector<area_memory> areas_;  // by plan::index_of
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
   std::vector<plan::named_range> kept_;

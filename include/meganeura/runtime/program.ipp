@@ -93,7 +93,7 @@ MEGANEURA_INLINE void program::list_results() {
     if (output.type == dtype::f32 && output.extents.rank() == 0)
       results_.push_back({output.name, output.where, result_bytes()});
   }
-  plan_.area_bytes[static_cast<std::size_t>(plan::area::step_values)] = step_values_bytes;
+  plan_.area_bytes[plan::index_of(plan::area::step_values)] = step_values_bytes;
 }
 
 // Every buffer that `allocate` makes, the parameters' being there already.
@@ -112,13 +112,9 @@ MEGANEURA_INLINE void program::check_memory() const {
 }
 
 MEGANEURA_INLINE void program::allocate(const parameters& weights) {
-  using plan::area;
-  for (int i = 0; i < plan::area_count; ++i) {
-    const auto index = static_cast<std::size_t>(i);
-    if (static_cast<area>(i) == area::parameter)
-      areas_[index] = weights.memory();
-    else
-      areas_[index] = area_memory(device_, plan_.area_bytes[index]);
+  for (const std::uint64_t bytes : plan_.area_bytes) {
+    const bool shared = areas_.size() == plan::index_of(plan::area::parameter);
+    areas_.push_back(shared ? weights.memory() : area_memory(device_, bytes));
   }
   for (slot& s : slots_) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
@@ -131,15 +127,15 @@ MEGANEURA_INLINE void program::list_kept() {
   const graph& g = plan_.implementation;
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
-    const auto& chosen = g.get<optimizer_attribute>(effect);
+    const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
     for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
       const plan::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
-      const auto keep = [&](const char* prefix, plan::area where) {
-        kept_.push_back({prefix + of.name, of.type, of.extents, {where, of.offset, of.bytes}});
-      };
-      const bool adaptive = chosen.kind != optimizer_kind::sgd;
-      if (adaptive || chosen.momentum) keep("optimizer.m.", plan::area::moment1);
-      if (adaptive) keep("optimizer.v.", plan::area::moment2);
+      for (std::size_t k = 0; k < moments.size(); ++k) {
+        kept_.push_back({fmt::format("optimizer.{}.{}", moments[k], of.name),
+                         of.type,
+                         of.extents,
+                         {plan::moment_area(k), of.offset, of.bytes}});
+      }
     }
   }
   for (const plan::slot& state : plan_.states.slots) {
@@ -184,16 +180,17 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
 MEGANEURA_INLINE void program::reset_state() const try {
   (void)alive();
   vulkan::recorder zero(device_);
-  for (plan::area where : {plan::area::gradient, plan::area::moment1, plan::area::moment2, plan::area::state}) {
-    areas_[static_cast<std::size_t>(where)].fill_with_zeros(zero);
-  }
+  const auto clear = [&](std::size_t area) { areas_[area].fill_with_zeros(zero); };
+  clear(plan::index_of(plan::area::gradient));
+  clear(plan::index_of(plan::area::state));
+  for (std::size_t i = plan::index_of(plan::area::moments); i < areas_.size(); ++i) clear(i);
   device_.submit(zero.finish());
 } catch (...) {
   rethrow_as_error("resetting a program");
 }
 
 MEGANEURA_INLINE const area_memory& program::area_of(const plan::range& r) const {
-  return areas_[static_cast<std::size_t>(r.where)];
+  return areas_[plan::index_of(r.where)];
 }
 
 MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
@@ -256,7 +253,7 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
   vulkan::recorder commands(device_, {.timestamps = profile});
-  const area_memory& inputs = areas_[static_cast<std::size_t>(plan::area::input)];
+  const area_memory& inputs = areas_[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page)
     commands.copy({s.inputs.pages()[page], 0, 0}, {inputs.pages()[page], 0, 0});
   constexpr std::uint64_t values = sizeof(kernels::step_values);

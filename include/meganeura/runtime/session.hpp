@@ -4,7 +4,6 @@
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/lower.hpp>
-#include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <array>
@@ -63,7 +62,7 @@ class session {
   std::uint64_t start(const bound_input<Names, Elements>&... inputs) {
     ((void)checked_input_index<Model>(inputs), ...);
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    const std::uint64_t number = program_.submit(detail::step_values_of(runs_ + 1, seed_), bound);
+    const std::uint64_t number = program_.submit(kernels::step_values_of(runs_ + 1, seed_), bound);
     ++runs_;  // only now: a refused run draws nothing
     return number;
   }

@@ -36,6 +36,12 @@ struct trainer_options {
 
 namespace detail {
 
+// errors: invalid_argument for a wrong rate.
+inline void check_rates(const optimizer& chosen) {
+  if (const std::string problem = chosen.wrong_rate(); !problem.empty())
+    fail(error_category::invalid_argument, "{}", problem);
+}
+
 inline void check_loss(const graph& g, node_id value) {
   if (g[value].type == dtype::f32 && g[value].extents.rank() == 0) return;
   fail(error_category::invalid_argument,
@@ -81,7 +87,7 @@ template <class Model, loss_function Loss>
          "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
   }
   const graph::scope in(g, "optimizer");
-  g.optimizer_step(detail::attribute_of(chosen), pairs);
+  g.optimizer_step(chosen.rule(), pairs);
   return g;
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -142,15 +148,14 @@ class trainer {
       fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
     }
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    const std::uint64_t number = program_.submit(detail::step_values_of(optimizer_, step_ + 1, seed_), bound);
+    const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), bound);
     ++step_;
     return {program_, number, step_};
   }
 
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate) try {
-    optimizer changed = optimizer_;
-    std::visit([&](auto& o) { o.learning_rate = rate; }, changed);
+    const optimizer changed = optimizer_.with_rate("learning_rate", rate);
     detail::check_rates(changed);
     optimizer_ = changed;
   } catch (...) {

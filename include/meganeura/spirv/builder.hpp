@@ -60,6 +60,8 @@ class module_builder {
   [[nodiscard]] word type_pointer(storage_class storage, word pointee);
   [[nodiscard]] word type_array(word element, word length);
   [[nodiscard]] word type_storage_buffer(data_type element);  // Block struct of one runtime array, std430 stride
+  [[nodiscard]] word type_uniform_buffer(data_type element,
+                                         word length);  // Block struct of `length` members, 16 bytes each
   [[nodiscard]] word type_texel_buffer();
   [[nodiscard]] word type_cooperative_matrix(scalar_kind kind, word rows, word columns, word use);
   /// `bits` is the 32-bit pattern; of an f16 the pattern of the f32 it is rounded from. A vector repeats the scalar.

@@ -122,6 +122,21 @@ MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
   return result;
 }
 
+MEGANEURA_INLINE word module_builder::type_uniform_buffer(data_type element, word length) {
+  const words members(length, type(element));
+  words key{static_cast<word>(op::type_struct)};
+  key.insert(key.end(), members.begin(), members.end());
+  const bool fresh = !declared_.contains(key);
+  const word result = declare(op::type_struct, members, false);
+  if (!fresh) return result;
+  decorate(result, decoration::block);
+  for (word i = 0; i < length; ++i) {
+    const word offset[] = {result, i, static_cast<word>(decoration::offset), 16 * i};
+    detail::append(decorations_, op::member_decorate, offset);
+  }
+  return result;
+}
+
 MEGANEURA_INLINE word module_builder::type_texel_buffer() {
   require(capability::sampled_buffer);
   // sampled f32, Dim Buffer (5), no depth, not arrayed, single sample, used with a sampler (1), format unknown

@@ -295,6 +295,8 @@ class kernel {
   // The same declarations and operations for types known only when the generator runs.
   [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
                                                      std::optional<word> binding);
+  /// `length` values of 16 bytes each, read at literal indices.
+  [[nodiscard]] detail::memory_object declare_uniform_buffer(data_type type, word length, std::string_view name);
   [[nodiscard]] detail::memory_object declare_view(data_type type, const detail::memory_object& of);
   [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
   [[nodiscard]] detail::place_reference declare_variable(data_type type);

@@ -167,6 +167,18 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_view(data_type type, cons
   return declare_buffer(type, "view", of.writable ? access::read_write : access::read, of.binding);
 }
 
+MEGANEURA_INLINE detail::memory_object kernel::declare_uniform_buffer(data_type type, word length,
+                                                                      std::string_view name) {
+  const word pointer = builder_.type_pointer(storage_class::uniform, builder_.type_uniform_buffer(type, length));
+  const word id = builder_.global_variable(pointer, storage_class::uniform);
+  const word number = static_cast<word>(module_.bindings.size());
+  module_.bindings.push_back(binding_kind::uniform_buffer);
+  builder_.decorate(id, decoration::descriptor_set, {0});
+  builder_.decorate(id, decoration::binding, {number});
+  builder_.set_name(id, name);
+  return {this, id, type, storage_class::uniform, length, number, false};
+}
+
 MEGANEURA_INLINE texel_buffer kernel::texels(std::string_view name) {
   const word type = builder_.type_pointer(storage_class::uniform_constant, builder_.type_texel_buffer());
   const word id = builder_.global_variable(type, storage_class::uniform_constant);

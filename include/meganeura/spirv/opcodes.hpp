@@ -178,6 +178,7 @@ enum class capability : std::uint32_t {
 enum class storage_class : std::uint32_t {
   uniform_constant = 0,
   input = 1,
+  uniform = 2,
   workgroup = 4,
   function = 7,
   storage_buffer = 12

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// An optimiser that the library does not know: defined here, trained, written to checkpoints and read back.
+#include <meganeura/frontend.hpp>
+#include <meganeura/runtime/trainer.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/shared_device.hpp>
+#include <support/small_models.hpp>
+#include <support/temporary_folder.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <concepts>
+
+namespace {
+
+using namespace meganeura;
+
+// source: Chen et al. 2023, algorithm 2.
+struct lion {
+  float learning_rate = 1e-4f;
+  float beta1 = 0.9f, beta2 = 0.99f;
+  float weight_decay = 0;
+
+  static constexpr optimizer_rate<lion> rates[] = {{"learning_rate", &lion::learning_rate},
+                                                   {"weight_decay", &lion::weight_decay},
+                                                   {"beta1", &lion::beta1, true},
+                                                   {"beta2", &lion::beta2, true}};
+  [[nodiscard]] std::string name() const { return "lion"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {"m"}; }
+  [[nodiscard]] std::array<float, 6> numbers(std::uint32_t) const {
+    return {learning_rate, weight_decay, beta1, 1 - beta1, beta2, 1 - beta2};
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    const auto &p = e.parameter, &g = e.gradient, &m = e.moments[0];
+    const auto direction = apply(scalar_op::sign, e.numbers[2] * m + e.numbers[3] * g);
+    return {p - e.numbers[0] * (direction + e.numbers[1] * p), e.numbers[4] * m + e.numbers[5] * g};
+  }
+};
+static_assert(std::convertible_to<lion, optimizer>);
+
+struct without_learning_rate : lion {
+  static constexpr optimizer_rate<lion> rates[] = {{"beta1", &lion::beta1, true}};
+};
+struct without_update : lion {
+  void update() const;
+};
+struct with_too_many_numbers : lion {
+  [[nodiscard]] std::array<float, 14> numbers(std::uint32_t) const;
+};
+static_assert(!std::convertible_to<without_learning_rate, optimizer>);
+static_assert(!std::convertible_to<without_update, optimizer>);
+static_assert(!std::convertible_to<with_too_many_numbers, optimizer>);
+
+struct offset_layer {
+  static constexpr auto forward(value auto x) { return x + parameter<"p", dims<6>>; }
+};
+using offset = model<offset_layer, input<"x", dtype::f32, dims<6>>>;
+
+TEST(runtime_optimizer, one_defined_by_its_user_follows_its_published_rule) {
+  const lion chosen{.learning_rate = 0.03f, .beta1 = 0.8f, .beta2 = 0.95f, .weight_decay = 0.1f};
+  trainer<offset> run(support::shared_device(), mean_squared_error{"y"}, chosen, {});
+  const std::vector<float> x(6, 0), y{-1, 0.5f, 2, 0.25f, 0, -3};
+  std::vector<double> p{0, 0.125, -0.5, 1, 4, 2}, m(6, 0.0);
+  run.parameters().set("p", std::vector<float>(p.begin(), p.end()));
+  for (int step = 0; step < 5; ++step) {
+    run.step(bind<"x">(x), bind<"y">(y)).wait();
+    for (std::size_t i = 0; i < p.size(); ++i) {  // as lion-pytorch has it, the gradient written out
+      const double g = 2 * (p[i] - static_cast<double>(y[i])) / 6, c = 0.8 * m[i] + 0.2 * g;
+      p[i] = p[i] * (1 - 0.03 * 0.1) - 0.03 * (c > 0 ? 1 : -1);
+      m[i] = 0.95 * m[i] + 0.05 * g;
+    }
+  }
+  EXPECT_LT(oracle::relative_error(run.parameters().get("p"), p), oracle::tolerance(dtype::f32, 16));
+}
+
+TEST(runtime_optimizer, one_defined_by_its_user_follows_the_oracle_and_learns) {
+  using mlp = support::mlp<23>;
+  const optimizer chosen = lion{.learning_rate = 0.01f};
+  const binding symbols[] = {{"batch", 16}};
+  const graph g = make_training_graph<mlp>(cross_entropy{"label"}, chosen, symbols);
+  trainer<mlp> run(support::shared_device(), cross_entropy{"label"}, chosen, {{"batch", 16}});
+  run.parameters().init({.seed = 3});
+  oracle::tensors<double> leaves;
+  for (const auto& slot : run.parameters().slots().slots) {
+    const auto values = run.parameters().get(slot.name);
+    leaves[slot.name] = oracle::tensor<double>(slot.extents, std::vector<double>(values.begin(), values.end()));
+  }
+  const auto x = support::uniform(16 * 23, 1);
+  const auto labels = support::classes(16, 2);
+  leaves["x"] = oracle::tensor<double>({16, 23}, std::vector<double>(x.begin(), x.end()));
+  leaves["label"] = oracle::tensor<double>({16}, std::vector<double>(labels.begin(), labels.end()), dtype::i32);
+  oracle::interpreter<double> truth(g, leaves);
+  std::vector<float> losses;
+  for (std::uint32_t step = 1; step <= 6; ++step) {
+    truth.step = chosen.step_values(step, 0);
+    const double expected = truth.run()["loss"].values[0];
+    losses.push_back(run.step(bind<"x">(x), bind<"label">(labels)).loss());
+    EXPECT_NEAR(losses.back(), expected, 10 * oracle::tolerance(dtype::f32, 1024) * expected) << "step " << step;
+  }
+  EXPECT_LT(losses.back(), 0.9 * static_cast<double>(losses.front()));
+}
+
+TEST(runtime_optimizer, one_defined_by_its_user_goes_on_from_a_checkpoint) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  const auto make = [](const optimizer& chosen) {
+    return std::make_unique<trainer<offset>>(support::shared_device(), mean_squared_error{"y"}, chosen,
+                                             std::initializer_list<binding>{});
+  };
+  const std::vector<float> x(6, 0), y{-1, 0.5f, 2, 0.25f, 0, -3};
+  const auto train = [&](trainer<offset>& run) {
+    for (int step = 0; step < 3; ++step) run.step(bind<"x">(x), bind<"y">(y)).wait();
+    return run.parameters().get("p");
+  };
+  const auto whole = make(lion{.learning_rate = 0.02f, .beta2 = 0.5f}), resumed = make(lion{});
+  whole->parameters().init();
+  train(*whole);
+  whole->save_checkpoint(path);
+  resumed->load_checkpoint(path);
+  EXPECT_EQ(train(*resumed), train(*whole));
+  EXPECT_EQ(support::sentence_of([&] { make(sgd{.momentum = 0.5f})->load_checkpoint(path); }),
+            path +
+                " is of another training run and nothing was loaded; the optimizer: expected sgd with momentum, found "
+                "\"lion\"");
+  EXPECT_EQ(support::sentence_of([&] { make(lion{.beta2 = 1}); }),
+            "lion: beta2 is 1; it must be at least 0 and less than 1");
+}
+
+TEST(runtime_optimizer, rates_are_changed_by_name) {
+  const optimizer before = adam{.beta1 = 0.5f}, after = before.with_rate("beta1", 0.25f);
+  std::string seen;
+  after.each_rate([&](std::string_view name, float value) { seen += fmt::format("{} {} ", name, value); });
+  EXPECT_EQ(seen, "learning_rate 0.001 weight_decay 0 beta1 0.25 beta2 0.999 epsilon 1e-08 ");
+  EXPECT_EQ(before.step_values(1, 0).numbers[3], 0.5f);
+  EXPECT_EQ(
+      support::sentence_of([&] { (void)before.with_rate("beta", 0); }),
+      "adam has no rate \"beta\"; it has learning_rate, weight_decay, beta1, beta2, epsilon; did you mean \"beta1\"?");
+}
+
+}  // namespace
