@@ -4674,13 +4674,15 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// Seconds are predicted from these; the defaults are near an H200. Measurements may replace them.
 struct cost_model {
-  double bandwidth = 4e12;        // bytes per second
-  double scalar_flops = 30e12;    // f32 operations per second of plain arithmetic
-  double matmul_flops = 40e12;    // of products and convolutions
-  double launch = 1.5e-6;         // seconds a dispatch with its share of a barrier
-  double transcendental = 8;      // scalar operations one exp, log, ... is worth
-  double strided_read = 4;        // how much more a read without unit stride moves
-  double full_occupancy = 65536;  // invocations needed to reach the bandwidth
+  double bandwidth = 4e12;           // bytes per second
+  double scalar_flops = 30e12;       // f32 operations per second of plain arithmetic
+  double matmul_flops = 40e12;       // of products and convolutions
+  double launch = 1.5e-6;            // seconds a dispatch with its share of a barrier
+  double transcendental = 8;         // scalar operations one exp, log, ... is worth
+  double strided_read = 4;           // how much more a read without unit stride moves
+  double full_occupancy = 65536;     // invocations needed to reach the bandwidth
+  std::int64_t compute_units = 132;  // tiles of a product computed side by side; 0: one after the other
+  std::int64_t split_terms = 512;    // least terms of a part of a split sum: fewer do not pay for storing it
 };
 
 /// Seconds of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
@@ -4738,6 +4740,8 @@ void normalise(nest& loops);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
+#include <limits>
+
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// A region with the classes its accesses' sources name: a region e-node by value.
@@ -4755,7 +4759,8 @@ struct region_view {
 struct region_limits {
   std::size_t program_nodes = 96;
   std::size_t accesses = 12;
-  std::size_t buffers = 10;  // a kernel reads; it writes one more
+  std::size_t buffers = 10;                                              // a kernel reads; it writes one more
+  std::int64_t tensor_bytes = std::numeric_limits<std::int64_t>::max();  // that a kernel binds
 };
 
 /// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).
@@ -5360,12 +5365,17 @@ using vulkan::enumerate_devices;
 /// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for
 /// bytes and arithmetic than for launches.
 [[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
-  egraph::cost_model model;
   if (facts.type == vulkan::device_type::cpu) {
-    model = {.bandwidth = 4e9, .scalar_flops = 1e9, .matmul_flops = 15e9, .launch = 15e-6, .full_occupancy = 64};
-    return model;
+    return {.bandwidth = 4e9,
+            .scalar_flops = 1e9,
+            .matmul_flops = 15e9,
+            .launch = 15e-6,
+            .full_occupancy = 64,
+            .compute_units = 0};
   }
-  const double share = facts.compute_units ? facts.compute_units / 132.0 : 1;  // of the H200 the defaults come from
+  egraph::cost_model model;  // of the H200
+  const double share = facts.compute_units / static_cast<double>(model.compute_units);
+  model.compute_units = facts.compute_units;
   model.bandwidth *= share;
   model.scalar_flops *= share;
   model.matmul_flops *= share;
@@ -5841,8 +5851,9 @@ enum class structural : std::uint8_t {
   matmul_epilogue,
   convolve_epilogue,
   relu_mask,
+  split_sum,  // a product with few results and a long sum
 };
-inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
+inline constexpr int structural_count = static_cast<int>(structural::split_sum) + 1;
 [[nodiscard]] const char* to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
 
@@ -5893,6 +5904,11 @@ struct product_epilogue {
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
+  static void apply(lowering& pass, enode_id id);
+};
+// A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
+// and then the sum of the parts in order.
+struct split_sum : structural_rule<structural::split_sum, op::contract> {
   static void apply(lowering& pass, enode_id id);
 };
 
@@ -5956,6 +5972,8 @@ class lowering {
   void run(std::span<const class_id> roots);
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks();
+  /// And after the algebra.
+  void split_sums();
 
   /// Classes in the order they were lowered: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -5966,6 +5984,7 @@ class lowering {
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
+  [[nodiscard]] const cost_model& model() const { return options_.model; }
   [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -6039,7 +6058,7 @@ class lowering {
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct optimize_options {
-  std::vector<std::string> disabled;  // names of rules left out, structural or pattern
+  std::vector<std::string> disabled{};  // names of rules left out, structural or pattern
   bool algebra = true;                // pattern rules
   bool fusion = true;                 // fuse_*, recompute
   bool epilogues = true;              // *_epilogue
@@ -6050,9 +6069,9 @@ struct optimize_options {
   std::size_t max_matches = 0;  // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
   int max_iterations = 8;
   std::size_t max_steps = 0;  // nodes looked at and matches found; 0: 64 for each node of the source
-  region_limits region;
+  region_limits region{};
   std::size_t region_forms = 16;
-  cost_model model;
+  cost_model model{};
 };
 
 struct rule_report {
@@ -6482,7 +6501,6 @@ class scalar_expression {
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -10734,6 +10752,39 @@ MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/cost.hpp.
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
+/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+struct product_tiles {
+  std::int64_t side = 16, count = 1;
+  double share = 1;
+};
+
+/// The sizes there are and the share that each reaches where it fills the device, as measured on an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95},
+                                               {.side = 64, .share = 0.78},
+                                               {.side = 32, .share = 0.41},
+                                               {.side = 16, .share = 0.21}};
+
+/// The best of them for `batch` products of [m, n] results.
+[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                       std::int64_t compute_units) {
+  product_tiles best{.share = 0};
+  for (product_tiles tiles : tile_sizes) {
+    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
+    tiles.count = batch * down * across;
+    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
+    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
+    tiles.share *= filled * static_cast<double>(tiles.count) / static_cast<double>(places);
+    if (tiles.share > best.share) best = tiles;
+  }
+  return best;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -10795,22 +10846,32 @@ inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish
   return program_cost(finish.program, model) * static_cast<double>(result.elements());
 }
 
+inline double product_seconds(const matmul_attribute& product, const cost_model& model) {
+  int axis = 0;
+  const auto extent = [&](int axes) {
+    std::int64_t elements = 1;
+    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
+    return elements;
+  };
+  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes);
+  const auto flops = 2 * static_cast<double>(product.space.elements());
+  // Without units, tiles of 16 one after the other: what a thinner product leaves of them is wasted.
+  const double share = model.compute_units != 0
+                           ? tiles_of_product(batch, m, n, model.compute_units).share
+                           : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
+  return flops / (model.matmul_flops * share);
+}
+
 inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& product, const cost_model& model) {
   double bytes = bytes_of(g, g.find(g.node(id).owner));
-  int at = product.batch_axes;
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
     bytes += elements * size_of(g[source].type) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
   }
-  double m = 1, n = 1;
-  for (int i = 0; i < product.m_axes; ++i) m *= static_cast<double>(product.space[at++]);
-  for (int i = 0; i < product.n_axes; ++i) n *= static_cast<double>(product.space[at++]);
-  // Tiles are at least 16 wide: a thinner product wastes the rest.
-  const double waste = std::max(1.0, 16 / m) * std::max(1.0, 16 / n);
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, model, bytes);
-  const double flops = 2 * static_cast<double>(product.space.elements()) * waste;
-  return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
+  return overlapped(bytes / model.bandwidth, product_seconds(product, model) + extra / model.scalar_flops) +
+         model.launch;
 }
 
 inline double convolve_cost(const engine& g, enode_id id, const convolve_attribute& c, const cost_model& model) {
@@ -14650,7 +14711,7 @@ MEGANEURA_INLINE const char* to_string(structural rule) {
       "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
       "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
       "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
-      "matmul_epilogue",    "convolve_epilogue", "relu_mask"};
+      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum"};
   return names[static_cast<int>(rule)];
 }
 
@@ -14745,6 +14806,15 @@ MEGANEURA_INLINE void lowering::rewrite_masks() {
   const auto count = static_cast<enode_id>(g_.node_count());
   for (enode_id id{0}; id < count; ++id) {
     if (g_.node(id).kind == op::map && !g_.node(id).dead) detail::relu_mask::apply(*this, id);
+  }
+  g_.rebuild();
+}
+
+MEGANEURA_INLINE void lowering::split_sums() {
+  if (!enabled(structural::split_sum)) return;
+  const auto count = static_cast<enode_id>(g_.node_count());
+  for (enode_id id{0}; id < count; ++id) {
+    if (g_.node(id).kind == op::contract && !g_.node(id).dead) detail::split_sum::apply(*this, id);
   }
   g_.rebuild();
 }
@@ -15227,16 +15297,16 @@ struct contract_loops {
   }
 };
 
+inline contract_loops loops_of(const engine& g, enode_id id) {
+  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
+  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 namespace detail {
-
-inline contract_loops loops_of(const engine& g, enode_id id) {
-  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
-  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
-}
 
 MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
@@ -15476,6 +15546,91 @@ MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
   flat_loops(draft, g.extents(owner));
   draft.add_index(draft.loops.accesses[0]);
   pass.emit_regions(owner, draft, identity_program(dtype::i32), rule);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// The rule that splits the sum of a product over more workgroups than its results would occupy.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+// How many parts are the quickest to compute, store and read again; each holds at least cost_model::split_terms, their
+// number divides the sum's longest axis.
+inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const cost_model& model) {
+  std::int64_t group[4] = {1, 1, 1, 1};
+  for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
+  const auto results = static_cast<double>(group[0] * group[1] * group[2]);
+  const auto seconds = [&](std::int64_t parts) {
+    const double share = tiles_of_product(group[0] * parts, group[1], group[2], model.compute_units).share;
+    const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
+    return 2 * results * static_cast<double>(group[3]) / (model.matmul_flops * share) + bytes / model.bandwidth;
+  };
+  std::int64_t best = 1;
+  double least = seconds(1);
+  const std::int64_t most = std::min(group[3] / model.split_terms, 4 * model.compute_units);
+  for (std::int64_t parts = 2; parts <= most; ++parts) {
+    if (longest % parts != 0 || seconds(parts) >= least) continue;
+    least = seconds(parts);
+    best = parts;
+  }
+  return best;
+}
+
+// An operand with the axis of `label` as two, (parts, rest), and its labels: label 0 is the part, the others move up.
+inline class_id split_operand(engine& g, class_id operand, std::uint8_t (&labels)[max_rank], int label,
+                              std::int64_t parts, rule_mask reasons) {
+  const shape before = g.extents(operand);
+  shape extents;
+  std::uint8_t moved[max_rank]{};
+  for (int i = 0; i < before.rank(); ++i) {
+    if (labels[i] == label) {
+      moved[extents.rank()] = 0;
+      extents.push_back(parts);
+    }
+    moved[extents.rank()] = static_cast<std::uint8_t>(labels[i] + 1);
+    extents.push_back(labels[i] == label ? before[i] / parts : before[i]);
+  }
+  std::ranges::copy(moved, labels);
+  return g.add(op::view, g[operand].type, extents, dense_view(extents), std::span(&operand, 1), reasons);
+}
+
+inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  shape extents{parts};
+  for (const std::int64_t extent : g.extents(owner)) extents.push_back(extent);
+  if (extents.bytes(g[owner].type) > pass.limits().tensor_bytes) return;
+  const rule_mask reasons = bit(structural::split_sum) | g.node(id).reasons;
+  contract_attribute labels = g.get<contract_attribute>(id);
+  const class_id a = split_operand(g, g.operand(id, 0), labels.a, label, parts, reasons);
+  const class_id b = split_operand(g, g.operand(id, 1), labels.b, label, parts, reasons);
+  ++labels.result_rank;
+  const class_id operands[] = {a, b};
+  const class_id sums = g.add(op::contract, g[owner].type, extents, labels, operands, reasons);
+  g.add_to(owner, op::reduce, reduce_attribute{reduce_kind::sum, 1}, std::span(&sums, 1), reasons);
+  pass.note_applied(structural::split_sum);
+}
+
+MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  if (pass.model().compute_units == 0 || g[owner].type != dtype::f32 || g[owner].decides) return;
+  const contract_loops product = loops_of(g, id);
+  const nest& loops = product.loops;
+  if (!product.fits || loops.count(1) == 0 || loops.count(2) == 0) return;
+  int longest = -1;
+  for (int label = 0; label < contract_loops::max_labels; ++label) {
+    if (product.group[label] != 3) continue;
+    if (longest < 0 || product.extents[label] > product.extents[longest]) longest = label;
+  }
+  const int most =
+      std::max({g.extents(owner).rank(), g.extents(g.operand(id, 0)).rank(), g.extents(g.operand(id, 1)).rank()});
+  if (longest < 0 || most == max_rank) return;
+  const std::int64_t parts = best_parts(loops, product.extents[longest], pass.model());
+  if (parts > 1) add_split(pass, id, longest, parts);
 }
 
 }  // namespace detail
@@ -16300,6 +16455,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
+  pass.split_sums();
   pass.run(result.roots);
   report.lower_ms = phase.lap();
   result.order = pass.order();
@@ -16507,14 +16663,16 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     : device_(on), weights_(weights), checks_(detail::resolved(options.checks)), profiled_(options.profile) {
   detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
-  egraph::optimize_options optimization = options.optimize;
-  if (options.device_costs) optimization.model = make_cost_model(on.facts());
-  optimization.region = make_region_limits(on.facts(), optimization.region);
-  graph implementation = egraph::optimize(g, optimization, &report_);
-  times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
+  egraph::optimize_options optimization = options.optimize;
+  if (options.device_costs) optimization.model = make_cost_model(on.facts());
+  optimization.region = make_region_limits(on.facts(), optimization.region);
+  optimization.region.tensor_bytes =
+      static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
+  graph implementation = egraph::optimize(g, optimization, &report_);
+  times_.optimize = watch.lap();
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
@@ -24616,19 +24774,17 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
 
 namespace detail {
 
-// Smaller tiles reread operands more often, so the largest that still occupies the device: measured on an H200, all of
-// its multiprocessors for a tile with 8x8 results an invocation, half of them for the small ones. A product with few
-// results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32 slices shorten it.
+// A product with few results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32
+// slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const target& device, const matmul_problem& problem) {
-  const auto tiles = [&](std::uint32_t side) {
-    return extent_of(problem.batch) * ceil_div(extent_of(problem.m), side) * ceil_div(extent_of(problem.n), side);
-  };
+  const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
+  const egraph::product_tiles tiles =
+      egraph::tiles_of_product(extent(problem.batch), extent(problem.m), extent(problem.n), device.compute_units);
   constexpr auto tiled = matmul_tier::tiled;
-  if (tiles(128) >= device.compute_units) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
-  if (tiles(64) >= device.compute_units) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
-  if (2 * tiles(32) >= device.compute_units) return {tiled, 32, 32, 8, 4, 4, 4, 2, false};
-  const bool long_sum = extent_of(problem.k) > 128;
-  if (long_sum && 2 * tiles(16) < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
+  if (tiles.side == 128) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
+  if (tiles.side == 64) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
+  if (tiles.side == 32) return {tiled, 32, 32, 8, 4, 4, 4, 2, false};
+  if (extent(problem.k) > 128 && 2 * tiles.count < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
   return {tiled, 16, 16, 8, 4, 4, 8, 2, false};
 }
 

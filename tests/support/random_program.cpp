@@ -92,6 +92,7 @@ egraph::optimize_options random_optimize(dice& d, bool exact) {
   egraph::cost_model& m = options.model;
   m.bandwidth *= scale(), m.scalar_flops *= scale(), m.matmul_flops *= scale();
   m.launch *= d.chance(0.2) ? 0 : scale();
+  m.compute_units = d.chance(0.3) ? 0 : d.between(1, 8), m.split_terms = d.between(1, 4);
   m.transcendental = 1 + 30 * d.unit(), m.strided_read = 1 + 8 * d.unit();
   return options;
 }
@@ -160,6 +161,7 @@ std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output
                  .late_scheduling = d.chance(0.8),
                  .max_binding_bytes = d.chance(0.7) ? std::uint64_t{1} << 31 : largest,
                  .in_place = d.chance(0.9)};
+  result.optimize.region.tensor_bytes = static_cast<std::int64_t>(result.plan.max_binding_bytes);
   return result;
 }
 

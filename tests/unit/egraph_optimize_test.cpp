@@ -408,6 +408,50 @@ TEST(egraph_plans, limits_are_reported_and_keep_the_plan_valid) {
   EXPECT_TRUE(report.limits.empty());
 }
 
+// relu(x w^T + b), x [rows, length], w [columns, length].
+graph long_product(std::int64_t rows, std::int64_t columns, std::int64_t length) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {rows, length}), w = g.parameter("w", dtype::f32, {columns, length});
+  const node_id b = g.parameter("b", dtype::f32, {columns});
+  const node_id y = g.add(g.contract(x, w, "ik", "jk", "ij"), g.expand(b, {rows, columns}));
+  g.add_output("y", relu(g, y));
+  return g;
+}
+
+TEST(egraph_plans, long_sums_of_few_results_are_split_by_cost) {
+  egraph::optimize_report whole, parts;
+  const graph g = long_product(128, 576, 49152);
+  const graph plan = egraph::optimize(g, {}, &parts);
+  EXPECT_EQ(count(plan, op::matmul), 1);
+  EXPECT_EQ(kernel_count(plan), 2) << to_text(plan);  // the parts' sum with the bias and the relu
+  EXPECT_NE(parts.explain.find("split_sum"), std::string::npos);
+  EXPECT_EQ(kernel_count(egraph::optimize(g, {.disabled = {"split_sum"}}, &whole)), 1);
+  EXPECT_LT(parts.predicted_seconds, 0.5 * whole.predicted_seconds);
+  // Short sums, results enough for the whole device, a device that computes one tile after the other.
+  for (const auto& [rows, columns, length] : {std::tuple{128, 576, 512}, std::tuple{4096, 4096, 8192}}) {
+    EXPECT_EQ(kernel_count(egraph::optimize(long_product(rows, columns, length))), 1) << rows;
+  }
+  egraph::optimize_options sequential;
+  sequential.model.compute_units = 0;
+  EXPECT_EQ(kernel_count(egraph::optimize(g, sequential)), 1);
+}
+
+TEST(egraph_plans, split_sums_agree_in_every_layout) {
+  egraph::optimize_options options;
+  options.model.compute_units = 6, options.model.split_terms = 2;
+  graph g;
+  const node_id a = g.parameter("a", dtype::f32, {3, 12, 5}), b = g.parameter("b", dtype::f32, {12, 7, 5, 3});
+  g.add_output("batched", g.contract(a, b, "bkt", "knub", "btnu"));
+  g.add_output("two", g.contract(a, b, "bkt", "kntc", "bnc"));
+  g.add_output("gram", g.contract(a, a, "bkt", "ckt", "bc"));
+  egraph::optimize_report report;
+  (void)egraph::optimize(g, options, &report);
+  const auto split = std::ranges::find(report.rules, "split_sum", &egraph::rule_report::name);
+  ASSERT_NE(split, report.rules.end());
+  EXPECT_GE(split->applied, 3u);
+  expect_agrees(g, options);
+}
+
 TEST(egraph_plans, explain_names_rules_and_failed_guards) {
   egraph::optimize_report report;
   (void)egraph::optimize(mlp_training(6, 7, 5, 3), {}, &report);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sums of hundreds of thousands of terms and more, every family: complete where a driver stops long loops, and exact to
 // the logarithm of their length.
+#include <meganeura/egraph/optimize.hpp>
 #include <meganeura/kernels/generate.hpp>
 
 #include <oracle/interpreter.hpp>
@@ -86,6 +87,23 @@ TEST(kernels_long_sums, columns_of_six_hundred_thousand) {
   expect_reduction({600'000, 2}, false, scalar_op::row_sum, support::all_targets());
   expect_reduction({600'001, 3}, false, scalar_op::row_max, support::all_targets());
   expect_reduction({270'000, 12}, false, scalar_op::row_sum, support::all_targets());
+}
+
+// Parts of the sum side by side, then their sum, as extraction has it for a device of many units.
+TEST(kernels_long_sums, split_products) {
+  for (const auto& [rows, columns, length] : {std::tuple{24, 40, 65536}, std::tuple{7, 130, 30030}}) {
+    graph g;
+    const node_id a = g.input("a", dtype::f32, {rows, length}), b = g.input("b", dtype::f32, {columns, length});
+    g.add_output("y", g.contract(a, b, "ik", "jk", "ij"));
+    const graph plan = egraph::optimize(g);
+    EXPECT_EQ(plan.size(), 4u) << to_text(plan);
+    const oracle::tensors<double> leaves{{"a", near_a_tenth({rows, length})}, {"b", near_a_tenth({columns, length})}};
+    const std::vector<double> expected = oracle::interpreter<double>(g, leaves).run().at("y").values;
+    for (const kernels::target& on : support::all_targets()) {
+      const auto found = support::device_graph(plan, on).run(leaves).at("y");
+      EXPECT_LE(oracle::relative_error(found.values, expected), oracle::tolerance(dtype::f32, length));
+    }
+  }
 }
 
 // Three passes over a row, one of them to store it.

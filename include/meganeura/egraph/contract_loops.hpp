@@ -55,4 +55,9 @@ struct contract_loops {
   }
 };
 
+inline contract_loops loops_of(const engine& g, enode_id id) {
+  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
+  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail

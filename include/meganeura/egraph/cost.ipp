@@ -2,6 +2,7 @@
 // Definitions for egraph/cost.hpp.
 #pragma once
 #include <meganeura/egraph/cost.hpp>
+#include <meganeura/egraph/product_tiles.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -68,22 +69,32 @@ inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish
   return program_cost(finish.program, model) * static_cast<double>(result.elements());
 }
 
+inline double product_seconds(const matmul_attribute& product, const cost_model& model) {
+  int axis = 0;
+  const auto extent = [&](int axes) {
+    std::int64_t elements = 1;
+    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
+    return elements;
+  };
+  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes);
+  const auto flops = 2 * static_cast<double>(product.space.elements());
+  // Without units, tiles of 16 one after the other: what a thinner product leaves of them is wasted.
+  const double share = model.compute_units != 0
+                           ? tiles_of_product(batch, m, n, model.compute_units).share
+                           : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
+  return flops / (model.matmul_flops * share);
+}
+
 inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& product, const cost_model& model) {
   double bytes = bytes_of(g, g.find(g.node(id).owner));
-  int at = product.batch_axes;
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
     bytes += elements * size_of(g[source].type) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
   }
-  double m = 1, n = 1;
-  for (int i = 0; i < product.m_axes; ++i) m *= static_cast<double>(product.space[at++]);
-  for (int i = 0; i < product.n_axes; ++i) n *= static_cast<double>(product.space[at++]);
-  // Tiles are at least 16 wide: a thinner product wastes the rest.
-  const double waste = std::max(1.0, 16 / m) * std::max(1.0, 16 / n);
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, model, bytes);
-  const double flops = 2 * static_cast<double>(product.space.elements()) * waste;
-  return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
+  return overlapped(bytes / model.bandwidth, product_seconds(product, model) + extra / model.scalar_flops) +
+         model.launch;
 }
 
 inline double convolve_cost(const engine& g, enode_id id, const convolve_attribute& c, const cost_model& model) {

@@ -37,6 +37,8 @@ class lowering {
   void run(std::span<const class_id> roots);
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks();
+  /// And after the algebra.
+  void split_sums();
 
   /// Classes in the order they were lowered: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -47,6 +49,7 @@ class lowering {
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
+  [[nodiscard]] const cost_model& model() const { return options_.model; }
   [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -124,4 +127,5 @@ class lowering {
 #include <meganeura/egraph/mask_rules.ipp>
 #include <meganeura/egraph/product_rules.ipp>
 #include <meganeura/egraph/region_rules.ipp>
+#include <meganeura/egraph/split_rules.ipp>
 #endif

@@ -13,7 +13,7 @@ MEGANEURA_INLINE const char* to_string(structural rule) {
       "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
       "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
       "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
-      "matmul_epilogue",    "convolve_epilogue", "relu_mask"};
+      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum"};
   return names[static_cast<int>(rule)];
 }
 
@@ -108,6 +108,15 @@ MEGANEURA_INLINE void lowering::rewrite_masks() {
   const auto count = static_cast<enode_id>(g_.node_count());
   for (enode_id id{0}; id < count; ++id) {
     if (g_.node(id).kind == op::map && !g_.node(id).dead) detail::relu_mask::apply(*this, id);
+  }
+  g_.rebuild();
+}
+
+MEGANEURA_INLINE void lowering::split_sums() {
+  if (!enabled(structural::split_sum)) return;
+  const auto count = static_cast<enode_id>(g_.node_count());
+  for (enode_id id{0}; id < count; ++id) {
+    if (g_.node(id).kind == op::contract && !g_.node(id).dead) detail::split_sum::apply(*this, id);
   }
   g_.rebuild();
 }

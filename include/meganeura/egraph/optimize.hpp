@@ -10,7 +10,7 @@
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct optimize_options {
-  std::vector<std::string> disabled;  // names of rules left out, structural or pattern
+  std::vector<std::string> disabled{};  // names of rules left out, structural or pattern
   bool algebra = true;                // pattern rules
   bool fusion = true;                 // fuse_*, recompute
   bool epilogues = true;              // *_epilogue
@@ -21,9 +21,9 @@ struct optimize_options {
   std::size_t max_matches = 0;  // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
   int max_iterations = 8;
   std::size_t max_steps = 0;  // nodes looked at and matches found; 0: 64 for each node of the source
-  region_limits region;
+  region_limits region{};
   std::size_t region_forms = 16;
-  cost_model model;
+  cost_model model{};
 };
 
 struct rule_report {

@@ -155,6 +155,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
+  pass.split_sums();
   pass.run(result.roots);
   report.lower_ms = phase.lap();
   result.order = pass.order();

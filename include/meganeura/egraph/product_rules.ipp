@@ -11,11 +11,6 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 namespace detail {
 
-inline contract_loops loops_of(const engine& g, enode_id id) {
-  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
-  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
-}
-
 MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);

@@ -5,6 +5,7 @@
 #include <meganeura/egraph/egraph.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct region_view {
 struct region_limits {
   std::size_t program_nodes = 96;
   std::size_t accesses = 12;
-  std::size_t buffers = 10;  // a kernel reads; it writes one more
+  std::size_t buffers = 10;                                              // a kernel reads; it writes one more
+  std::int64_t tensor_bytes = std::numeric_limits<std::int64_t>::max();  // that a kernel binds
 };
 
 /// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).

@@ -28,8 +28,9 @@ enum class structural : std::uint8_t {
   matmul_epilogue,
   convolve_epilogue,
   relu_mask,
+  split_sum,  // a product with few results and a long sum
 };
-inline constexpr int structural_count = static_cast<int>(structural::relu_mask) + 1;
+inline constexpr int structural_count = static_cast<int>(structural::split_sum) + 1;
 [[nodiscard]] const char* to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
 
@@ -80,6 +81,11 @@ struct product_epilogue {
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
+  static void apply(lowering& pass, enode_id id);
+};
+// A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
+// and then the sum of the parts in order.
+struct split_sum : structural_rule<structural::split_sum, op::contract> {
   static void apply(lowering& pass, enode_id id);
 };
 

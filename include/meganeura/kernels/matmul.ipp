@@ -2,6 +2,7 @@
 // Definitions of matmul.hpp shared by its tiers: planning of operands, the simple tier and the choice of a schedule.
 #pragma once
 #include <meganeura/core/division.hpp>
+#include <meganeura/egraph/product_tiles.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/shared_totals.hpp>
 
@@ -246,19 +247,17 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
 
 namespace detail {
 
-// Smaller tiles reread operands more often, so the largest that still occupies the device: measured on an H200, all of
-// its multiprocessors for a tile with 8x8 results an invocation, half of them for the small ones. A product with few
-// results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32 slices shorten it.
+// A product with few results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32
+// slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const target& device, const matmul_problem& problem) {
-  const auto tiles = [&](std::uint32_t side) {
-    return extent_of(problem.batch) * ceil_div(extent_of(problem.m), side) * ceil_div(extent_of(problem.n), side);
-  };
+  const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
+  const egraph::product_tiles tiles =
+      egraph::tiles_of_product(extent(problem.batch), extent(problem.m), extent(problem.n), device.compute_units);
   constexpr auto tiled = matmul_tier::tiled;
-  if (tiles(128) >= device.compute_units) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
-  if (tiles(64) >= device.compute_units) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
-  if (2 * tiles(32) >= device.compute_units) return {tiled, 32, 32, 8, 4, 4, 4, 2, false};
-  const bool long_sum = extent_of(problem.k) > 128;
-  if (long_sum && 2 * tiles(16) < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
+  if (tiles.side == 128) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
+  if (tiles.side == 64) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
+  if (tiles.side == 32) return {tiled, 32, 32, 8, 4, 4, 4, 2, false};
+  if (extent(problem.k) > 128 && 2 * tiles.count < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
   return {tiled, 16, 16, 8, 4, 4, 8, 2, false};
 }
 

@@ -52,12 +52,17 @@ using vulkan::enumerate_devices;
 /// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for
 /// bytes and arithmetic than for launches.
 [[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
-  egraph::cost_model model;
   if (facts.type == vulkan::device_type::cpu) {
-    model = {.bandwidth = 4e9, .scalar_flops = 1e9, .matmul_flops = 15e9, .launch = 15e-6, .full_occupancy = 64};
-    return model;
+    return {.bandwidth = 4e9,
+            .scalar_flops = 1e9,
+            .matmul_flops = 15e9,
+            .launch = 15e-6,
+            .full_occupancy = 64,
+            .compute_units = 0};
   }
-  const double share = facts.compute_units ? facts.compute_units / 132.0 : 1;  // of the H200 the defaults come from
+  egraph::cost_model model;  // of the H200
+  const double share = facts.compute_units / static_cast<double>(model.compute_units);
+  model.compute_units = facts.compute_units;
   model.bandwidth *= share;
   model.scalar_flops *= share;
   model.matmul_flops *= share;

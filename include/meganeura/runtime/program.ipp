@@ -55,14 +55,16 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     : device_(on), weights_(weights), checks_(detail::resolved(options.checks)), profiled_(options.profile) {
   detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
-  egraph::optimize_options optimization = options.optimize;
-  if (options.device_costs) optimization.model = make_cost_model(on.facts());
-  optimization.region = make_region_limits(on.facts(), optimization.region);
-  graph implementation = egraph::optimize(g, optimization, &report_);
-  times_.optimize = watch.lap();
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
+  egraph::optimize_options optimization = options.optimize;
+  if (options.device_costs) optimization.model = make_cost_model(on.facts());
+  optimization.region = make_region_limits(on.facts(), optimization.region);
+  optimization.region.tensor_bytes =
+      static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
+  graph implementation = egraph::optimize(g, optimization, &report_);
+  times_.optimize = watch.lap();
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
