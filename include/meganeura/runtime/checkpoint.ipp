@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <locale>
 #include <set>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -63,15 +65,25 @@ class checkpoint_metadata {
   [[nodiscard]] Number number(std::string_view key) const {
     const std::string* text = find(key);
     Number value{};
-    if (text) {
-      const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
-      if (problem == std::errc() && end == text->data() + text->size()) return value;
-    }
+    if (text && parse(*text, value)) return value;
     fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", shown_path(file_.path()),
          key, text ? quote(*text) : "nothing");
   }
 
  private:
+  // The whole text, whatever the locale.
+  template <class Number>
+  [[nodiscard]] static bool parse(const std::string& text, Number& value) {
+    if constexpr (requires(const char* at) { std::from_chars(at, at, value); }) {
+      const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return problem == std::errc() && end == text.data() + text.size();
+    } else {  // libc++ 19: of integers alone
+      std::istringstream stream(text);
+      stream.imbue(std::locale::classic());
+      return (stream >> std::noskipws >> value) && stream.peek() == std::istringstream::traits_type::eof();
+    }
+  }
+
   const io::safetensors_file& file_;
 };
 

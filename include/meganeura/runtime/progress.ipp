@@ -8,15 +8,27 @@
 
 #include <unistd.h>
 
+#include <chrono>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+inline std::int64_t steady_nanoseconds() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+}  // namespace detail
+
 MEGANEURA_INLINE progress::progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
-    : stream_(stream), epochs_(epochs), samples_(samples_per_epoch), terminal_(::isatty(::fileno(stream)) == 1) {}
+    : stream_(stream),
+      epochs_(epochs),
+      samples_(samples_per_epoch),
+      terminal_(::isatty(::fileno(stream)) == 1),
+      start_(detail::steady_nanoseconds()) {}
 
 MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
   done_ = done;
-  const auto now = clock::now();
-  if (!terminal_ || now - shown_ < std::chrono::milliseconds(100)) return;
+  const std::int64_t now = detail::steady_nanoseconds();
+  if (!terminal_ || now - shown_ < 100'000'000) return;
   shown_ = now;
   fmt::print(stream_, "\r\x1b[K{}", line(loss));
   std::fflush(stream_);
@@ -35,7 +47,7 @@ MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
 }
 
 MEGANEURA_INLINE std::string progress::line(float loss) const {
-  const double seconds = std::chrono::duration<double>(clock::now() - start_).count();
+  const double seconds = 1e-9 * static_cast<double>(detail::steady_nanoseconds() - start_);
   const auto trained = static_cast<double>(epoch_ * samples_ + done_);
   const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
   return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
