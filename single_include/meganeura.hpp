@@ -1196,6 +1196,7 @@ void write_log(const log_sink& sink, log_level level, fmt::format_string<Argumen
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Shuffled mini-batches of labelled images, as the numbers a model takes.
+// A set of grey images of one size, each with a class label: what every image classification example trains on.
 // Vectors whose size comes from a file or a caller: too large a one is an error of ours.
 // Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
 
@@ -1306,7 +1307,6 @@ template <class T>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// A set of grey images of one size, each with a class label: what every image classification example trains on.
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
@@ -1351,7 +1351,6 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
-#include <numeric>
 #include <random>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
@@ -1361,67 +1360,22 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 class shuffled_batches {
  public:
   /// errors: invalid_argument when the set does not fill one batch or has not the pixels of its images; out_of_memory.
-  shuffled_batches(const labelled_images& set, std::size_t batch, std::uint64_t seed)
-      : set_(&set),
-        random_(seed),
-        order_(allocate_for<std::size_t>("shuffled_batches", checked_size(set, batch))),
-        images_(allocate_for<float>("shuffled_batches", batch * set.pixels_per_image())),
-        labels_(allocate_for<std::int32_t>("shuffled_batches", batch)) {
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
-    shuffle();
-  }
+  shuffled_batches(const labelled_images& set, std::size_t batch, std::uint64_t seed);
 
   [[nodiscard]] std::size_t per_epoch() const { return order_.size() / labels_.size(); }
 
   /// Fills images() and labels() with the next batch; false at the end of an epoch, and the next call begins another.
-  bool next() {
-    if (next_ == per_epoch() * labels_.size()) {
-      shuffle();
-      return false;
-    }
-    for (std::int32_t& label : labels_) {
-      const std::size_t chosen = order_[next_++], pixels = set_->pixels_per_image();
-      const auto place = static_cast<std::size_t>(&label - labels_.data());
-      to_unit_interval(set_->image(chosen), std::span(images_).subspan(place * pixels, pixels));
-      label = set_->labels[chosen];
-    }
-    return true;
-  }
+  bool next();
 
   /// Passes over so many batches without reading them: a set of the same seed that skipped trainer.steps() batches goes
   /// on where that trainer stopped. After a whole epoch the next one begins.
-  void skip(std::uint64_t batches) {
-    const std::size_t end = per_epoch() * labels_.size();
-    for (; batches > 0; --batches) {
-      if (next_ == end) shuffle();
-      next_ += labels_.size();
-    }
-    if (next_ == end) shuffle();
-  }
+  void skip(std::uint64_t batches);
 
   [[nodiscard]] const std::vector<float>& images() const { return images_; }         // [batch, rows * columns], 0 to 1
   [[nodiscard]] const std::vector<std::int32_t>& labels() const { return labels_; }  // [batch]
 
  private:
-  static std::size_t checked_size(const labelled_images& set, std::size_t batch) {
-    if (batch == 0) {
-      fail(error_category::invalid_argument, "shuffled_batches: a batch of 0 was asked for; it has at least 1 image");
-    }
-    if (set.size() < batch) {
-      fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
-           batch);
-    }
-    if (set.pixels.size() != set.size() * set.pixels_per_image()) {
-      fail(error_category::invalid_argument, "{} images of {}x{} pixels need {} pixels; there are {}", set.size(),
-           set.rows, set.columns, set.size() * set.pixels_per_image(), set.pixels.size());
-    }
-    return set.size();
-  }
-
-  void shuffle() {  // Fisher and Yates; std::shuffle differs between standard libraries
-    for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_() % i]);
-    next_ = 0;
-  }
+  void shuffle();
 
   const labelled_images* set_;
   std::mt19937_64 random_;
@@ -1432,6 +1386,7 @@ class shuffled_batches {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+
 // MNIST from wherever it is to be had, or digits drawn by a program where those will do; it says which.
 // Published files brought into a folder: by whatever brings bytes, checked as they come, by several programs at once.
 
@@ -5708,7 +5663,6 @@ class parameters {
 
 // A training progress line: rewritten in place on a terminal, one line an epoch in a log.
 
-#include <chrono>
 #include <cstdio>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -5725,14 +5679,12 @@ class progress {
   void finish_epoch(float mean_loss);
 
  private:
-  using clock = std::chrono::steady_clock;
-
   [[nodiscard]] std::string line(float loss) const;
 
   std::FILE* stream_;
   std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
   bool terminal_;
-  clock::time_point start_ = clock::now(), shown_{};
+  std::int64_t start_, shown_ = 0;  // nanoseconds, since <chrono> is a slow header
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -6400,6 +6352,8 @@ class session {
 // A training run in a file: everything that going on later needs to be the same as not having stopped.
 // Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
 // "Did you mean": the known name nearest to one that is not.
+
+#include <numeric>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -9251,6 +9205,69 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::spa
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Bodies of data/batches.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+namespace detail {
+
+// Of the set, which fills a batch and has its pixels.
+inline std::size_t checked_size(const labelled_images& set, std::size_t batch) {
+  if (batch == 0) {
+    fail(error_category::invalid_argument, "shuffled_batches: a batch of 0 was asked for; it has at least 1 image");
+  }
+  if (set.size() < batch) {
+    fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
+         batch);
+  }
+  if (set.pixels.size() != set.size() * set.pixels_per_image()) {
+    fail(error_category::invalid_argument, "{} images of {}x{} pixels need {} pixels; there are {}", set.size(),
+         set.rows, set.columns, set.size() * set.pixels_per_image(), set.pixels.size());
+  }
+  return set.size();
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE shuffled_batches::shuffled_batches(const labelled_images& set, std::size_t batch, std::uint64_t seed)
+    : set_(&set),
+      random_(seed),
+      order_(allocate_for<std::size_t>("shuffled_batches", detail::checked_size(set, batch))),
+      images_(allocate_for<float>("shuffled_batches", batch * set.pixels_per_image())),
+      labels_(allocate_for<std::int32_t>("shuffled_batches", batch)) {
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  shuffle();
+}
+
+MEGANEURA_INLINE bool shuffled_batches::next() {
+  if (next_ == per_epoch() * labels_.size()) {
+    shuffle();
+    return false;
+  }
+  for (std::int32_t& label : labels_) {
+    const std::size_t chosen = order_[next_++], pixels = set_->pixels_per_image();
+    const auto place = static_cast<std::size_t>(&label - labels_.data());
+    to_unit_interval(set_->image(chosen), std::span(images_).subspan(place * pixels, pixels));
+    label = set_->labels[chosen];
+  }
+  return true;
+}
+
+MEGANEURA_INLINE void shuffled_batches::skip(std::uint64_t batches) {
+  const std::size_t end = per_epoch() * labels_.size();
+  for (; batches > 0; --batches) {
+    if (next_ == end) shuffle();
+    next_ += labels_.size();
+  }
+  if (next_ == end) shuffle();
+}
+
+// Fisher and Yates; std::shuffle differs between standard libraries.
+MEGANEURA_INLINE void shuffled_batches::shuffle() {
+  for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_() % i]);
+  next_ = 0;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
 // Bodies of data/fetch.hpp.
 // SHA-256 (FIPS 180-4), to check a downloaded file before it is believed.
 
@@ -14052,15 +14069,27 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Bodies of runtime/progress.hpp.
 
+#include <chrono>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+inline std::int64_t steady_nanoseconds() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+}  // namespace detail
+
 MEGANEURA_INLINE progress::progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
-    : stream_(stream), epochs_(epochs), samples_(samples_per_epoch), terminal_(::isatty(::fileno(stream)) == 1) {}
+    : stream_(stream),
+      epochs_(epochs),
+      samples_(samples_per_epoch),
+      terminal_(::isatty(::fileno(stream)) == 1),
+      start_(detail::steady_nanoseconds()) {}
 
 MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
   done_ = done;
-  const auto now = clock::now();
-  if (!terminal_ || now - shown_ < std::chrono::milliseconds(100)) return;
+  const std::int64_t now = detail::steady_nanoseconds();
+  if (!terminal_ || now - shown_ < 100'000'000) return;
   shown_ = now;
   fmt::print(stream_, "\r\x1b[K{}", line(loss));
   std::fflush(stream_);
@@ -14079,7 +14108,7 @@ MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
 }
 
 MEGANEURA_INLINE std::string progress::line(float loss) const {
-  const double seconds = std::chrono::duration<double>(clock::now() - start_).count();
+  const double seconds = 1e-9 * static_cast<double>(detail::steady_nanoseconds() - start_);
   const auto trained = static_cast<double>(epoch_ * samples_ + done_);
   const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
   return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
@@ -17052,6 +17081,9 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Writing and reading checkpoints of training runs.
 
+#include <locale>
+#include <sstream>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -17098,15 +17130,25 @@ class checkpoint_metadata {
   [[nodiscard]] Number number(std::string_view key) const {
     const std::string* text = find(key);
     Number value{};
-    if (text) {
-      const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
-      if (problem == std::errc() && end == text->data() + text->size()) return value;
-    }
+    if (text && parse(*text, value)) return value;
     fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", shown_path(file_.path()),
          key, text ? quote(*text) : "nothing");
   }
 
  private:
+  // The whole text, whatever the locale.
+  template <class Number>
+  [[nodiscard]] static bool parse(const std::string& text, Number& value) {
+    if constexpr (requires(const char* at) { std::from_chars(at, at, value); }) {
+      const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return problem == std::errc() && end == text.data() + text.size();
+    } else {  // libc++ 19: of integers alone
+      std::istringstream stream(text);
+      stream.imbue(std::locale::classic());
+      return (stream >> std::noskipws >> value) && stream.peek() == std::istringstream::traits_type::eof();
+    }
+  }
+
   const io::safetensors_file& file_;
 };
 
