@@ -904,6 +904,10 @@ class path_pool {
 
   /// "layers.7.mlp backward"
   [[nodiscard]] std::string text(path_id id) const;
+  /// The module around this one, in its direction; the root's is itself.
+  [[nodiscard]] path_id parent(path_id id) const { return at(modules_[id / 2].parent, id); }
+  /// Whether `inner` is that module or inside of it, and of its direction.
+  [[nodiscard]] bool holds(path_id outer, path_id inner) const;
   /// Every id is below it.
   [[nodiscard]] std::size_t size() const { return 2 * modules_.size(); }
   /// Modules called inside of this one, in order of first use, in its direction.
@@ -911,15 +915,15 @@ class path_pool {
 
  private:
   static constexpr std::uint32_t none = 0;  // the root is nobody's child
-  struct module {
+  struct entry {
     std::string text{};  // names from the root on
-    std::uint32_t first_child = none, last_child = none, next_sibling = none;
+    std::uint32_t parent = 0, first_child = none, last_child = none, next_sibling = none;
   };
   // That module in the direction of `like`.
   [[nodiscard]] static constexpr path_id at(std::uint32_t module, path_id like) {
     return path_id(2 * module + (like & 1u));
   }
-  std::vector<module> modules_{1};
+  std::vector<entry> modules_{1};
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -1089,9 +1093,10 @@ class graph {
   /// The leaf of that name; no_id if there is none.
   [[nodiscard]] node_id find_leaf(std::string_view name) const;
   [[nodiscard]] node_id find_output(std::string_view name) const;
-  /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else but
-  /// conditions and casts between floats.
+  /// Floating-point operations of one evaluation, of the whole or of one node: 2 a multiply-add of a product, 1 an
+  /// element of everything else but conditions and casts between floats.
   [[nodiscard]] double flops() const;
+  [[nodiscard]] double flops(node_id id) const;
   /// Refuses operands that are no nodes of this graph or have no value; `asked` opens the sentence.
   /// errors: invalid_argument.
   void expect_values(std::string_view asked, std::span<const node_id> operands) const;
@@ -1454,7 +1459,7 @@ struct mnist_data {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
-// Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
+// A typed model as a table: modules, what each gives, its parameters and operations.
 // A module with named, typed inputs: what sessions and trainers take, and the facts known while compiling.
 // Named modules, the unit of typing: a body is traced once for each list of operand types.
 // Scalar functions of whole tensors: broadcasting, dtypes and the foldings that need no device.
@@ -2432,38 +2437,45 @@ constexpr leaf_name doubled_input(const symbol* const* names, int count) {
 // front end compiles with -fno-exceptions.
 void flops_needs_a_binding_for_each_symbol_of_the_model();
 
-constexpr std::int64_t bound_extent(const dim& extent, const binding* begin, const binding* end) {
-  if (extent.is_static()) return extent.coefficient;
-  for (; begin != end; ++begin) {
-    if (texts_equal(begin->symbol, extent.name->text)) return extent.coefficient * begin->extent;
-  }
-  flops_needs_a_binding_for_each_symbol_of_the_model();
-  return 0;
-}
-
-struct flop_counter {
+struct bound_extents {
   const binding* begin;
   const binding* end;
 
-  constexpr double elements(const symbolic_shape& shape) const {
-    double product = 1;
-    for (int i = 0; i < shape.rank; ++i) product *= static_cast<double>(bound_extent(shape[i], begin, end));
+  constexpr double operator()(const dim& extent) const {
+    if (extent.is_static()) return static_cast<double>(extent.coefficient);
+    for (const binding* each = begin; each != end; ++each) {
+      if (texts_equal(each->symbol, extent.name->text)) return static_cast<double>(extent.coefficient * each->extent);
+    }
+    flops_needs_a_binding_for_each_symbol_of_the_model();
+    return 0;
+  }
+};
+
+// In the numbers that `Extent` makes of a dim.
+template <class Extent>
+struct flop_counter {
+  Extent extent;
+  using number = decltype(extent(dim()));
+
+  constexpr number elements(const symbolic_shape& shape) const {
+    number product = 1;
+    for (int i = 0; i < shape.rank; ++i) product = product * extent(shape[i]);
     return product;
   }
 
-  constexpr double of(const module_body& body) const {
-    double total = 0;
-    for (int i = 0; i < body.size; ++i) total += of(body, body.nodes[i]);
+  constexpr number of(const module_body& body) const {
+    number total = 0;
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      total += n.body ? n.count * of(*n.body) : of(body, n);
+    }
     return total;
   }
 
- private:
-  constexpr double of(const module_body& body, const typed_node& n) const {
+  // One node that is no call.
+  constexpr number of(const module_body& body, const typed_node& n) const {
     const auto operand = [&](int index) -> const symbolic_shape& { return *body.nodes[n.operand(index)].shape; };
     switch (n.kind) {
-      case primitive::call:
-      case primitive::repeat:
-        return n.count * of(*n.body);
       case primitive::map:
         return n.type == dtype::boolean ? 0 : elements(*n.shape);
       case primitive::cast:
@@ -2493,18 +2505,18 @@ struct flop_counter {
       case primitive::window_reduce:
       case primitive::stop_gradient:
       case primitive::class_index:
+      case primitive::call:
+      case primitive::repeat:
         break;
     }
     return 0;
   }
 
   // Product of the extents that a contraction sums over: labels at or past the result's rank.
-  constexpr double summed(const integer_list& labels, const symbolic_shape& a) const {
-    double product = 1;
+  constexpr number summed(const integer_list& labels, const symbolic_shape& a) const {
+    number product = 1;
     for (int i = 0; i < a.rank; ++i) {
-      if (labels.values[i] >= labels.values[2 * max_rank]) {
-        product *= static_cast<double>(bound_extent(a[i], begin, end));
-      }
+      if (labels.values[i] >= labels.values[2 * max_rank]) product = product * extent(a[i]);
     }
     return product;
   }
@@ -2555,7 +2567,7 @@ struct model {
   /// and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at run time, less
   /// what the model writes twice: there it is one node.
   [[nodiscard]] static consteval double flops(std::initializer_list<binding> bindings = {}) {
-    return detail::flop_counter{bindings.begin(), bindings.end()}.of(body);
+    return detail::flop_counter<detail::bound_extents>{{bindings.begin(), bindings.end()}}.of(body);
   }
 
   /// Position of the input of that name, -1 if there is none.
@@ -2634,6 +2646,102 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// What a model consists of, as a table: modules, what each gives, its parameters and operations.
+
+#include <map>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// A count in which symbols may be left: 1152 seq^2 + 269e6 seq.
+struct symbolic_count {
+  std::map<std::vector<std::string>, double> terms{};  // symbols in order, one as often as its power -> factor; none 0
+
+  symbolic_count() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a number is a count
+  symbolic_count(double number);
+  symbolic_count(double factor, std::string symbol);
+
+  /// Without symbols. errors: invalid_argument, naming one that is left.
+  [[nodiscard]] double value() const;
+
+  symbolic_count& operator+=(const symbolic_count& other);
+  friend symbolic_count operator*(const symbolic_count& a, const symbolic_count& b);
+  friend symbolic_count operator/(const symbolic_count& a, double divisor) { return a * (1 / divisor); }
+  friend bool operator==(const symbolic_count&, const symbolic_count&) = default;
+};
+
+/// "1.152 k seq^2 + 269 M seq": four digits, k, M, G, T, P and E for thousands.
+[[nodiscard]] std::string to_string(const symbolic_count& count);
+
+/// One module. Modules called inside of it are counted with it.
+struct layer_summary {
+  std::string path;             // "layers.7.mlp", "" the whole model; as in plans and profiles
+  int depth = 0;                // of modules around it
+  std::string result;           // "f32[batch, 10]": the last that it gives others; "" if nothing, as gradients
+  std::int64_t parameters = 0;  // their elements, shared ones where they come first
+  symbolic_count flops;         // 2 a multiply-add, 1 an element of everything else but conditions and casts
+  friend bool operator==(const layer_summary&, const layer_summary&) = default;
+};
+
+struct model_summary {
+  std::vector<layer_summary> layers;  // the model first, a module before those inside it, gradients last
+  std::int64_t parameters = 0;
+  symbolic_count flops;
+};
+
+/// The modules of a graph (`graph::scope`), those of its gradients too.
+[[nodiscard]] model_summary summary(const graph& g);
+
+/// A table, one line a module and the totals below. Modules "layers.0", "layers.1", ... that are all alike are one
+/// line, "layers.0..29", with the numbers of each.
+[[nodiscard]] std::string to_text(const model_summary& model);
+
+namespace detail {
+
+/// The numbers of each module alone, by path; `finished` adds them up.
+class module_table {
+ public:
+  struct module {
+    std::string result{};
+    std::int64_t parameters = 0;
+    symbolic_count flops{};
+    bool used = false;
+  };
+  module& operator[](path_id path);
+  [[nodiscard]] model_summary finished(const path_pool& paths) const;
+
+ private:
+  bool add_rows(const path_pool& paths, path_id path, int depth, std::vector<layer_summary>& rows) const;
+  std::vector<module> modules_;
+};
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+[[nodiscard]] model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
+                                       std::span<const binding> bindings);
+}
+
+/// Of a model, without a device: each call of a module with its result, its parameters and its flops, and the totals.
+/// Symbols that are not bound stay: summary<mlp>() has results such as f32[batch, 10] and flops such as "203.5 k
+/// batch". e.g. std::cout << to_text(summary<mlp>({{"batch", 32}})); errors: invalid_argument for a symbol that the
+/// model does not have, bound twice, or to less than 1.
+template <class Model>
+[[nodiscard]] model_summary summary(std::span<const binding> bindings) {
+  return detail::summarized(Model::body, Model::input_types, bindings);
+}
+template <class Model>
+[[nodiscard]] model_summary summary(std::initializer_list<binding> bindings = {}) {
+  return summary<Model>(std::span<const binding>(bindings.begin(), bindings.size()));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
 // Activations, each an unnamed module so that it costs its caller one node. Those of f16 are computed in f32, which
 // holds their exponentials, and rounded once.
 // Operators and functions element by element, with NumPy broadcasting.
@@ -7587,8 +7695,8 @@ MEGANEURA_INLINE path_id path_pool::child(path_id of, std::string_view name) {
     if (modules_[i].text == text) return at(i, of);
   }
   const auto made = static_cast<std::uint32_t>(modules_.size());
-  modules_.push_back({.text = std::move(text)});
-  module& from = modules_[parent];
+  modules_.push_back({.text = std::move(text), .parent = parent});
+  entry& from = modules_[parent];
   (from.first_child == none ? from.first_child : modules_[from.last_child].next_sibling) = made;
   from.last_child = made;
   return at(made, of);
@@ -7597,6 +7705,11 @@ MEGANEURA_INLINE path_id path_pool::child(path_id of, std::string_view name) {
 MEGANEURA_INLINE std::string path_pool::text(path_id id) const {
   const std::string& names = modules_[id / 2].text;
   return !is_backward(id) ? names : names.empty() ? "backward" : names + " backward";
+}
+
+MEGANEURA_INLINE bool path_pool::holds(path_id outer, path_id inner) const {
+  while (inner > outer) inner = parent(inner);  // a parent came first
+  return inner == outer;
 }
 
 MEGANEURA_INLINE std::vector<path_id> path_pool::children(path_id of) const {
@@ -8546,35 +8659,36 @@ MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
 
 MEGANEURA_INLINE double graph::flops() const {
   double total = 0;
-  for (node_id id{0}; id < size(); ++id) {
-    const node& n = nodes_[id];
-    const auto elements = static_cast<double>(n.extents.elements());
-    if (n.kind == op::contract) {
-      // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
-      const auto& labels = get<contract_attribute>(id);
-      double summed = 1;
-      const shape& a = nodes_[operand(id, 0)].extents;
-      for (int i = 0; i < a.rank(); ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
-      total += 2 * elements * summed;
-    } else if (n.kind == op::convolution) {
-      // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
-      const auto& c = get<convolution_attribute>(id);
-      const shape& first = nodes_[operand(id, 0)].extents;
-      const shape& second = nodes_[operand(id, 1)].extents;
-      const shape& y = c.form == convolution_attribute::output  ? n.extents
-                       : c.form == convolution_attribute::input ? first
-                                                                : second;
-      const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
-      total += 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-    } else if (n.kind == op::map) {
-      for (const scalar_node& each : get<map_attribute>(id).program.nodes) {
-        if (info(each.op).arity > 0 && each.type != dtype::boolean) total += elements;
-      }
-    } else if (n.kind == op::reduce) {
-      total += static_cast<double>(nodes_[operand(id, 0)].extents.elements());
-    }
-  }
+  for (node_id id{0}; id < size(); ++id) total += flops(id);
   return total;
+}
+
+MEGANEURA_INLINE double graph::flops(node_id id) const {
+  const node& n = nodes_[id];
+  const auto elements = static_cast<double>(n.extents.elements());
+  if (n.kind == op::contract) {
+    // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
+    const auto& labels = get<contract_attribute>(id);
+    double summed = 1;
+    const shape& a = nodes_[operand(id, 0)].extents;
+    for (int i = 0; i < a.rank(); ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
+    return 2 * elements * summed;
+  }
+  if (n.kind == op::convolution) {
+    // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
+    const auto& c = get<convolution_attribute>(id);
+    const shape& first = nodes_[operand(id, 0)].extents;
+    const shape& second = nodes_[operand(id, 1)].extents;
+    const shape& y = c.form == convolution_attribute::output  ? n.extents
+                     : c.form == convolution_attribute::input ? first
+                                                              : second;
+    const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
+    return 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+  }
+  if (n.kind == op::reduce) return static_cast<double>(nodes_[operand(id, 0)].extents.elements());
+  if (n.kind != op::map) return 0;
+  const auto counts = [](const scalar_node& each) { return info(each.op).arity > 0 && each.type != dtype::boolean; };
+  return elements * static_cast<double>(std::ranges::count_if(get<map_attribute>(id).program.nodes, counts));
 }
 
 // ---- printing, pruning ----------------------------------------------------------------------------------------------
@@ -9576,6 +9690,327 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+// Definitions for graph/summary.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+// ---- counts ---------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE symbolic_count::symbolic_count(double number) {
+  if (number != 0) terms[{}] = number;
+}
+
+MEGANEURA_INLINE symbolic_count::symbolic_count(double factor, std::string symbol) {
+  if (factor != 0) terms[{std::move(symbol)}] = factor;
+}
+
+MEGANEURA_INLINE double symbolic_count::value() const {
+  for (const auto& [symbols, factor] : terms) {
+    if (symbols.empty()) continue;
+    fail(error_category::invalid_argument, "the count {} has a symbol {} that is not bound; bind it: {{{{\"{}\", n}}}}",
+         to_string(*this), quote(symbols[0]), symbols[0]);
+  }
+  return terms.empty() ? 0 : terms.begin()->second;
+}
+
+MEGANEURA_INLINE symbolic_count& symbolic_count::operator+=(const symbolic_count& other) {
+  for (const auto& [symbols, factor] : other.terms) terms[symbols] += factor;
+  return *this;
+}
+
+MEGANEURA_INLINE symbolic_count operator*(const symbolic_count& a, const symbolic_count& b) {
+  symbolic_count product;
+  for (const auto& [symbols, factor] : a.terms) {
+    for (const auto& [more, other] : b.terms) {
+      std::vector<std::string> all(symbols.size() + more.size());
+      std::ranges::merge(symbols, more, all.begin());
+      product.terms[all] += factor * other;
+    }
+  }
+  return product;
+}
+
+namespace detail {
+
+inline std::string with_unit(double number) {
+  constexpr std::array<const char*, 7> units = {"", " k", " M", " G", " T", " P", " E"};
+  std::size_t unit = 0;
+  for (; std::fabs(number) >= 999.95 && unit + 1 < units.size(); ++unit) number /= 1000;
+  return fmt::format("{:.4g}{}", number, units[unit]);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string to_string(const symbolic_count& count) {
+  std::string text;
+  for (auto term = count.terms.rbegin(); term != count.terms.rend(); ++term) {
+    const auto& [symbols, factor] = *term;
+    text += fmt::format("{}{}", text.empty() ? "" : " + ", detail::with_unit(factor));
+    for (std::size_t i = 0, next; i < symbols.size(); i = next) {
+      for (next = i + 1; next < symbols.size() && symbols[next] == symbols[i];) ++next;
+      text += next - i == 1 ? fmt::format(" {}", symbols[i]) : fmt::format(" {}^{}", symbols[i], next - i);
+    }
+  }
+  return text.empty() ? "0" : text;
+}
+
+// ---- modules --------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+MEGANEURA_INLINE module_table::module& module_table::operator[](path_id path) {
+  if (modules_.size() <= path) modules_.resize(path + 1);
+  modules_[path].used = true;
+  return modules_[path];
+}
+
+// Whether there is anything in this module.
+MEGANEURA_INLINE bool module_table::add_rows(const path_pool& paths, path_id path, int depth,
+                                             std::vector<layer_summary>& rows) const {
+  const std::size_t own = rows.size();
+  const module found = path < modules_.size() ? modules_[path] : module{};
+  rows.push_back({paths.text(path), depth, found.result, found.parameters, found.flops});
+  bool used = found.used;
+  for (path_id child : paths.children(path)) {
+    const std::size_t at = rows.size();
+    if (!add_rows(paths, child, depth + 1, rows)) continue;
+    used = true;
+    rows[own].parameters += rows[at].parameters;
+    rows[own].flops += rows[at].flops;
+  }
+  if (!used) rows.resize(own);
+  return used;
+}
+
+MEGANEURA_INLINE model_summary module_table::finished(const path_pool& paths) const {
+  model_summary result;
+  for (const path_id whole : {path_pool::root, path_pool::backward(path_pool::root)}) {
+    const std::size_t at = result.layers.size();
+    if (!add_rows(paths, whole, 0, result.layers)) continue;
+    result.parameters += result.layers[at].parameters;
+    result.flops += result.layers[at].flops;
+  }
+  return result;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE model_summary summary(const graph& g) {
+  const path_pool& paths = g.paths();
+  detail::module_table modules;
+  std::vector<node_id> given(paths.size(), no_id);  // the last node of each module that is read outside of it
+  const auto give = [&](node_id id, path_id module) {
+    if (given[module] == no_id || given[module] < id) given[module] = id;
+  };
+  for (node_id id{0}; id < g.size(); ++id) {
+    modules[g[id].path].flops += g.flops(id);
+    if (g[id].kind == op::parameter) modules[g[id].path].parameters += g[id].extents.elements();
+    for (node_id operand : g.operands(id)) {
+      const bool forward = !path_pool::is_backward(g[id].path) && !path_pool::is_backward(g[operand].path);
+      if (!forward || info(g[operand].kind).stage == op_stage::leaf) continue;
+      for (path_id at = g[operand].path; !paths.holds(at, g[id].path); at = paths.parent(at)) give(operand, at);
+    }
+  }
+  for (const graph_output& output : g.outputs()) {
+    path_id at = g[output.node].path;
+    for (; at != path_pool::root && !path_pool::is_backward(at); at = paths.parent(at)) give(output.node, at);
+    give(output.node, at);
+  }
+  for (path_id path{0}; path < given.size(); ++path) {
+    if (given[path] == no_id) continue;
+    const node& n = g[given[path]];
+    modules[path].result = to_string(n.type) + to_string(n.extents);
+  }
+  return modules.finished(paths);
+}
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline std::string grouped_digits(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+using layer_rows = std::vector<layer_summary>;
+
+// The path without its direction.
+inline std::string_view names_of(const layer_summary& row) {
+  constexpr std::string_view direction = " backward";
+  const std::string_view path = row.path;
+  return path.ends_with(direction) ? path.substr(0, path.size() - direction.size()) : path;
+}
+
+// One past the last row of the module at `first`.
+inline std::size_t module_end(const layer_rows& rows, std::size_t first) {
+  std::size_t at = first + 1;
+  while (at < rows.size() && rows[at].depth > rows[first].depth) ++at;
+  return at;
+}
+
+// Whether two modules differ in nothing but their own names.
+inline bool alike(const layer_rows& rows, std::size_t first, std::size_t second, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    layer_summary row = rows[first + i], other = rows[second + i];
+    row.path.erase(0, names_of(rows[first]).size());
+    other.path.erase(0, names_of(rows[second]).size());
+    if (row != other) return false;
+  }
+  return true;
+}
+
+// How many modules from the one at `first` on are numbered from 0 and alike; 1 if none.
+inline std::size_t count_turns(const layer_rows& rows, std::size_t first) {
+  const std::string_view names = names_of(rows[first]);
+  const std::size_t number = names.rfind('.') + 1, count = module_end(rows, first) - first;  // 0 where there is no dot
+  if (names.substr(number) != "0") return 1;
+  std::size_t turns = 1;
+  for (std::size_t at = first + count; at < rows.size() && module_end(rows, at) == at + count; at += count) {
+    const bool next = names_of(rows[at]) == fmt::format("{}{}", names.substr(0, number), turns);
+    if (!next || !alike(rows, first, at, count)) break;
+    ++turns;
+  }
+  return turns;
+}
+
+// Rows as they are written: turns that are alike are one, "layers.0..29".
+inline layer_rows folded(layer_rows rows) {
+  for (std::size_t first = 0; first < rows.size(); ++first) {
+    const std::size_t turns = count_turns(rows, first);
+    if (turns < 2) continue;
+    const std::size_t past = module_end(rows, first);
+    const auto end = rows.begin() + static_cast<std::ptrdiff_t>(past);
+    rows.erase(end, end + static_cast<std::ptrdiff_t>((turns - 1) * (past - first)));
+    const std::size_t names = names_of(rows[first]).size();
+    for (std::size_t i = first; i < past; ++i) rows[i].path.insert(names, fmt::format("..{}", turns - 1));
+  }
+  return rows;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string to_text(const model_summary& model) {
+  using cells = std::array<std::string, 4>;
+  std::vector<cells> table = {{"module", "result", "parameters", "flops"}};
+  for (const layer_summary& row : detail::folded(model.layers)) {
+    table.push_back({row.path.empty() ? "(model)" : row.path, row.result, detail::grouped_digits(row.parameters),
+                     to_string(row.flops)});
+  }
+  table.push_back({"total", "", detail::grouped_digits(model.parameters), to_string(model.flops)});
+  std::array<std::size_t, 3> widths{};
+  for (const cells& line : table) {
+    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::string text;
+  for (const cells& line : table) {
+    text += fmt::format("{:<{}}  {:<{}}  {:>{}}  {}\n", line[0], widths[0], line[1], widths[1], line[2], widths[2],
+                        line[3]);
+  }
+  return text;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for expr/summary.hpp: a walk over the bodies of a model, every call and every turn once.
+
+#include <set>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// What is bound as a number, the rest as symbols.
+struct symbolic_extents {
+  std::span<const binding> bindings;
+
+  symbolic_count operator()(const dim& extent) const {
+    const dim left = rest(extent);
+    const auto factor = static_cast<double>(left.coefficient);
+    return left.is_static() ? symbolic_count(factor) : symbolic_count(factor, left.name->text);
+  }
+  [[nodiscard]] std::string text(const symbolic_shape& shape) const {
+    std::vector<std::string> extents;
+    for (int i = 0; i < shape.rank; ++i) {
+      const auto [factor, name] = rest(shape[i]);
+      const bool alone = name && factor == 1;
+      extents.push_back(fmt::format("{}{}{}", alone ? "" : std::to_string(factor), name && !alone ? " " : "",
+                                    name ? name->text : ""));
+    }
+    return fmt::format("[{}]", fmt::join(extents, ", "));
+  }
+
+ private:
+  [[nodiscard]] dim rest(const dim& extent) const {
+    for (const binding& each : bindings) {
+      if (!extent.is_static() && texts_equal(each.symbol, extent.name->text)) return extent.coefficient * each.extent;
+    }
+    return extent;
+  }
+};
+
+class summary_walk {
+ public:
+  explicit summary_walk(std::span<const binding> bindings) : count_{{bindings}} {}
+
+  void visit(const module_body& body, path_id path) {
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      if (n.body) {
+        call(n, path);
+        continue;
+      }
+      modules_[path].flops += count_.of(body, n);
+      const std::string module = paths_.text(path);
+      if (n.kind == primitive::parameter && names_.insert(module + (module.empty() ? "" : ".") + n.name->text).second) {
+        modules_[path].parameters += n.shape->coefficient();
+      }
+    }
+  }
+
+  [[nodiscard]] model_summary result(const typed_node& root) {
+    give(root, path_pool::root);
+    return modules_.finished(paths_);
+  }
+
+ private:
+  void call(const typed_node& n, path_id around) {
+    const path_id named = paths_.child(around, n.name->text);
+    path_id inner = named;
+    for (int turn = 0; turn < n.count; ++turn) {
+      if (n.kind == primitive::repeat) inner = paths_.child(named, std::to_string(turn));
+      visit(*n.body, inner);
+      give(n, inner);
+    }
+    for (path_id at = named; at != around; at = paths_.parent(at)) give(n, at);  // a dot in a name makes two modules
+  }
+  void give(const typed_node& n, path_id module) {
+    modules_[module].result = to_string(n.type) + count_.extent.text(*n.shape);
+  }
+
+  flop_counter<symbolic_extents> count_;
+  path_pool paths_;
+  module_table modules_;
+  std::set<std::string> names_;  // of parameters that were counted
+};
+
+MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
+                                          std::span<const binding> bindings) {
+  check_bindings(body, inputs, bindings);
+  for (const binding& each : bindings) {
+    const symbol name{each.symbol};
+    symbolic_shape alone;
+    alone.push_back(dim(1, &name));
+    (void)bound(alone, bindings);  // refuses what is no extent
+  }
+  summary_walk walk(bindings);
+  walk.visit(body, path_pool::root);
+  return walk.result(body.root());
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Bodies of io/file.hpp, on POSIX calls: they report why, which streams do not.
 
 #include <dirent.h>
@@ -10204,7 +10639,6 @@ class safetensors_header {
 }  // namespace meganeura::inline MEGANEURA_ABI::io::detail
 
 #include <cstring>
-#include <set>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
@@ -12429,7 +12863,6 @@ void save_pipeline_cache_quietly(device_state& device) noexcept;  // logs instea
 
 // Internal: the commands of a recorder as data, and the Vulkan objects of a finished recording.
 
-#include <map>
 #include <tuple>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {

@@ -6,6 +6,7 @@
 #include <meganeura/core/log.hpp>
 #include <meganeura/data/batches.hpp>
 #include <meganeura/data/mnist.hpp>
+#include <meganeura/expr/summary.hpp>
 #include <meganeura/frontend.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/io/safetensors.hpp>

@@ -128,19 +128,19 @@ struct with_loss {
 
 TEST(expr_lower, mlp_is_the_graph_one_would_write) {
   const std::string expected = R"(%0 = input f32[32, 784] () "image"
-%1 = parameter f32[128, 784] () "fc1.weight"
-%2 = contract f32[32, 128] (%0, %1) a=0,2,0,0,0,0,0,0 b=1,2,0,0,0,0,0,0 result_rank=2
-%3 = parameter f32[128] () "fc1.bias"
-%4 = view f32[32, 128] (%3) offset=0 strides=[0,1]
-%5 = map f32[32, 128] (%2, %4) add(a0, a1)
+%1 = parameter f32[128, 784] () "fc1.weight" @ fc1
+%2 = contract f32[32, 128] (%0, %1) a=0,2,0,0,0,0,0,0 b=1,2,0,0,0,0,0,0 result_rank=2 @ fc1
+%3 = parameter f32[128] () "fc1.bias" @ fc1
+%4 = view f32[32, 128] (%3) offset=0 strides=[0,1] @ fc1
+%5 = map f32[32, 128] (%2, %4) add(a0, a1) @ fc1
 %6 = constant f32[] () 0
 %7 = view f32[32, 128] (%6) offset=0 strides=[]
 %8 = map f32[32, 128] (%5, %7) maximum(a0, a1)
-%9 = parameter f32[10, 128] () "fc2.weight"
-%10 = contract f32[32, 10] (%8, %9) a=0,2,0,0,0,0,0,0 b=1,2,0,0,0,0,0,0 result_rank=2
-%11 = parameter f32[10] () "fc2.bias"
-%12 = view f32[32, 10] (%11) offset=0 strides=[0,1]
-%13 = map f32[32, 10] (%10, %12) add(a0, a1)
+%9 = parameter f32[10, 128] () "fc2.weight" @ fc2
+%10 = contract f32[32, 10] (%8, %9) a=0,2,0,0,0,0,0,0 b=1,2,0,0,0,0,0,0 result_rank=2 @ fc2
+%11 = parameter f32[10] () "fc2.bias" @ fc2
+%12 = view f32[32, 10] (%11) offset=0 strides=[0,1] @ fc2
+%13 = map f32[32, 10] (%10, %12) add(a0, a1) @ fc2
 output "output" = %13
 )";
   EXPECT_EQ(mn::to_text(mn::lower<mlp>({{"batch", 32}})), expected);

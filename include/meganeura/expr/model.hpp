@@ -203,38 +203,45 @@ constexpr leaf_name doubled_input(const symbol* const* names, int count) {
 // front end compiles with -fno-exceptions.
 void flops_needs_a_binding_for_each_symbol_of_the_model();
 
-constexpr std::int64_t bound_extent(const dim& extent, const binding* begin, const binding* end) {
-  if (extent.is_static()) return extent.coefficient;
-  for (; begin != end; ++begin) {
-    if (texts_equal(begin->symbol, extent.name->text)) return extent.coefficient * begin->extent;
-  }
-  flops_needs_a_binding_for_each_symbol_of_the_model();
-  return 0;
-}
-
-struct flop_counter {
+struct bound_extents {
   const binding* begin;
   const binding* end;
 
-  constexpr double elements(const symbolic_shape& shape) const {
-    double product = 1;
-    for (int i = 0; i < shape.rank; ++i) product *= static_cast<double>(bound_extent(shape[i], begin, end));
+  constexpr double operator()(const dim& extent) const {
+    if (extent.is_static()) return static_cast<double>(extent.coefficient);
+    for (const binding* each = begin; each != end; ++each) {
+      if (texts_equal(each->symbol, extent.name->text)) return static_cast<double>(extent.coefficient * each->extent);
+    }
+    flops_needs_a_binding_for_each_symbol_of_the_model();
+    return 0;
+  }
+};
+
+// In the numbers that `Extent` makes of a dim.
+template <class Extent>
+struct flop_counter {
+  Extent extent;
+  using number = decltype(extent(dim()));
+
+  constexpr number elements(const symbolic_shape& shape) const {
+    number product = 1;
+    for (int i = 0; i < shape.rank; ++i) product = product * extent(shape[i]);
     return product;
   }
 
-  constexpr double of(const module_body& body) const {
-    double total = 0;
-    for (int i = 0; i < body.size; ++i) total += of(body, body.nodes[i]);
+  constexpr number of(const module_body& body) const {
+    number total = 0;
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      total += n.body ? n.count * of(*n.body) : of(body, n);
+    }
     return total;
   }
 
- private:
-  constexpr double of(const module_body& body, const typed_node& n) const {
+  // One node that is no call.
+  constexpr number of(const module_body& body, const typed_node& n) const {
     const auto operand = [&](int index) -> const symbolic_shape& { return *body.nodes[n.operand(index)].shape; };
     switch (n.kind) {
-      case primitive::call:
-      case primitive::repeat:
-        return n.count * of(*n.body);
       case primitive::map:
         return n.type == dtype::boolean ? 0 : elements(*n.shape);
       case primitive::cast:
@@ -264,18 +271,18 @@ struct flop_counter {
       case primitive::window_reduce:
       case primitive::stop_gradient:
       case primitive::class_index:
+      case primitive::call:
+      case primitive::repeat:
         break;
     }
     return 0;
   }
 
   // Product of the extents that a contraction sums over: labels at or past the result's rank.
-  constexpr double summed(const integer_list& labels, const symbolic_shape& a) const {
-    double product = 1;
+  constexpr number summed(const integer_list& labels, const symbolic_shape& a) const {
+    number product = 1;
     for (int i = 0; i < a.rank; ++i) {
-      if (labels.values[i] >= labels.values[2 * max_rank]) {
-        product *= static_cast<double>(bound_extent(a[i], begin, end));
-      }
+      if (labels.values[i] >= labels.values[2 * max_rank]) product = product * extent(a[i]);
     }
     return product;
   }
@@ -326,7 +333,7 @@ struct model {
   /// and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at run time, less
   /// what the model writes twice: there it is one node.
   [[nodiscard]] static consteval double flops(std::initializer_list<binding> bindings = {}) {
-    return detail::flop_counter{bindings.begin(), bindings.end()}.of(body);
+    return detail::flop_counter<detail::bound_extents>{{bindings.begin(), bindings.end()}}.of(body);
   }
 
   /// Position of the input of that name, -1 if there is none.

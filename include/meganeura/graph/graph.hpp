@@ -183,9 +183,10 @@ class graph {
   /// The leaf of that name; no_id if there is none.
   [[nodiscard]] node_id find_leaf(std::string_view name) const;
   [[nodiscard]] node_id find_output(std::string_view name) const;
-  /// Floating-point operations of one evaluation: 2 a multiply-add of a product, 1 an element of everything else but
-  /// conditions and casts between floats.
+  /// Floating-point operations of one evaluation, of the whole or of one node: 2 a multiply-add of a product, 1 an
+  /// element of everything else but conditions and casts between floats.
   [[nodiscard]] double flops() const;
+  [[nodiscard]] double flops(node_id id) const;
   /// Refuses operands that are no nodes of this graph or have no value; `asked` opens the sentence.
   /// errors: invalid_argument.
   void expect_values(std::string_view asked, std::span<const node_id> operands) const;

@@ -880,35 +880,36 @@ MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
 
 MEGANEURA_INLINE double graph::flops() const {
   double total = 0;
-  for (node_id id{0}; id < size(); ++id) {
-    const node& n = nodes_[id];
-    const auto elements = static_cast<double>(n.extents.elements());
-    if (n.kind == op::contract) {
-      // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
-      const auto& labels = get<contract_attribute>(id);
-      double summed = 1;
-      const shape& a = nodes_[operand(id, 0)].extents;
-      for (int i = 0; i < a.rank(); ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
-      total += 2 * elements * summed;
-    } else if (n.kind == op::convolution) {
-      // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
-      const auto& c = get<convolution_attribute>(id);
-      const shape& first = nodes_[operand(id, 0)].extents;
-      const shape& second = nodes_[operand(id, 1)].extents;
-      const shape& y = c.form == convolution_attribute::output  ? n.extents
-                       : c.form == convolution_attribute::input ? first
-                                                                : second;
-      const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
-      total += 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-    } else if (n.kind == op::map) {
-      for (const scalar_node& each : get<map_attribute>(id).program.nodes) {
-        if (info(each.op).arity > 0 && each.type != dtype::boolean) total += elements;
-      }
-    } else if (n.kind == op::reduce) {
-      total += static_cast<double>(nodes_[operand(id, 0)].extents.elements());
-    }
-  }
+  for (node_id id{0}; id < size(); ++id) total += flops(id);
   return total;
+}
+
+MEGANEURA_INLINE double graph::flops(node_id id) const {
+  const node& n = nodes_[id];
+  const auto elements = static_cast<double>(n.extents.elements());
+  if (n.kind == op::contract) {
+    // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
+    const auto& labels = get<contract_attribute>(id);
+    double summed = 1;
+    const shape& a = nodes_[operand(id, 0)].extents;
+    for (int i = 0; i < a.rank(); ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
+    return 2 * elements * summed;
+  }
+  if (n.kind == op::convolution) {
+    // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
+    const auto& c = get<convolution_attribute>(id);
+    const shape& first = nodes_[operand(id, 0)].extents;
+    const shape& second = nodes_[operand(id, 1)].extents;
+    const shape& y = c.form == convolution_attribute::output  ? n.extents
+                     : c.form == convolution_attribute::input ? first
+                                                              : second;
+    const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
+    return 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+  }
+  if (n.kind == op::reduce) return static_cast<double>(nodes_[operand(id, 0)].extents.elements());
+  if (n.kind != op::map) return 0;
+  const auto counts = [](const scalar_node& each) { return info(each.op).arity > 0 && each.type != dtype::boolean; };
+  return elements * static_cast<double>(std::ranges::count_if(get<map_attribute>(id).program.nodes, counts));
 }
 
 // ---- printing, pruning ----------------------------------------------------------------------------------------------

@@ -26,6 +26,10 @@ class path_pool {
 
   /// "layers.7.mlp backward"
   [[nodiscard]] std::string text(path_id id) const;
+  /// The module around this one, in its direction; the root's is itself.
+  [[nodiscard]] path_id parent(path_id id) const { return at(modules_[id / 2].parent, id); }
+  /// Whether `inner` is that module or inside of it, and of its direction.
+  [[nodiscard]] bool holds(path_id outer, path_id inner) const;
   /// Every id is below it.
   [[nodiscard]] std::size_t size() const { return 2 * modules_.size(); }
   /// Modules called inside of this one, in order of first use, in its direction.
@@ -33,15 +37,15 @@ class path_pool {
 
  private:
   static constexpr std::uint32_t none = 0;  // the root is nobody's child
-  struct module {
+  struct entry {
     std::string text{};  // names from the root on
-    std::uint32_t first_child = none, last_child = none, next_sibling = none;
+    std::uint32_t parent = 0, first_child = none, last_child = none, next_sibling = none;
   };
   // That module in the direction of `like`.
   [[nodiscard]] static constexpr path_id at(std::uint32_t module, path_id like) {
     return path_id(2 * module + (like & 1u));
   }
-  std::vector<module> modules_{1};
+  std::vector<entry> modules_{1};
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -20,8 +20,8 @@ MEGANEURA_INLINE path_id path_pool::child(path_id of, std::string_view name) {
     if (modules_[i].text == text) return at(i, of);
   }
   const auto made = static_cast<std::uint32_t>(modules_.size());
-  modules_.push_back({.text = std::move(text)});
-  module& from = modules_[parent];
+  modules_.push_back({.text = std::move(text), .parent = parent});
+  entry& from = modules_[parent];
   (from.first_child == none ? from.first_child : modules_[from.last_child].next_sibling) = made;
   from.last_child = made;
   return at(made, of);
@@ -30,6 +30,11 @@ MEGANEURA_INLINE path_id path_pool::child(path_id of, std::string_view name) {
 MEGANEURA_INLINE std::string path_pool::text(path_id id) const {
   const std::string& names = modules_[id / 2].text;
   return !is_backward(id) ? names : names.empty() ? "backward" : names + " backward";
+}
+
+MEGANEURA_INLINE bool path_pool::holds(path_id outer, path_id inner) const {
+  while (inner > outer) inner = parent(inner);  // a parent came first
+  return inner == outer;
 }
 
 MEGANEURA_INLINE std::vector<path_id> path_pool::children(path_id of) const {

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// Definitions for expr/summary.hpp: a walk over the bodies of a model, every call and every turn once.
+#pragma once
+#include <meganeura/expr/lower.hpp>
+#include <meganeura/expr/summary.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// What is bound as a number, the rest as symbols.
+struct symbolic_extents {
+  std::span<const binding> bindings;
+
+  symbolic_count operator()(const dim& extent) const {
+    const dim left = rest(extent);
+    const auto factor = static_cast<double>(left.coefficient);
+    return left.is_static() ? symbolic_count(factor) : symbolic_count(factor, left.name->text);
+  }
+  [[nodiscard]] std::string text(const symbolic_shape& shape) const {
+    std::vector<std::string> extents;
+    for (int i = 0; i < shape.rank; ++i) {
+      const auto [factor, name] = rest(shape[i]);
+      const bool alone = name && factor == 1;
+      extents.push_back(fmt::format("{}{}{}", alone ? "" : std::to_string(factor), name && !alone ? " " : "",
+                                    name ? name->text : ""));
+    }
+    return fmt::format("[{}]", fmt::join(extents, ", "));
+  }
+
+ private:
+  [[nodiscard]] dim rest(const dim& extent) const {
+    for (const binding& each : bindings) {
+      if (!extent.is_static() && texts_equal(each.symbol, extent.name->text)) return extent.coefficient * each.extent;
+    }
+    return extent;
+  }
+};
+
+class summary_walk {
+ public:
+  explicit summary_walk(std::span<const binding> bindings) : count_{{bindings}} {}
+
+  void visit(const module_body& body, path_id path) {
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      if (n.body) {
+        call(n, path);
+        continue;
+      }
+      modules_[path].flops += count_.of(body, n);
+      const std::string module = paths_.text(path);
+      if (n.kind == primitive::parameter && names_.insert(module + (module.empty() ? "" : ".") + n.name->text).second) {
+        modules_[path].parameters += n.shape->coefficient();
+      }
+    }
+  }
+
+  [[nodiscard]] model_summary result(const typed_node& root) {
+    give(root, path_pool::root);
+    return modules_.finished(paths_);
+  }
+
+ private:
+  void call(const typed_node& n, path_id around) {
+    const path_id named = paths_.child(around, n.name->text);
+    path_id inner = named;
+    for (int turn = 0; turn < n.count; ++turn) {
+      if (n.kind == primitive::repeat) inner = paths_.child(named, std::to_string(turn));
+      visit(*n.body, inner);
+      give(n, inner);
+    }
+    for (path_id at = named; at != around; at = paths_.parent(at)) give(n, at);  // a dot in a name makes two modules
+  }
+  void give(const typed_node& n, path_id module) {
+    modules_[module].result = to_string(n.type) + count_.extent.text(*n.shape);
+  }
+
+  flop_counter<symbolic_extents> count_;
+  path_pool paths_;
+  module_table modules_;
+  std::set<std::string> names_;  // of parameters that were counted
+};
+
+MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
+                                          std::span<const binding> bindings) {
+  check_bindings(body, inputs, bindings);
+  for (const binding& each : bindings) {
+    const symbol name{each.symbol};
+    symbolic_shape alone;
+    alone.push_back(dim(1, &name));
+    (void)bound(alone, bindings);  // refuses what is no extent
+  }
+  summary_walk walk(bindings);
+  walk.visit(body, path_pool::root);
+  return walk.result(body.root());
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
