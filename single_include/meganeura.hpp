@@ -4613,16 +4613,63 @@ void write_safetensors(const std::string& path, std::span<const safetensors_entr
 // The device as users name it, and what kernel generators are told of it.
 // What a node costs on a device: a roofline over bytes and operations, plus a launch.
 // The e-graph: hash-consed nodes over equivalence classes, deferred congruence repair, class analyses, one arena.
+// A set of numbers below `Count`, one bit each: std::bitset that a compiler evaluates.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+template <std::size_t Count>
+class bit_set {
+ public:
+  static constexpr std::size_t size = Count;
+
+  constexpr bit_set() = default;
+  /// The set of one number.
+  [[nodiscard]] static constexpr bit_set of(std::size_t number) {
+    bit_set result;
+    result.words_[number / 64] = std::uint64_t{1} << number % 64;
+    return result;
+  }
+  [[nodiscard]] static constexpr bit_set all() {
+    bit_set result;
+    for (std::size_t i = 0; i < Count; ++i) result |= of(i);
+    return result;
+  }
+
+  [[nodiscard]] constexpr bool operator[](std::size_t number) const { return words_[number / 64] >> number % 64 & 1; }
+
+  constexpr bit_set& operator|=(const bit_set& other) {
+    for (std::size_t i = 0; i < word_count; ++i) words_[i] |= other.words_[i];
+    return *this;
+  }
+  /// Those of this set that are not in the other.
+  constexpr bit_set& operator-=(const bit_set& other) {
+    for (std::size_t i = 0; i < word_count; ++i) words_[i] &= ~other.words_[i];
+    return *this;
+  }
+  constexpr bit_set& operator&=(const bit_set& other) {
+    for (std::size_t i = 0; i < word_count; ++i) words_[i] &= other.words_[i];
+    return *this;
+  }
+  [[nodiscard]] friend constexpr bit_set operator|(bit_set a, const bit_set& b) { return a |= b; }
+  [[nodiscard]] friend constexpr bit_set operator&(bit_set a, const bit_set& b) { return a &= b; }
+  friend constexpr bool operator==(const bit_set&, const bit_set&) = default;
+
+ private:
+  static constexpr std::size_t word_count = (Count + 63) / 64;
+  std::uint64_t words_[word_count]{};
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 using class_id = strong_id<struct class_kind>;
 using enode_id = strong_id<struct enode_kind>;
-using rule_mask = std::uint64_t;  // bit i: rule i had a part in making the node
+using rule_mask = bit_set<128>;  // rule i had a part in making the node; optimize.ipp checks that there is room for all
 
 /// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
 inline constexpr int symbol_count = op_count + scalar_op_count;
-static_assert(symbol_count <= 64, "symbol sets are 64-bit masks");
+static_assert(symbol_count <= 256, "a node keeps its symbol in a byte");
 [[nodiscard]] constexpr int symbol_of(op kind) { return static_cast<int>(kind); }
 [[nodiscard]] constexpr int symbol_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
 
@@ -4637,13 +4684,13 @@ struct enode {
   std::uint32_t operand_count = 0;
   class_id owner = no_id;
   path_id path;  // no part of its identity
-  rule_mask reasons = 0;
+  rule_mask reasons;
 };
 
 struct eclass {
   std::vector<enode_id> nodes{};
   std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
-  std::uint64_t symbols = 0;        // of its nodes
+  bit_set<symbol_count> symbols{};  // of its nodes
   std::uint32_t extents = 0;
   path_id path;  // of the first node that came in
   dtype type = dtype::f32;
@@ -4661,10 +4708,10 @@ class engine {
   void at(path_id path) { path_ = path; }
   /// The class of this node, made if there is none. Operands need not be canonical.
   class_id add(op kind, dtype type, const shape& extents, const attribute& value, std::span<const class_id> operands,
-               rule_mask reasons = 0);
+               rule_mask reasons = {});
   /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
   enode_id add_to(class_id target, op kind, const attribute& value, std::span<const class_id> operands,
-                  rule_mask reasons = 0);
+                  rule_mask reasons = {});
   /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
   bool merge(class_id a, class_id b);
   /// Forgets a node that another member of its class is better than in every respect.
@@ -5915,7 +5962,7 @@ enum class structural : std::uint8_t {
 };
 inline constexpr int structural_count = static_cast<int>(structural::split_sum) + 1;
 [[nodiscard]] const char* to_string(structural rule);
-[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
+[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
 
 class lowering;
 
@@ -6018,7 +6065,7 @@ struct missed_fusion {
 };
 
 struct lowering_options {
-  rule_mask enabled = ~rule_mask{0};
+  rule_mask enabled = rule_mask::all();
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
   cost_model model;
@@ -6045,7 +6092,7 @@ class lowering {
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const cost_model& model() const { return options_.model; }
-  [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
+  [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
   void emit_matmul(class_id owner, nest loops, class_id a, class_id b, const scalar_program& finish,
@@ -6108,7 +6155,7 @@ class lowering {
   std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
-  rule_mask reasons_ = 0;  // of the primitive being lowered
+  rule_mask reasons_;  // of the primitive being lowered
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
 };
@@ -10983,7 +11030,7 @@ MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> op
   }
   insert_slot(id, hash);
   classes_[owner].nodes.push_back(id);
-  classes_[owner].symbols |= std::uint64_t{1} << key.symbol;
+  classes_[owner].symbols |= bit_set<symbol_count>::of(key.symbol);
   dirty_.push_back(id);
   analyse(id);
   for (class_id operand : deciding_operands(id)) mark_decisive(operand);
@@ -15308,7 +15355,7 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
     reasons_ = g_.node(node).reasons;
     detail::to_implementation::apply(*this, node);
   }
-  reasons_ = 0;
+  reasons_ = {};
   const std::vector<enode_id> made = g_[g_.find(id)].nodes;
   note_kernel(id, made);
   for (enode_id node : made) {
@@ -15553,7 +15600,8 @@ MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, region_draft& d
       continue;
     }
     note_applied(rule);
-    reasons |= bit(rule) | (view.loops.row_axes > 0 ? bit(structural::fuse_rows) : 0) | g_.node(form).reasons;
+    reasons |= bit(rule) | g_.node(form).reasons;
+    if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
   }
   return true;
 }
@@ -15838,7 +15886,7 @@ MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
     strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
   }
   const scalar_program stored = identity_program(g[owner].type);
-  const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : 0);
+  const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : rule_mask());
   pass.emit_matmul(owner, loops, sources[0], sources[1], stored, {}, reasons);
   // Reading through a view that leaves no unit stride competes with copying the operand first.
   if (strided) pass.emit_matmul(owner, plain, direct[0], direct[1], stored, {}, bit(rule));
@@ -16342,7 +16390,7 @@ template <class Term, class Next>
   requires requires { Term::symbol; }
 void match_class(const engine& g, const Term& term, class_id id, bindings& b, Next&& next) {
   // A value stored in another dtype was rounded on the way: looking through it would change more than a rule promises.
-  if (!(g[id].symbols >> Term::symbol & 1) || g[id].type != dtype::f32) return;
+  if (!g[id].symbols[Term::symbol] || g[id].type != dtype::f32) return;
   for (enode_id node : g[id].nodes) {
     if (!g.node(node).dead && g.node(node).symbol == Term::symbol) match_node(g, term, node, b, next);
   }
@@ -16483,7 +16531,7 @@ built build_term(engine& g, const view_term<Tag, A>& term, const bindings& b, ru
 /// The class of a term over bound variables; no_id when shapes do not fit.
 template <is_term Term>
 [[nodiscard]] class_id build(engine& g, const Term& term, const bindings& b, const shape& extents, dtype type,
-                             rule_mask reasons = 0) {
+                             rule_mask reasons = {}) {
   const built made = build_term(g, term, b, reasons);
   if (made.failed) return no_id;
   return made.id != no_id ? made.id : filled(g, made.value, extents, type, reasons);
@@ -16553,22 +16601,23 @@ struct rule_set {
     ((deepest = Rules::depth > deepest ? Rules::depth : deepest), ...);
     return deepest;
   }();
-  /// Bit i of at[symbol]: rule i starts with that symbol.
-  static constexpr std::array<rule_mask, symbol_count> at = [] {
-    std::array<rule_mask, symbol_count> masks{};
+  using subset = bit_set<count>;
+  /// The rules that start with a symbol.
+  static constexpr std::array<subset, symbol_count> at = [] {
+    std::array<subset, symbol_count> starting{};
     std::size_t index = 0;
-    ((masks[static_cast<std::size_t>(Rules::root)] |= rule_mask{1} << index++), ...);
-    return masks;
+    ((starting[static_cast<std::size_t>(Rules::root)] |= subset::of(index++)), ...);
+    return starting;
   }();
   std::tuple<Rules...> rules;
 
   constexpr explicit rule_set(const Rules&... list) : rules(list...) {}
 
-  /// visit(index, rule) for the rules whose bit is set.
+  /// visit(index, rule) for each of them.
   template <class Visit>
-  void for_each(rule_mask wanted, Visit&& visit) const {
+  void for_each(const subset& wanted, Visit&& visit) const {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((wanted >> I & 1 ? static_cast<void>(visit(I, std::get<I>(rules))) : void()), ...);
+      ((wanted[I] ? static_cast<void>(visit(I, std::get<I>(rules))) : void()), ...);
     }
     (std::make_index_sequence<count>());
   }
@@ -16647,8 +16696,9 @@ namespace detail {
 template <class Set>
 class saturation {
  public:
-  saturation(engine& g, const Set& set, rule_mask enabled, rule_mask first_bit, const saturation_limits& limits)
-      : g_(g), set_(set), enabled_(enabled), first_bit_(first_bit), limits_(limits) {
+  saturation(engine& g, const Set& set, const typename Set::subset& enabled, std::size_t first_reason,
+             const saturation_limits& limits)
+      : g_(g), set_(set), enabled_(enabled), first_reason_(first_reason), limits_(limits) {
     report_.matches.resize(Set::count);
     report_.applied.resize(Set::count);
     const std::size_t start = std::max<std::size_t>(g.node_count(), 1'000);  // room for a small graph to grow
@@ -16660,7 +16710,7 @@ class saturation {
   // Exact rules first, until nothing changes: classes that decide something are then complete, and the second round,
   // with all rules, leaves them as they are.
   saturation_report run() {
-    const rule_mask all = enabled_, exact = all & exact_rules();
+    const typename Set::subset all = enabled_, exact = all & exact_rules();
     if (g_.any_decides() && exact != all) {
       enabled_ = exact;
       iterate();
@@ -16673,10 +16723,10 @@ class saturation {
   }
 
  private:
-  [[nodiscard]] rule_mask exact_rules() const {
-    rule_mask exact = 0;
-    set_.for_each(~rule_mask{0}, [&](std::size_t i, const auto& rule) {
-      if (rule.kind == exactness::exact) exact |= rule_mask{1} << i;
+  [[nodiscard]] typename Set::subset exact_rules() const {
+    typename Set::subset exact;
+    set_.for_each(Set::subset::all(), [&](std::size_t i, const auto& rule) {
+      if (rule.kind == exactness::exact) exact |= Set::subset::of(i);
     });
     return exact;
   }
@@ -16736,7 +16786,7 @@ class saturation {
     set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
       for (const bindings& b : found[i]) {
         if (!within) return;
-        report_.applied[i] += rule.apply(g_, b, first_bit_ << i, sealed_);
+        report_.applied[i] += rule.apply(g_, b, rule_mask::of(first_reason_ + i), sealed_);
         if (g_.node_count() > limits_.nodes) {
           limit("nodes", limits_.nodes);
           within = false;
@@ -16753,7 +16803,8 @@ class saturation {
 
   engine& g_;
   const Set& set_;
-  rule_mask enabled_, first_bit_;
+  typename Set::subset enabled_;
+  std::size_t first_reason_;
   saturation_limits limits_;
   saturation_report report_;
   std::array<std::vector<enode_id>, Set::count> waiting_;
@@ -16766,12 +16817,12 @@ class saturation {
 
 }  // namespace detail
 
-/// Rules whose bit in `enabled` (bit i: rule i) is set run until nothing changes or a limit is hit. Nodes rule i makes
-/// carry bit i of `first_bit` << i as their reason.
+/// The `enabled` rules run until nothing changes or a limit is hit. Nodes rule i makes carry `first_reason` + i as
+/// their reason.
 template <class Set>
-saturation_report run_rules(engine& g, const Set& set, rule_mask enabled = ~rule_mask{0}, rule_mask first_bit = 1,
-                            const saturation_limits& limits = {}) {
-  return detail::saturation<Set>(g, set, enabled, first_bit, limits).run();
+saturation_report run_rules(engine& g, const Set& set, const typename Set::subset& enabled = Set::subset::all(),
+                            std::size_t first_reason = 0, const saturation_limits& limits = {}) {
+  return detail::saturation<Set>(g, set, enabled, first_reason, limits).run();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -16835,18 +16886,18 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
 }
 
 inline rule_mask enabled_rules(const optimize_options& options, std::span<const std::string> names) {
-  rule_mask enabled = ~rule_mask{0};
+  rule_mask enabled = rule_mask::all();
   for (const std::string& name : options.disabled) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
       fail(error_category::invalid_argument, "there is no rule \"{}\" to disable; see optimize_report::rules", name);
     }
-    enabled &= ~(rule_mask{1} << (found - names.begin()));
+    enabled -= rule_mask::of(static_cast<std::size_t>(found - names.begin()));
   }
   if (!options.fusion) {
-    enabled &= ~(bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute));
+    enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
-  if (!options.epilogues) enabled &= ~(bit(structural::matmul_epilogue) | bit(structural::convolve_epilogue));
+  if (!options.epilogues) enabled -= bit(structural::matmul_epilogue) | bit(structural::convolve_epilogue);
   return enabled;
 }
 
@@ -16860,7 +16911,7 @@ inline std::string explain(const path_pool& paths, const engine& e, const extrac
     text += fmt::format("c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
                         to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (n.reasons >> i & 1) text += ' ' + names[i];
+      if (n.reasons[i]) text += ' ' + names[i];
     }
     text += '\n';
   }
@@ -16880,23 +16931,24 @@ inline std::string explain(const path_pool& paths, const engine& e, const extrac
 
 namespace detail {
 
+using algebra_subset = decltype(rules::algebra)::subset;
+static_assert(rule_mask::size >= structural_count + decltype(rules::algebra)::count);
+
 inline std::vector<std::string> rule_names() {
   std::vector<std::string> names;
   for (int i = 0; i < structural_count; ++i) names.emplace_back(to_string(static_cast<structural>(i)));
-  rules::algebra.for_each(~rule_mask{0}, [&](std::size_t, const auto& rule) { names.emplace_back(rule.name); });
+  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t, const auto& rule) { names.emplace_back(rule.name); });
   return names;
 }
 
-inline rule_mask admitted_rules(const optimize_options& options) {
-  rule_mask admitted = 0;
+inline algebra_subset admitted_rules(const optimize_options& options, const rule_mask& enabled) {
+  algebra_subset admitted;
   if (!options.algebra) return admitted;
-  rules::algebra.for_each(~rule_mask{0}, [&](std::size_t i, const auto& rule) {
-    if (rule.kind <= options.tolerance) admitted |= rule_mask{1} << i;
+  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t i, const auto& rule) {
+    if (rule.kind <= options.tolerance && enabled[structural_count + i]) admitted |= algebra_subset::of(i);
   });
   return admitted;
 }
-
-static_assert(structural_count + decltype(rules::algebra)::count <= 64, "reasons are 64-bit masks");
 
 }  // namespace detail
 
@@ -16912,8 +16964,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =
-      run_rules(result.graph, rules::algebra, detail::admitted_rules(options) & enabled >> structural_count,
-                rule_mask{1} << structural_count, limits);
+      run_rules(result.graph, rules::algebra, detail::admitted_rules(options, enabled), structural_count, limits);
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;

@@ -59,7 +59,8 @@ any_rule erased(const Rule& rule) {
 const std::vector<any_rule>& all_rules() {
   static const std::vector<any_rule> all = [] {
     std::vector<any_rule> list;
-    rules::algebra.for_each(~rule_mask{0}, [&](std::size_t, const auto& rule) { list.push_back(erased(rule)); });
+    rules::algebra.for_each(decltype(rules::algebra)::subset::all(),
+                            [&](std::size_t, const auto& rule) { list.push_back(erased(rule)); });
     return list;
   }();
   return all;
@@ -245,7 +246,7 @@ TEST(egraph_rules, every_rule_finds_and_merges_its_own_left_side) {
     for (enode_id node : terms.g[terms.left].nodes)
       for (const bindings& b : rule.matches(terms.g, node)) found.push_back(b);
     EXPECT_FALSE(found.empty()) << rule.name;
-    for (const bindings& b : found) rule.apply(terms.g, b, 1);
+    for (const bindings& b : found) rule.apply(terms.g, b, {});
     terms.g.rebuild();
     EXPECT_EQ(terms.g.find(terms.left), terms.g.find(terms.right)) << rule.name;
   }
@@ -277,7 +278,7 @@ TEST(egraph_saturation, looking_only_at_changes_finds_what_looking_everywhere_fi
       for (int k = 0; k < 5; ++k) {
         const class_id one[] = {x};
         x = g.add(op::map, dtype::f32, {4}, map_attribute{single_op_program(scalar_op::negate, {types, 1})}, one);
-        const class_id two[] = {x, pattern::filled(g, 0.5 * (k + 1), {4}, dtype::f32, 0)};
+        const class_id two[] = {x, pattern::filled(g, 0.5 * (k + 1), {4}, dtype::f32, {})};
         x = g.add(op::map, dtype::f32, {4}, map_attribute{single_op_program(scalar_op::multiply, types)}, two);
       }
     }
@@ -287,7 +288,8 @@ TEST(egraph_saturation, looking_only_at_changes_finds_what_looking_everywhere_fi
   build_graph(full);
   saturation_limits limits;
   limits.iterations = 30;
-  const saturation_report report = run_rules(incremental, rules::algebra, ~rule_mask{0}, 1, limits);
+  const saturation_report report =
+      run_rules(incremental, rules::algebra, decltype(rules::algebra)::subset::all(), 0, limits);
   EXPECT_GT(report.iterations, 2);
   EXPECT_TRUE(report.limits.empty());
   for (bool changed = true; changed;) {
@@ -295,11 +297,11 @@ TEST(egraph_saturation, looking_only_at_changes_finds_what_looking_everywhere_fi
     std::vector<std::pair<class_id, class_id>> before;
     for (enode_id node{0}, count = static_cast<enode_id>(full.node_count()); node < count; ++node) {
       if (full.node(node).dead) continue;
-      const rule_mask starting = decltype(rules::algebra)::at[full.node(node).symbol];
+      const auto& starting = decltype(rules::algebra)::at[full.node(node).symbol];
       for (std::size_t i = 0; i < all_rules().size(); ++i) {
-        if ((starting >> i & 1) == 0) continue;
+        if (!starting[i]) continue;
         const any_rule& rule = all_rules()[i];
-        for (const bindings& b : rule.matches(full, node)) changed = rule.apply(full, b, 0) || changed;
+        for (const bindings& b : rule.matches(full, node)) changed = rule.apply(full, b, {}) || changed;
       }
       full.rebuild();
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The e-graph: hash-consed nodes over equivalence classes, deferred congruence repair, class analyses, one arena.
 #pragma once
+#include <meganeura/core/bit_set.hpp>
 #include <meganeura/graph/graph.hpp>
 
 #include <cstdint>
@@ -12,11 +13,11 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 using class_id = strong_id<struct class_kind>;
 using enode_id = strong_id<struct enode_kind>;
-using rule_mask = std::uint64_t;  // bit i: rule i had a part in making the node
+using rule_mask = bit_set<128>;  // rule i had a part in making the node; optimize.ipp checks that there is room for all
 
 /// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
 inline constexpr int symbol_count = op_count + scalar_op_count;
-static_assert(symbol_count <= 64, "symbol sets are 64-bit masks");
+static_assert(symbol_count <= 256, "a node keeps its symbol in a byte");
 [[nodiscard]] constexpr int symbol_of(op kind) { return static_cast<int>(kind); }
 [[nodiscard]] constexpr int symbol_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
 
@@ -31,13 +32,13 @@ struct enode {
   std::uint32_t operand_count = 0;
   class_id owner = no_id;
   path_id path;  // no part of its identity
-  rule_mask reasons = 0;
+  rule_mask reasons;
 };
 
 struct eclass {
   std::vector<enode_id> nodes{};
   std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
-  std::uint64_t symbols = 0;        // of its nodes
+  bit_set<symbol_count> symbols{};  // of its nodes
   std::uint32_t extents = 0;
   path_id path;  // of the first node that came in
   dtype type = dtype::f32;
@@ -55,10 +56,10 @@ class engine {
   void at(path_id path) { path_ = path; }
   /// The class of this node, made if there is none. Operands need not be canonical.
   class_id add(op kind, dtype type, const shape& extents, const attribute& value, std::span<const class_id> operands,
-               rule_mask reasons = 0);
+               rule_mask reasons = {});
   /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
   enode_id add_to(class_id target, op kind, const attribute& value, std::span<const class_id> operands,
-                  rule_mask reasons = 0);
+                  rule_mask reasons = {});
   /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
   bool merge(class_id a, class_id b);
   /// Forgets a node that another member of its class is better than in every respect.

@@ -128,7 +128,7 @@ MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> op
   }
   insert_slot(id, hash);
   classes_[owner].nodes.push_back(id);
-  classes_[owner].symbols |= std::uint64_t{1} << key.symbol;
+  classes_[owner].symbols |= bit_set<symbol_count>::of(key.symbol);
   dirty_.push_back(id);
   analyse(id);
   for (class_id operand : deciding_operands(id)) mark_decisive(operand);

@@ -23,7 +23,7 @@ struct missed_fusion {
 };
 
 struct lowering_options {
-  rule_mask enabled = ~rule_mask{0};
+  rule_mask enabled = rule_mask::all();
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
   cost_model model;
@@ -50,7 +50,7 @@ class lowering {
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const cost_model& model() const { return options_.model; }
-  [[nodiscard]] bool enabled(structural rule) const { return (options_.enabled & bit(rule)) != 0; }
+  [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
   void emit_matmul(class_id owner, nest loops, class_id a, class_id b, const scalar_program& finish,
@@ -113,7 +113,7 @@ class lowering {
   std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
-  rule_mask reasons_ = 0;  // of the primitive being lowered
+  rule_mask reasons_;  // of the primitive being lowered
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
 };

@@ -148,7 +148,7 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
     reasons_ = g_.node(node).reasons;
     detail::to_implementation::apply(*this, node);
   }
-  reasons_ = 0;
+  reasons_ = {};
   const std::vector<enode_id> made = g_[g_.find(id)].nodes;
   note_kernel(id, made);
   for (enode_id node : made) {

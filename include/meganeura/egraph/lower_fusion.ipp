@@ -173,7 +173,8 @@ MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, region_draft& d
       continue;
     }
     note_applied(rule);
-    reasons |= bit(rule) | (view.loops.row_axes > 0 ? bit(structural::fuse_rows) : 0) | g_.node(form).reasons;
+    reasons |= bit(rule) | g_.node(form).reasons;
+    if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
   }
   return true;
 }

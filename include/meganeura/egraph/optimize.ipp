@@ -73,18 +73,18 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
 }
 
 inline rule_mask enabled_rules(const optimize_options& options, std::span<const std::string> names) {
-  rule_mask enabled = ~rule_mask{0};
+  rule_mask enabled = rule_mask::all();
   for (const std::string& name : options.disabled) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
       fail(error_category::invalid_argument, "there is no rule \"{}\" to disable; see optimize_report::rules", name);
     }
-    enabled &= ~(rule_mask{1} << (found - names.begin()));
+    enabled -= rule_mask::of(static_cast<std::size_t>(found - names.begin()));
   }
   if (!options.fusion) {
-    enabled &= ~(bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute));
+    enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
-  if (!options.epilogues) enabled &= ~(bit(structural::matmul_epilogue) | bit(structural::convolve_epilogue));
+  if (!options.epilogues) enabled -= bit(structural::matmul_epilogue) | bit(structural::convolve_epilogue);
   return enabled;
 }
 
@@ -98,7 +98,7 @@ inline std::string explain(const path_pool& paths, const engine& e, const extrac
     text += fmt::format("c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
                         to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (n.reasons >> i & 1) text += ' ' + names[i];
+      if (n.reasons[i]) text += ' ' + names[i];
     }
     text += '\n';
   }
@@ -118,23 +118,24 @@ inline std::string explain(const path_pool& paths, const engine& e, const extrac
 
 namespace detail {
 
+using algebra_subset = decltype(rules::algebra)::subset;
+static_assert(rule_mask::size >= structural_count + decltype(rules::algebra)::count);
+
 inline std::vector<std::string> rule_names() {
   std::vector<std::string> names;
   for (int i = 0; i < structural_count; ++i) names.emplace_back(to_string(static_cast<structural>(i)));
-  rules::algebra.for_each(~rule_mask{0}, [&](std::size_t, const auto& rule) { names.emplace_back(rule.name); });
+  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t, const auto& rule) { names.emplace_back(rule.name); });
   return names;
 }
 
-inline rule_mask admitted_rules(const optimize_options& options) {
-  rule_mask admitted = 0;
+inline algebra_subset admitted_rules(const optimize_options& options, const rule_mask& enabled) {
+  algebra_subset admitted;
   if (!options.algebra) return admitted;
-  rules::algebra.for_each(~rule_mask{0}, [&](std::size_t i, const auto& rule) {
-    if (rule.kind <= options.tolerance) admitted |= rule_mask{1} << i;
+  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t i, const auto& rule) {
+    if (rule.kind <= options.tolerance && enabled[structural_count + i]) admitted |= algebra_subset::of(i);
   });
   return admitted;
 }
-
-static_assert(structural_count + decltype(rules::algebra)::count <= 64, "reasons are 64-bit masks");
 
 }  // namespace detail
 
@@ -150,8 +151,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =
-      run_rules(result.graph, rules::algebra, detail::admitted_rules(options) & enabled >> structural_count,
-                rule_mask{1} << structural_count, limits);
+      run_rules(result.graph, rules::algebra, detail::admitted_rules(options, enabled), structural_count, limits);
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;

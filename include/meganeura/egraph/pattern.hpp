@@ -195,7 +195,7 @@ template <class Term, class Next>
   requires requires { Term::symbol; }
 void match_class(const engine& g, const Term& term, class_id id, bindings& b, Next&& next) {
   // A value stored in another dtype was rounded on the way: looking through it would change more than a rule promises.
-  if (!(g[id].symbols >> Term::symbol & 1) || g[id].type != dtype::f32) return;
+  if (!g[id].symbols[Term::symbol] || g[id].type != dtype::f32) return;
   for (enode_id node : g[id].nodes) {
     if (!g.node(node).dead && g.node(node).symbol == Term::symbol) match_node(g, term, node, b, next);
   }
@@ -336,7 +336,7 @@ built build_term(engine& g, const view_term<Tag, A>& term, const bindings& b, ru
 /// The class of a term over bound variables; no_id when shapes do not fit.
 template <is_term Term>
 [[nodiscard]] class_id build(engine& g, const Term& term, const bindings& b, const shape& extents, dtype type,
-                             rule_mask reasons = 0) {
+                             rule_mask reasons = {}) {
   const built made = build_term(g, term, b, reasons);
   if (made.failed) return no_id;
   return made.id != no_id ? made.id : filled(g, made.value, extents, type, reasons);
@@ -406,22 +406,23 @@ struct rule_set {
     ((deepest = Rules::depth > deepest ? Rules::depth : deepest), ...);
     return deepest;
   }();
-  /// Bit i of at[symbol]: rule i starts with that symbol.
-  static constexpr std::array<rule_mask, symbol_count> at = [] {
-    std::array<rule_mask, symbol_count> masks{};
+  using subset = bit_set<count>;
+  /// The rules that start with a symbol.
+  static constexpr std::array<subset, symbol_count> at = [] {
+    std::array<subset, symbol_count> starting{};
     std::size_t index = 0;
-    ((masks[static_cast<std::size_t>(Rules::root)] |= rule_mask{1} << index++), ...);
-    return masks;
+    ((starting[static_cast<std::size_t>(Rules::root)] |= subset::of(index++)), ...);
+    return starting;
   }();
   std::tuple<Rules...> rules;
 
   constexpr explicit rule_set(const Rules&... list) : rules(list...) {}
 
-  /// visit(index, rule) for the rules whose bit is set.
+  /// visit(index, rule) for each of them.
   template <class Visit>
-  void for_each(rule_mask wanted, Visit&& visit) const {
+  void for_each(const subset& wanted, Visit&& visit) const {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((wanted >> I & 1 ? static_cast<void>(visit(I, std::get<I>(rules))) : void()), ...);
+      ((wanted[I] ? static_cast<void>(visit(I, std::get<I>(rules))) : void()), ...);
     }
     (std::make_index_sequence<count>());
   }

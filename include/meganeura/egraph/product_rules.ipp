@@ -79,7 +79,7 @@ MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
     strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
   }
   const scalar_program stored = identity_program(g[owner].type);
-  const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : 0);
+  const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : rule_mask());
   pass.emit_matmul(owner, loops, sources[0], sources[1], stored, {}, reasons);
   // Reading through a view that leaves no unit stride competes with copying the operand first.
   if (strided) pass.emit_matmul(owner, plain, direct[0], direct[1], stored, {}, bit(rule));

@@ -31,8 +31,9 @@ namespace detail {
 template <class Set>
 class saturation {
  public:
-  saturation(engine& g, const Set& set, rule_mask enabled, rule_mask first_bit, const saturation_limits& limits)
-      : g_(g), set_(set), enabled_(enabled), first_bit_(first_bit), limits_(limits) {
+  saturation(engine& g, const Set& set, const typename Set::subset& enabled, std::size_t first_reason,
+             const saturation_limits& limits)
+      : g_(g), set_(set), enabled_(enabled), first_reason_(first_reason), limits_(limits) {
     report_.matches.resize(Set::count);
     report_.applied.resize(Set::count);
     const std::size_t start = std::max<std::size_t>(g.node_count(), 1'000);  // room for a small graph to grow
@@ -44,7 +45,7 @@ class saturation {
   // Exact rules first, until nothing changes: classes that decide something are then complete, and the second round,
   // with all rules, leaves them as they are.
   saturation_report run() {
-    const rule_mask all = enabled_, exact = all & exact_rules();
+    const typename Set::subset all = enabled_, exact = all & exact_rules();
     if (g_.any_decides() && exact != all) {
       enabled_ = exact;
       iterate();
@@ -57,10 +58,10 @@ class saturation {
   }
 
  private:
-  [[nodiscard]] rule_mask exact_rules() const {
-    rule_mask exact = 0;
-    set_.for_each(~rule_mask{0}, [&](std::size_t i, const auto& rule) {
-      if (rule.kind == exactness::exact) exact |= rule_mask{1} << i;
+  [[nodiscard]] typename Set::subset exact_rules() const {
+    typename Set::subset exact;
+    set_.for_each(Set::subset::all(), [&](std::size_t i, const auto& rule) {
+      if (rule.kind == exactness::exact) exact |= Set::subset::of(i);
     });
     return exact;
   }
@@ -120,7 +121,7 @@ class saturation {
     set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
       for (const bindings& b : found[i]) {
         if (!within) return;
-        report_.applied[i] += rule.apply(g_, b, first_bit_ << i, sealed_);
+        report_.applied[i] += rule.apply(g_, b, rule_mask::of(first_reason_ + i), sealed_);
         if (g_.node_count() > limits_.nodes) {
           limit("nodes", limits_.nodes);
           within = false;
@@ -137,7 +138,8 @@ class saturation {
 
   engine& g_;
   const Set& set_;
-  rule_mask enabled_, first_bit_;
+  typename Set::subset enabled_;
+  std::size_t first_reason_;
   saturation_limits limits_;
   saturation_report report_;
   std::array<std::vector<enode_id>, Set::count> waiting_;
@@ -150,12 +152,12 @@ class saturation {
 
 }  // namespace detail
 
-/// Rules whose bit in `enabled` (bit i: rule i) is set run until nothing changes or a limit is hit. Nodes rule i makes
-/// carry bit i of `first_bit` << i as their reason.
+/// The `enabled` rules run until nothing changes or a limit is hit. Nodes rule i makes carry `first_reason` + i as
+/// their reason.
 template <class Set>
-saturation_report run_rules(engine& g, const Set& set, rule_mask enabled = ~rule_mask{0}, rule_mask first_bit = 1,
-                            const saturation_limits& limits = {}) {
-  return detail::saturation<Set>(g, set, enabled, first_bit, limits).run();
+saturation_report run_rules(engine& g, const Set& set, const typename Set::subset& enabled = Set::subset::all(),
+                            std::size_t first_reason = 0, const saturation_limits& limits = {}) {
+  return detail::saturation<Set>(g, set, enabled, first_reason, limits).run();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

@@ -32,7 +32,7 @@ enum class structural : std::uint8_t {
 };
 inline constexpr int structural_count = static_cast<int>(structural::split_sum) + 1;
 [[nodiscard]] const char* to_string(structural rule);
-[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask{1} << static_cast<int>(rule); }
+[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
 
 class lowering;
 
