@@ -79,11 +79,11 @@ nlohmann::json measure(const options& o) {
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   nlohmann::json kernels = nlohmann::json::array();
-  for (const auto& timing : profiled.runnable().profile())
+  for (const auto& timing : profiled.program().profile())
     kernels.push_back({{"kernel", timing.label}, {"us", timing.nanoseconds / 1000}});
 
-  const auto& plan = run.runnable().plan();
-  const auto& times = run.runnable().times();
+  const auto& plan = run.program().plan();
+  const auto& times = run.program().times();
   return {{"framework", "meganeura"},
           {"device", gpu.facts().name},
           {"driver", gpu.facts().driver},

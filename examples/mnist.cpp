@@ -71,7 +71,7 @@ void train(const options& o) {
                          {{"batch", static_cast<std::int64_t>(o.batch)}}, {.program = {.checks = mn::checks::all}});
   run.parameters().init({.seed = o.seed});
   fmt::print("{} parameters, {} kernels in {} groups, ready in {:.0f} ms\n", Model::parameter_count,
-             run.runnable().plan().steps.size(), run.runnable().plan().groups, run.runnable().times().total());
+             run.program().plan().steps.size(), run.program().plan().groups, run.program().times().total());
 
   mn::data::shuffled_batches batches(digits.train, o.batch, o.seed);
   mn::progress line(stdout, o.epochs, batches.per_epoch() * o.batch);

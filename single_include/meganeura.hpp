@@ -188,6 +188,20 @@ enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
   return type <= dtype::boolean ? names[static_cast<int>(type)] : "an unknown dtype";
 }
 
+namespace detail {
+
+/// The dtype whose elements C++ has as T.
+template <class T>
+inline constexpr dtype dtype_of = dtype::boolean;  // no tensor holds this type
+template <>
+inline constexpr dtype dtype_of<float> = dtype::f32;
+template <>
+inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
+
+}  // namespace detail
+
 }  // namespace meganeura::inline MEGANEURA_ABI
 // How many axes a tensor may have: the one limit that types and run-time shapes share.
 
@@ -2588,15 +2602,6 @@ struct model<Module> {
 };
 
 namespace detail {
-
-template <class T>
-inline constexpr dtype dtype_of = dtype::boolean;  // no tensor holds this type
-template <>
-inline constexpr dtype dtype_of<float> = dtype::f32;
-template <>
-inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
-template <>
-inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
 
 template <fixed_string Name, bool Found>
 inline constexpr bool input_known = Found;
@@ -5769,16 +5774,16 @@ class parameters {
   /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
   /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
   /// errors: invalid_argument when a parameter is no float; nothing is changed then.
-  void init(const init_options& options = {}) const;
+  void init(const init_options& options = {});
 
   /// Of an f32 parameter or an f16 one, to which the values are rounded (to the nearest, ties to even).
   /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
   /// parameter that is not a float.
-  void set(std::string_view name, std::span<const float> values) const;
+  void set(std::string_view name, std::span<const float> values);
   /// errors: invalid_argument for an unknown name, a tensor that is neither f32 nor f16 or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
   /// The same as raw bytes of the tensor's own dtype.
-  void set_bytes(std::string_view name, std::span<const std::byte> values) const;
+  void set_bytes(std::string_view name, std::span<const std::byte> values);
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
   /// Reads a .safetensors file: F32, F16 or BF16 tensors for f32 and f16 parameters, rounded where they must be, the
@@ -5786,7 +5791,7 @@ class parameters {
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every
   /// missing, extra, mis-shaped and mistyped tensor.
-  void load(const std::string& path, const load_options& options = {}) const;
+  void load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 
@@ -5844,7 +5849,7 @@ class progress {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// Inference: a typed model bound to a device, its symbols fixed, ready to run.
+// Inference of a typed model: names and types are checked while compiling.
 // From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -5893,6 +5898,58 @@ template <class Model>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// What a model's symbols are worth, from whatever lists them.
+
+#include <ranges>
+#include <tuple>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <class T>
+concept symbol_pair = requires(const T& pair) {
+  { std::get<0>(pair) } -> std::convertible_to<std::string_view>;
+  requires std::integral<std::remove_cvref_t<decltype(std::get<1>(pair))>>;
+};
+
+}  // namespace detail
+
+/// Names with extents: {{"batch", 32}}, bindings, or any range of pairs (a std::map, a vector read from a file). Names
+/// are copied. What is wrong with a binding is said by the graph that it binds. errors: invalid_argument for a name
+/// with a zero byte, which no symbol has.
+class symbol_extents {
+ public:
+  symbol_extents(std::initializer_list<binding> list) {  // NOLINT(google-explicit-constructor): written as what it is
+    for (const binding& each : list) add(each.symbol, each.extent);
+  }
+  template <std::ranges::input_range Pairs>
+    requires std::same_as<std::ranges::range_value_t<Pairs>, binding> ||
+        detail::symbol_pair<std::ranges::range_value_t<Pairs>>
+        symbol_extents(const Pairs& pairs) {  // NOLINT(google-explicit-constructor)
+      for (const auto& each : pairs) {
+        if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
+          add(each.symbol, each.extent);
+        else
+          add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
+      }
+    }
+
+  [[nodiscard]] std::span<const binding> list() const { return list_; }
+
+ private:
+  void add(std::string_view name, std::int64_t extent) {
+    if (name.find('\0') != name.npos)
+      fail(error_category::invalid_argument, "the symbol {} has a zero byte in its name; no symbol has", quote(name));
+    const std::string& kept = *names_.emplace_back(std::make_shared<const std::string>(name));
+    list_.push_back({kept.c_str(), extent});
+  }
+  std::vector<std::shared_ptr<const std::string>> names_;  // shared by copies, so that no name moves
+  std::vector<binding> list_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Running any graph forward on a device.
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 // The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
@@ -6291,11 +6348,22 @@ struct program_options {
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
 };
 
-/// One input's values for a step: dense, row-major.
+/// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them.
 struct input_values {
   std::string_view name;
   dtype type{};
   std::span<const std::byte> values;
+
+  input_values(std::string_view of, dtype element, std::span<const std::byte> bytes)
+      : name(of), type(element), values(bytes) {}
+  /// {"x", pixels}: any contiguous range of float, std::int32_t or std::uint32_t.
+  template <std::ranges::contiguous_range Range>
+  input_values(std::string_view of, const Range& range)
+      : input_values(of, detail::dtype_of<std::ranges::range_value_t<Range>>, std::as_bytes(std::span(range))) {
+    static_assert(detail::dtype_of<std::ranges::range_value_t<Range>> != dtype::boolean,
+                  "meganeura: input_values(name, range): elements must be float, std::int32_t or std::uint32_t; give "
+                  "others as their dtype and bytes");
+  }
 };
 
 /// Where the time of a build went, in milliseconds.
@@ -6354,10 +6422,10 @@ class program {
   [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
   [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
-  void write(const plan::named_range& kept, std::span<const std::byte> values) const;
+  void write(const plan::named_range& kept, std::span<const std::byte> values);
 
   /// Optimiser moments and states back to zero.
-  void reset_state() const;
+  void reset_state();
 
  private:
   static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
@@ -6426,6 +6494,64 @@ class program {
   std::uint64_t steps_ = 0;
 };
 
+namespace detail {
+
+// "a", "b", or none.
+[[nodiscard]] std::string quoted_names(std::span<const plan::named_range> all);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct run_options {
+  program_options program{};
+  std::uint64_t seed = 0;  // of random streams: steps draw new numbers, the same seed the same from the first on
+};
+
+/// A graph ready to run forward. All that are built from one `parameters` share the weights.
+class inference {
+ public:
+  /// Unless given, parameters are made without values: init, load or set them. errors: what `program` throws.
+  inference(const device& on, const graph& g, const run_options& options = {}, meganeura::parameters weights = {});
+
+  /// A handle to the weights.
+  [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
+
+  /// Runs once, waits and returns a copy of the only output: run({{"image", images}}). errors: those of `start` and
+  /// `output`; invalid_argument for a graph of several outputs, naming them.
+  std::vector<float> run(std::span<const input_values> inputs);
+  std::vector<float> run(std::initializer_list<input_values> inputs) { return run({inputs.begin(), inputs.size()}); }
+
+  /// Runs once without waiting; read outputs by name afterwards. Returns the run's number in `program`. errors:
+  /// invalid_argument for an unknown or unbound input, another element type or size, and for parameters that have no
+  /// values yet; the run then has not happened.
+  std::uint64_t start(std::span<const input_values> inputs);
+  std::uint64_t start(std::initializer_list<input_values> inputs) { return start({inputs.begin(), inputs.size()}); }
+
+  /// A copy of a named output of the latest run; waits for it. errors: invalid_argument before the first run, for an
+  /// unknown name, and for an output that is not f32.
+  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program_.output_f32(name); }
+
+  /// What runs: plan, report, times, profile and outputs of any type.
+  [[nodiscard]] const meganeura::program& program() const { return program_; }
+
+ private:
+  meganeura::parameters parameters_;
+  std::uint64_t seed_;
+  std::uint32_t runs_ = 0;
+  meganeura::program program_;
+};
+
+namespace detail {
+
+// The program of a graph, and the graph's parameters where there are none yet.
+[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights,
+                                   const program_options& options);
+
+}  // namespace detail
+
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -6439,26 +6565,19 @@ input_values values_of(const bound_input<Name, Element>& input) {
 
 }  // namespace detail
 
-struct session_options {
-  program_options program{};
-  std::uint64_t seed = 0;  // of random streams: runs draw new numbers, the same seed the same from the first on
-};
-
 /// A model ready to run forward. Sessions and trainers of one model can share `parameters`.
 template <class Model>
-class session {
+class session : public inference {
  public:
   /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or
   /// set them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
-  session(const device& on, std::initializer_list<binding> symbols, const session_options& options = {})
+  session(const device& on, const symbol_extents& symbols, const run_options& options = {})
       : session(on, meganeura::parameters(), symbols, options) {}
 
   /// With the weights of another session or trainer of the same model.
-  session(const device& on, meganeura::parameters weights, std::initializer_list<binding> symbols,
-          const session_options& options = {})
-      : parameters_(std::move(weights)), seed_(options.seed), program_(build(on, symbols, options.program)) {}
-
-  [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
+  session(const device& on, meganeura::parameters weights, const symbol_extents& symbols,
+          const run_options& options = {})
+      : inference(on, lower<Model>(symbols.list()), options, std::move(weights)) {}
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a
@@ -6466,7 +6585,7 @@ class session {
   template <fixed_string... Names, class... Elements>
   std::vector<float> run(const bound_input<Names, Elements>&... inputs) {
     static_assert(Model::output_type == dtype::f32,
-                  "meganeura: session.run: the model's output is not f32; use start() and runnable().output(name)");
+                  "meganeura: session.run: the model's output is not f32; use start() and program().output(name)");
     start(inputs...);
     return output("output");
   }
@@ -6476,35 +6595,38 @@ class session {
   std::uint64_t start(const bound_input<Names, Elements>&... inputs) {
     ((void)checked_input_index<Model>(inputs), ...);
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    const std::uint64_t number = program_.submit(kernels::step_values_of(runs_ + 1, seed_), bound);
-    ++runs_;  // only now: a refused run draws nothing
-    return number;
+    return inference::start(bound);
   }
-
-  /// A copy of a named output of the latest run; waits for it. errors: invalid_argument before the first run, for an
-  /// unknown name, and for an output that is not f32.
-  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program_.output_f32(name); }
-
-  [[nodiscard]] program& runnable() { return program_; }
-
- private:
-  program build(const device& on, std::initializer_list<binding> symbols, const program_options& options) try {
-    const graph g = lower<Model>(symbols);
-    if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
-    return program(on, g, parameters_, options);
-  } catch (...) {
-    rethrow_as_error("building a session");
-  }
-
-  meganeura::parameters parameters_;
-  std::uint64_t seed_;
-  std::uint32_t runs_ = 0;
-  program program_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Training: a typed model, a loss and an optimiser as one recorded step on a device.
-// A training run in a file: everything that going on later needs to be the same as not having stopped.
+// Training of a typed model: its graph and a loss, handed to `training`.
+// Losses a trainer appends to a model's output: each adds its own input, or takes the model's of that name, dtype and
+// shape, and returns a scalar.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy.
+/// Adds an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no
+/// class at all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no
+/// position counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0):
+/// neither a one-hot tensor nor a gather. errors: invalid_argument unless logits are floats of rank 1 or more.
+struct cross_entropy {
+  std::string label;
+  std::int32_t ignore_index = -100;
+  node_id operator()(graph& g, node_id logits) const;
+};
+
+/// Mean over all elements of (prediction - target)^2, in f32. Adds an input named `target` of the prediction's dtype
+/// and shape. errors: invalid_argument unless the prediction is floats.
+struct mean_squared_error {
+  std::string target;
+  node_id operator()(graph& g, node_id prediction) const;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Training of any graph: loss, gradients and optimiser as one recorded step on a device.
 // Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
 // "Did you mean": the known name nearest to one that is not.
 
@@ -6855,48 +6977,70 @@ optimizer_attribute optimizer::defined_by<T>::rule() const {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What a trainer counts and was told, besides its tensors.
-struct training_position {
-  optimizer chosen;  // with the rates of now
-  std::uint32_t step = 0;
-  std::uint64_t seed = 0;  // of random streams
+/// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, optimiser update. A
+/// parameter that no gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
+/// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
+[[nodiscard]] graph make_training_graph(graph forward, node_id loss, const optimizer& chosen);
+
+/// One step under way: a view into what was trained, which it must not outlive.
+class pending_step {
+ public:
+  /// `submitted`: its number in the program; `step`: as the training counts.
+  pending_step(const program& from, std::uint64_t submitted, std::uint32_t step)
+      : program_(&from), submitted_(submitted), step_(step) {}
+  /// The loss before this step's update; waits for the step. Kept until two further steps are submitted.
+  /// errors: invalid_argument later, and for a loss that is not finite, where the option `checks` includes that.
+  [[nodiscard]] float loss() const;
+  void wait() const { program_->wait(submitted_); }
+
+ private:
+  const program* program_;
+  std::uint64_t submitted_;
+  std::uint32_t step_;
 };
 
-/// Writes one .safetensors file: the parameters under their names, what `training` keeps
-/// ("optimizer.<moment>.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of
-/// each tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
-void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
-                     const training_position& position);
+/// A graph being trained: owns the optimiser's state, the step counter, the seed and, unless given, the parameters.
+class training {
+ public:
+  /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). errors: those of
+  /// make_training_graph; invalid_argument for rates that no optimiser can have; what `program` throws.
+  training(const device& on, graph forward, node_id loss, const optimizer& chosen, const run_options& options = {},
+           meganeura::parameters weights = {});
 
-/// Reads such a file back, exactly; returns where training goes on. Everything is checked before anything is changed.
-/// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
-/// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
-[[nodiscard]] training_position load_checkpoint(const std::string& path, const parameters& weights,
-                                                const program& training, const optimizer& expected);
+  training(const training&) = delete;  // pending steps point here
+  training& operator=(const training&) = delete;
 
-}  // namespace meganeura::inline MEGANEURA_ABI
+  /// A handle to the weights.
+  [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
-// Losses a trainer appends to a model's output: each adds its own input, or takes the model's of that name, dtype and
-// shape, and returns a scalar.
+  /// Submits one step and returns at once; at most two are in flight. Inputs are bound by name:
+  /// run.step({{"x", values}, {"label", labels}}). errors: invalid_argument for an unknown or unbound input,
+  /// another element type or size; the step then has not happened.
+  pending_step step(std::span<const input_values> inputs);
+  pending_step step(std::initializer_list<input_values> inputs) { return step({inputs.begin(), inputs.size()}); }
 
-namespace meganeura::inline MEGANEURA_ABI {
+  /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
+  void set_learning_rate(float rate);
+  [[nodiscard]] std::uint32_t steps() const { return step_; }
 
-/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy.
-/// Adds an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no
-/// class at all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no
-/// position counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0):
-/// neither a one-hot tensor nor a gather. errors: invalid_argument unless logits are floats of rank 1 or more.
-struct cross_entropy {
-  std::string label;
-  std::int32_t ignore_index = -100;
-  node_id operator()(graph& g, node_id logits) const;
-};
+  /// Step number, moments and states back to the beginning; parameters stay.
+  void restart();
 
-/// Mean over all elements of (prediction - target)^2, in f32. Adds an input named `target` of the prediction's dtype
-/// and shape. errors: invalid_argument unless the prediction is floats.
-struct mean_squared_error {
-  std::string target;
-  node_id operator()(graph& g, node_id prediction) const;
+  /// The whole run in one file: parameters, moments, states, step, rates and seed. A training built alike that loads it
+  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data).
+  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  void save_checkpoint(const std::string& path) const;
+  void load_checkpoint(const std::string& path);
+
+  /// What runs: plan, report, times, profile, outputs and what is kept.
+  [[nodiscard]] const meganeura::program& program() const { return program_; }
+
+ private:
+  meganeura::parameters parameters_;
+  optimizer optimizer_;
+  std::uint32_t step_ = 0;
+  std::uint64_t seed_;
+  meganeura::program program_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -6910,178 +7054,65 @@ concept loss_function = requires(const T& loss, graph& g, node_id output) {
   { loss(g, output) } -> std::convertible_to<node_id>;
 };
 
-struct trainer_options {
-  program_options program{};
-  std::uint64_t seed = 0;  // of random streams
-};
-
 namespace detail {
 
-// errors: invalid_argument for a wrong rate.
-inline void check_rates(const optimizer& chosen) {
-  if (const std::string problem = chosen.wrong_rate(); !problem.empty())
-    fail(error_category::invalid_argument, "{}", problem);
-}
+struct graph_with_loss {
+  graph forward;
+  node_id loss;
+};
 
-inline void check_loss(const graph& g, node_id value) {
-  if (g[value].type == dtype::f32 && g[value].extents.rank() == 0) return;
-  fail(error_category::invalid_argument,
-       "the loss is {} {}, and a trainer minimises one f32 number; reduce the loss to one, and cast it to f32",
-       to_string(g[value].type), to_string(g[value].extents));
-}
-
-inline void check_trained(const graph& g, node_id parameter) {
-  if (g[parameter].type == dtype::f32) return;
-  fail(error_category::invalid_argument,
-       "the parameter \"{}\" is {}, and a trainer updates f32 alone; declare it f32 (a layer's parameters have its "
-       "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: stop_gradient",
-       g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
-}
-
-}  // namespace detail
-
-/// The whole training step as a graph: forward, loss (output "loss"), gradients, optimiser update. A parameter that no
-/// gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
-/// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
 template <class Model, loss_function Loss>
-[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen,
-                                        std::span<const binding> symbols) try {
+[[nodiscard]] graph_with_loss trace(const Loss& loss, const symbol_extents& symbols) try {
   graph g;
-  const node_id output = lower_into<Model>(g, symbols);
+  const node_id output = lower_into<Model>(g, symbols.list());
   const node_id value = [&] {
     const graph::scope in(g, "loss");
     return loss(g, output);
   }();
-  detail::check_loss(g, value);
-  g.add_output("loss", value);
-  std::vector<node_id> weights = g.leaves(op::parameter);
-  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
-  const std::vector<node_id> slopes = reached_gradients(g, value, weights);
-  std::vector<node_id> pairs;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (slopes[i] == no_id) continue;
-    detail::check_trained(g, weights[i]);
-    pairs.insert(pairs.end(), {weights[i], slopes[i]});
-  }
-  if (pairs.empty()) {
-    fail(error_category::invalid_argument,
-         "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
-  }
-  const graph::scope in(g, "optimizer");
-  g.optimizer_step(chosen.rule(), pairs);
-  return g;
+  return {std::move(g), value};
 } catch (...) {
   rethrow_as_error("building a training step");
 }
 
-/// One training step under way; must not outlive its trainer.
-class step_result {
- public:
-  /// `submitted`: its number in the program; `step`: as the trainer counts.
-  step_result(const program& from, std::uint64_t submitted, std::uint32_t step)
-      : program_(&from), submitted_(submitted), step_(step) {}
-  /// The loss before this step's update; waits for the step. Valid until two further steps are submitted.
-  /// errors: invalid_argument for a loss that is not finite, where the option `checks` includes that.
-  [[nodiscard]] float loss() const try {
-    const float value = program_->scalar_output("loss", submitted_);
-    if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
-      fail(error_category::invalid_argument,
-           "the loss of step {} is {}; look at the data and the learning rate, or leave out checks::finite", step_,
-           value);
-    }
-    return value;
-  } catch (...) {
-    rethrow_as_error("reading a loss");
-  }
-  void wait() const { program_->wait(submitted_); }
+}  // namespace detail
 
- private:
-  const program* program_;
-  std::uint64_t submitted_;
-  std::uint32_t step_;
-};
+/// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
+template <class Model, loss_function Loss>
+[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, const symbol_extents& symbols) {
+  detail::graph_with_loss traced = detail::trace<Model>(loss, symbols);
+  return make_training_graph(std::move(traced.forward), traced.loss, chosen);
+}
 
-/// Owns the optimiser's state and, unless given, the parameters.
+/// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows.
 template <class Model>
-class trainer {
+class trainer : public training {
  public:
   /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}, {{"batch", 32}});
   /// errors: invalid_argument for symbols, inputs or rates that do not fit; what `program` throws.
   template <loss_function Loss>
-  trainer(const device& on, const Loss& loss, const optimizer& chosen, std::initializer_list<binding> symbols,
-          const trainer_options& options = {}, meganeura::parameters weights = {})
-      : parameters_(std::move(weights)),
-        optimizer_(chosen),
-        seed_(options.seed),
-        program_(build(on, loss, {symbols.begin(), symbols.size()}, options)) {}
-
-  trainer(const trainer&) = delete;  // step results point here
-  trainer& operator=(const trainer&) = delete;
-
-  [[nodiscard]] const meganeura::parameters& parameters() const { return parameters_; }
+  trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
+          const run_options& options = {}, meganeura::parameters weights = {})
+      : trainer(on, detail::trace<Model>(loss, symbols), chosen, options, std::move(weights)) {}
 
   /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
-  /// name. errors: invalid_argument for an unknown or unbound input, another element type or size; the step then has
-  /// not happened.
+  /// name; an input of the model bound to another element type does not compile. errors: those of training::step.
   template <fixed_string... Names, class... Elements>
-  step_result step(const bound_input<Names, Elements>&... inputs) {
-    if (step_ == std::numeric_limits<std::uint32_t>::max()) {
-      fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
-    }
+  pending_step step(const bound_input<Names, Elements>&... inputs) {
+    (check_element(inputs), ...);
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), bound);
-    ++step_;
-    return {program_, number, step_};
+    return training::step(bound);
   }
-
-  /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
-  void set_learning_rate(float rate) try {
-    const optimizer changed = optimizer_.with_rate("learning_rate", rate);
-    detail::check_rates(changed);
-    optimizer_ = changed;
-  } catch (...) {
-    rethrow_as_error("setting a learning rate");
-  }
-  [[nodiscard]] std::uint32_t steps() const { return step_; }
-
-  /// Step number, moments and states back to the beginning; parameters stay.
-  void restart() {
-    step_ = 0;
-    program_.reset_state();
-  }
-
-  /// The whole run in one file: parameters, moments, states, step, rates and seed. A trainer built alike that loads it
-  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data).
-  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
-  void save_checkpoint(const std::string& path) const {
-    meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
-  }
-  void load_checkpoint(const std::string& path) {
-    const training_position position = meganeura::load_checkpoint(path, parameters_, program_, optimizer_);
-    optimizer_ = position.chosen;
-    step_ = position.step;
-    seed_ = position.seed;
-  }
-
-  [[nodiscard]] program& runnable() { return program_; }
 
  private:
-  template <loss_function Loss>
-  program build(const device& on, const Loss& loss, std::span<const binding> symbols,
-                const trainer_options& options) try {
-    detail::check_rates(optimizer_);
-    const graph g = make_training_graph<Model>(loss, optimizer_, symbols);
-    if (!parameters_) parameters_ = meganeura::parameters(on, plan::make_layout(g, op::parameter));
-    return program(on, g, parameters_, options.program);
-  } catch (...) {
-    rethrow_as_error("building a trainer");
-  }
+  trainer(const device& on, detail::graph_with_loss traced, const optimizer& chosen, const run_options& options,
+          meganeura::parameters weights)
+      : training(on, std::move(traced.forward), traced.loss, chosen, options, std::move(weights)) {}
 
-  meganeura::parameters parameters_;
-  optimizer optimizer_;
-  std::uint32_t step_ = 0;
-  std::uint64_t seed_;
-  program program_;
+  // The names of a loss's inputs are known when it runs.
+  template <fixed_string Name, class Element>
+  static constexpr void check_element(const bound_input<Name, Element>& input) {
+    if constexpr (Model::input_index(detail::symbol_of<Name>.text) >= 0) (void)checked_input_index<Model>(input);
+  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -12910,8 +12941,6 @@ void save_pipeline_cache_quietly(device_state& device) noexcept;  // logs instea
 
 // Internal: the commands of a recorder as data, and the Vulkan objects of a finished recording.
 
-#include <tuple>
-
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
 
 struct dispatch_command {
@@ -14420,7 +14449,7 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
   rethrow_as_error("looking for values");
 }
 
-MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const try {
+MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) try {
   const auto& target = slot(name);
   if (values.size() != target.bytes) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
@@ -14442,7 +14471,7 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
   rethrow_as_error("reading a parameter");
 }
 
-MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const try {
+MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) try {
   const auto& target = slot(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || !is_float(target.type)) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{} and was given {} f32 values", name,
@@ -14468,7 +14497,7 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
   rethrow_as_error("reading a parameter");
 }
 
-MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
+MEGANEURA_INLINE void parameters::init(const init_options& options) try {
   for (const auto& target : slots().slots) {
     if (is_float(target.type)) continue;
     fail(error_category::invalid_argument,
@@ -14480,7 +14509,7 @@ MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
   rethrow_as_error("initialising parameters");
 }
 
-MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const try {
+MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) try {
   const auto file = io::safetensors_file::open(path);
   detail::problem_list problems;
   std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
@@ -17164,6 +17193,12 @@ inline void check_same_device(const device& on, const device& of_weights) {
 
 }  // namespace detail
 
+MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_range> all) {
+  std::string names;
+  for (const plan::named_range& each : all) names += (names.empty() ? "" : ", ") + quote(each.name);
+  return names.empty() ? "none" : names;
+}
+
 MEGANEURA_INLINE const program& program::alive() const try {
   if (device_) return *this;
   fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
@@ -17289,7 +17324,7 @@ MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& k
   rethrow_as_error("reading what a program keeps");
 }
 
-MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const try {
+MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) try {
   expect_kept(kept);
   if (values.size() != kept.where.bytes) {
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
@@ -17300,7 +17335,7 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
   rethrow_as_error("writing what a program keeps");
 }
 
-MEGANEURA_INLINE void program::reset_state() const try {
+MEGANEURA_INLINE void program::reset_state() try {
   (void)alive();
   vulkan::recorder zero(device_);
   const auto clear = [&](std::size_t area) { areas_[area].fill_with_zeros(zero); };
@@ -17520,10 +17555,8 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
   (void)alive();
   const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
   if (found == plan_.outputs.end()) {
-    std::string names;
-    for (const auto& output : plan_.outputs) names += (names.empty() ? "" : ", ") + quote(output.name);
     fail(error_category::invalid_argument, "there is no output {}; there is {}{}", quote(name),
-         names.empty() ? "none" : names, detail::did_you_mean(detail::nearest_of(name, plan_.outputs)));
+         detail::quoted_names(plan_.outputs), detail::did_you_mean(detail::nearest_of(name, plan_.outputs)));
   }
   return *found;
 }
@@ -17563,187 +17596,39 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Writing and reading checkpoints of training runs.
-
-#include <locale>
-#include <sstream>
+// Definitions for runtime/inference.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-namespace detail {
-
-inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the only format there is yet
-
-// What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
-// momentum it would be of another kind.
-inline void check_chosen(const io::safetensors_file& file, const optimizer& found, const optimizer& expected) {
-  if (const std::string problem = found.wrong_rate(); !problem.empty())
-    fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", shown_path(file.path()),
-         problem);
-  const std::string kind = found.name(), wanted = expected.name();
-  if (kind == wanted) return;
-  fail(error_category::invalid_file,
-       "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
-       shown_path(file.path()), wanted, kind);
+MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
+                                              const program_options& options) {
+  if (!weights) weights = parameters(on, plan::make_layout(g, op::parameter));
+  return program(on, g, weights, options);
 }
 
-// The metadata of a checkpoint, entry by entry.
-class checkpoint_metadata {
- public:
-  explicit checkpoint_metadata(const io::safetensors_file& file) : file_(file) {
-    const std::string* format = find(checkpoint_key);
-    if (!format) {
-      fail(error_category::invalid_file,
-           "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)",
-           shown_path(file.path()));
-    }
-    if (*format == checkpoint_format) return;
-    fail(error_category::invalid_file,
-         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
-         "newer one",
-         shown_path(file.path()), quote(*format), checkpoint_format);
-  }
-
-  [[nodiscard]] const std::string* find(std::string_view key) const {
-    const auto& all = file_.metadata();
-    const auto found = std::ranges::find(all, key, &std::pair<std::string, std::string>::first);
-    return found == all.end() ? nullptr : &found->second;
-  }
-
-  template <class Number>
-  [[nodiscard]] Number number(std::string_view key) const {
-    const std::string* text = find(key);
-    Number value{};
-    if (text && parse(*text, value)) return value;
-    fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", shown_path(file_.path()),
-         key, text ? quote(*text) : "nothing");
-  }
-
- private:
-  // The whole text, whatever the locale.
-  template <class Number>
-  [[nodiscard]] static bool parse(const std::string& text, Number& value) {
-    if constexpr (requires(const char* at) { std::from_chars(at, at, value); }) {
-      const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-      return problem == std::errc() && end == text.data() + text.size();
-    } else {  // libc++ 19: of integers alone
-      std::istringstream stream(text);
-      stream.imbue(std::locale::classic());
-      return (stream >> std::noskipws >> value) && stream.peek() == std::istringstream::traits_type::eof();
-    }
-  }
-
-  const io::safetensors_file& file_;
-};
-
-// A tensor of the run and where it goes.
-struct checkpoint_tensor {
-  std::string name;
-  dtype type{};
-  shape extents;
-  const plan::named_range* kept = nullptr;  // null: a parameter
-};
-
-inline std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training) {
-  std::vector<checkpoint_tensor> all;
-  for (const auto& slot : weights.slots().slots) all.push_back({slot.name, slot.type, slot.extents});
-  for (const plan::named_range& kept : training.kept()) all.push_back({kept.name, kept.type, kept.extents, &kept});
-  return all;
-}
-
-inline void compare(const checkpoint_tensor& wanted, const io::safetensors_file& file, problem_list& problems) {
-  const auto* found = file.find(wanted.name);
-  if (!found) return problems.add([&] { return describe_missing(wanted.name, file.tensors()); });
-  if (std::ranges::equal(found->shape, wanted.extents) && found->dtype == io::safetensors_dtype(wanted.type)) return;
-  problems.add([&] {
-    return fmt::format("{}: expected {} {}, found {} [{}]", quote(wanted.name), io::safetensors_dtype(wanted.type),
-                       to_string(wanted.extents), found->dtype, fmt::join(found->shape, ", "));
-  });
-}
-
-inline void check_fits(const io::safetensors_file& file, const checkpoint_metadata& metadata,
-                       std::span<const checkpoint_tensor> tensors, const optimizer& expected) {
-  problem_list problems;
-  const std::string* chosen = metadata.find("optimizer");
-  const bool same = chosen && *chosen == expected.name();
-  if (!same) {
-    problems.add([&] {
-      return fmt::format("the optimizer: expected {}, found {}", expected.name(), chosen ? quote(*chosen) : "none");
-    });
-  }
-  std::set<std::string_view> names;
-  for (const checkpoint_tensor& tensor : tensors) {
-    names.insert(tensor.name);
-    const bool moment = tensor.kept && tensor.name.starts_with("optimizer.");
-    if (same || !moment) compare(tensor, file, problems);  // another optimiser has other moments: said already
-  }
-  for (const auto& found : file.tensors()) {
-    if (names.contains(found.name) || (!same && found.name.starts_with("optimizer."))) continue;
-    problems.add([&] { return fmt::format("{} is not in the model", quote(found.name)); });
-  }
-  if (problems.count == 0) return;
-  fail(error_category::invalid_file, "{} is of another training run and nothing was loaded{}", shown_path(file.path()),
-       problems.sentence());
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
-                                      const training_position& position) try {
-  std::vector<std::string> names;
-  for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
-  weights.check_values("save_checkpoint", names);
-  const auto tensors = detail::checkpoint_tensors(weights, training);
-  std::vector<std::vector<std::byte>> values;
-  std::vector<io::safetensors_entry> entries;
-  for (const auto& tensor : tensors) {
-    values.push_back(tensor.kept ? training.read(*tensor.kept) : weights.get_bytes(tensor.name));
-    entries.push_back({tensor.name,
-                       io::safetensors_dtype(tensor.type),
-                       {tensor.extents.begin(), tensor.extents.end()},
-                       values.back()});
-  }
-  io::safetensors_metadata metadata{{"format", "pt"},
-                                    {detail::checkpoint_key, detail::checkpoint_format},
-                                    {"optimizer", position.chosen.name()},
-                                    {"step", std::to_string(position.step)},
-                                    {"seed", std::to_string(position.seed)}};
-  position.chosen.each_rate([&](std::string_view name, float rate) {
-    metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
-  });
-  io::write_safetensors(path, entries, metadata);
+MEGANEURA_INLINE inference::inference(const device& on, const graph& g, const run_options& options,
+                                      meganeura::parameters weights) try
+    : parameters_(std::move(weights)),
+      seed_(options.seed),
+      program_(detail::make_program(on, g, parameters_, options.program)) {
 } catch (...) {
-  rethrow_as_error("saving a checkpoint");
+  rethrow_as_error("building a session");
 }
 
-MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, const parameters& weights,
-                                                   const program& training, const optimizer& expected) try {
-  const auto file = io::safetensors_file::open(path);
-  const detail::checkpoint_metadata metadata(file);
-  const auto tensors = detail::checkpoint_tensors(weights, training);
-  detail::check_fits(file, metadata, tensors, expected);
-  training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
-  if (position.step == std::numeric_limits<std::uint32_t>::max()) {
-    fail(error_category::invalid_file,
-         "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
-         position.step);
+MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs) {
+  const auto& outputs = program_.plan().outputs;
+  if (outputs.size() != 1) {
+    fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and output",
+         detail::quoted_names(outputs));
   }
-  expected.each_rate([&](std::string_view name, float) {
-    position.chosen = position.chosen.with_rate(name, metadata.number<float>(name));
-  });
-  detail::check_chosen(file, position.chosen, expected);
-  std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
-  for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].kept) {
-      training.write(*tensors[i].kept, values[i]);
-    } else {
-      weights.set_bytes(tensors[i].name, values[i]);
-    }
-  }
-  return position;
-} catch (...) {
-  rethrow_as_error("loading a checkpoint");
+  start(inputs);
+  return output(outputs[0].name);
+}
+
+MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> inputs) {
+  const std::uint64_t number = program_.submit(kernels::step_values_of(runs_ + 1, seed_), inputs);
+  ++runs_;  // only now: a refused run draws nothing
+  return number;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -17870,6 +17755,139 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
   return detail::mean_of_all(g, g.multiply(difference, difference));
 } catch (...) {
   rethrow_as_error("adding a loss");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/training.hpp.
+// A training run in a file: everything that going on later needs to be the same as not having stopped.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a trainer counts and was told, besides its tensors.
+struct training_position {
+  optimizer chosen;  // with the rates of now
+  std::uint32_t step = 0;
+  std::uint64_t seed = 0;  // of random streams
+};
+
+/// Writes one .safetensors file: the parameters under their names, what `training` keeps
+/// ("optimizer.<moment>.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of
+/// each tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
+void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
+                     const training_position& position);
+
+/// Reads such a file back, exactly; returns where training goes on. Everything is checked before anything is changed.
+/// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
+/// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
+[[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, program& training,
+                                                const optimizer& expected);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// errors: invalid_argument for a wrong rate.
+inline const optimizer& checked_rates(const optimizer& chosen) {
+  const std::string problem = chosen.wrong_rate();
+  if (!problem.empty()) fail(error_category::invalid_argument, "{}", problem);
+  return chosen;
+}
+
+inline void check_loss(const graph& g, node_id value) {
+  if (value >= g.size())
+    fail(error_category::invalid_argument, "the loss %{} does not exist; the graph has {} nodes", value, g.size());
+  if (g[value].type == dtype::f32 && g[value].extents.rank() == 0) return;
+  fail(error_category::invalid_argument,
+       "the loss is {} {}, and a trainer minimises one f32 number; reduce the loss to one, and cast it to f32",
+       to_string(g[value].type), to_string(g[value].extents));
+}
+
+inline void check_trained(const graph& g, node_id parameter) {
+  if (g[parameter].type == dtype::f32) return;
+  fail(error_category::invalid_argument,
+       "the parameter \"{}\" is {}, and a trainer updates f32 alone; declare it f32 (a layer's parameters have its "
+       "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: stop_gradient",
+       g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen) try {
+  detail::check_loss(g, loss);
+  g.add_output("loss", loss);
+  std::vector<node_id> weights = g.leaves(op::parameter);
+  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
+  const std::vector<node_id> slopes = reached_gradients(g, loss, weights);
+  std::vector<node_id> pairs;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (slopes[i] == no_id) continue;
+    detail::check_trained(g, weights[i]);
+    pairs.insert(pairs.end(), {weights[i], slopes[i]});
+  }
+  if (pairs.empty()) {
+    fail(error_category::invalid_argument,
+         "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
+  }
+  const graph::scope in(g, "optimizer");
+  g.optimizer_step(chosen.rule(), pairs);
+  return g;
+} catch (...) {
+  rethrow_as_error("building a training step");
+}
+
+MEGANEURA_INLINE float pending_step::loss() const try {
+  const float value = program_->scalar_output("loss", submitted_);
+  if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
+    fail(error_category::invalid_argument,
+         "the loss of step {} is {}; look at the data and the learning rate, or leave out checks::finite", step_,
+         value);
+  }
+  return value;
+} catch (...) {
+  rethrow_as_error("reading a loss");
+}
+
+MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
+                                    const run_options& options, meganeura::parameters weights) try
+    : parameters_(std::move(weights)),
+      optimizer_(detail::checked_rates(chosen)),
+      seed_(options.seed),
+      program_(detail::make_program(on, make_training_graph(std::move(forward), loss, chosen), parameters_,
+                                    options.program)) {
+} catch (...) {
+  rethrow_as_error("building a trainer");
+}
+
+MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs) {
+  if (step_ == std::numeric_limits<std::uint32_t>::max())
+    fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
+  const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), inputs);
+  ++step_;
+  return {program_, number, step_};
+}
+
+MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
+  optimizer_ = detail::checked_rates(optimizer_.with_rate("learning_rate", rate));
+} catch (...) {
+  rethrow_as_error("setting a learning rate");
+}
+
+MEGANEURA_INLINE void training::restart() {
+  program_.reset_state();
+  step_ = 0;
+}
+
+MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
+  meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
+}
+
+MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
+  const training_position position = meganeura::load_checkpoint(path, parameters_, program_, optimizer_);
+  optimizer_ = position.chosen;
+  step_ = position.step;
+  seed_ = position.seed;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -21860,6 +21878,190 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Writing and reading checkpoints of training runs.
+
+#include <locale>
+#include <sstream>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the only format there is yet
+
+// What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
+// momentum it would be of another kind.
+inline void check_chosen(const io::safetensors_file& file, const optimizer& found, const optimizer& expected) {
+  if (const std::string problem = found.wrong_rate(); !problem.empty())
+    fail(error_category::invalid_file, "{}: {}; nothing was loaded, take another copy", shown_path(file.path()),
+         problem);
+  const std::string kind = found.name(), wanted = expected.name();
+  if (kind == wanted) return;
+  fail(error_category::invalid_file,
+       "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
+       shown_path(file.path()), wanted, kind);
+}
+
+// The metadata of a checkpoint, entry by entry.
+class checkpoint_metadata {
+ public:
+  explicit checkpoint_metadata(const io::safetensors_file& file) : file_(file) {
+    const std::string* format = find(checkpoint_key);
+    if (!format) {
+      fail(error_category::invalid_file,
+           "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)",
+           shown_path(file.path()));
+    }
+    if (*format == checkpoint_format) return;
+    fail(error_category::invalid_file,
+         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
+         "newer one",
+         shown_path(file.path()), quote(*format), checkpoint_format);
+  }
+
+  [[nodiscard]] const std::string* find(std::string_view key) const {
+    const auto& all = file_.metadata();
+    const auto found = std::ranges::find(all, key, &std::pair<std::string, std::string>::first);
+    return found == all.end() ? nullptr : &found->second;
+  }
+
+  template <class Number>
+  [[nodiscard]] Number number(std::string_view key) const {
+    const std::string* text = find(key);
+    Number value{};
+    if (text && parse(*text, value)) return value;
+    fail(error_category::invalid_file, "{}: the metadata's \"{}\" must be a number; found {}", shown_path(file_.path()),
+         key, text ? quote(*text) : "nothing");
+  }
+
+ private:
+  // The whole text, whatever the locale.
+  template <class Number>
+  [[nodiscard]] static bool parse(const std::string& text, Number& value) {
+    if constexpr (requires(const char* at) { std::from_chars(at, at, value); }) {
+      const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return problem == std::errc() && end == text.data() + text.size();
+    } else {  // libc++ 19: of integers alone
+      std::istringstream stream(text);
+      stream.imbue(std::locale::classic());
+      return (stream >> std::noskipws >> value) && stream.peek() == std::istringstream::traits_type::eof();
+    }
+  }
+
+  const io::safetensors_file& file_;
+};
+
+// A tensor of the run and where it goes.
+struct checkpoint_tensor {
+  std::string name;
+  dtype type{};
+  shape extents;
+  const plan::named_range* kept = nullptr;  // null: a parameter
+};
+
+inline std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training) {
+  std::vector<checkpoint_tensor> all;
+  for (const auto& slot : weights.slots().slots) all.push_back({slot.name, slot.type, slot.extents});
+  for (const plan::named_range& kept : training.kept()) all.push_back({kept.name, kept.type, kept.extents, &kept});
+  return all;
+}
+
+inline void compare(const checkpoint_tensor& wanted, const io::safetensors_file& file, problem_list& problems) {
+  const auto* found = file.find(wanted.name);
+  if (!found) return problems.add([&] { return describe_missing(wanted.name, file.tensors()); });
+  if (std::ranges::equal(found->shape, wanted.extents) && found->dtype == io::safetensors_dtype(wanted.type)) return;
+  problems.add([&] {
+    return fmt::format("{}: expected {} {}, found {} [{}]", quote(wanted.name), io::safetensors_dtype(wanted.type),
+                       to_string(wanted.extents), found->dtype, fmt::join(found->shape, ", "));
+  });
+}
+
+inline void check_fits(const io::safetensors_file& file, const checkpoint_metadata& metadata,
+                       std::span<const checkpoint_tensor> tensors, const optimizer& expected) {
+  problem_list problems;
+  const std::string* chosen = metadata.find("optimizer");
+  const bool same = chosen && *chosen == expected.name();
+  if (!same) {
+    problems.add([&] {
+      return fmt::format("the optimizer: expected {}, found {}", expected.name(), chosen ? quote(*chosen) : "none");
+    });
+  }
+  std::set<std::string_view> names;
+  for (const checkpoint_tensor& tensor : tensors) {
+    names.insert(tensor.name);
+    const bool moment = tensor.kept && tensor.name.starts_with("optimizer.");
+    if (same || !moment) compare(tensor, file, problems);  // another optimiser has other moments: said already
+  }
+  for (const auto& found : file.tensors()) {
+    if (names.contains(found.name) || (!same && found.name.starts_with("optimizer."))) continue;
+    problems.add([&] { return fmt::format("{} is not in the model", quote(found.name)); });
+  }
+  if (problems.count == 0) return;
+  fail(error_category::invalid_file, "{} is of another training run and nothing was loaded{}", shown_path(file.path()),
+       problems.sentence());
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
+                                      const training_position& position) try {
+  std::vector<std::string> names;
+  for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
+  weights.check_values("save_checkpoint", names);
+  const auto tensors = detail::checkpoint_tensors(weights, training);
+  std::vector<std::vector<std::byte>> values;
+  std::vector<io::safetensors_entry> entries;
+  for (const auto& tensor : tensors) {
+    values.push_back(tensor.kept ? training.read(*tensor.kept) : weights.get_bytes(tensor.name));
+    entries.push_back({tensor.name,
+                       io::safetensors_dtype(tensor.type),
+                       {tensor.extents.begin(), tensor.extents.end()},
+                       values.back()});
+  }
+  io::safetensors_metadata metadata{{"format", "pt"},
+                                    {detail::checkpoint_key, detail::checkpoint_format},
+                                    {"optimizer", position.chosen.name()},
+                                    {"step", std::to_string(position.step)},
+                                    {"seed", std::to_string(position.seed)}};
+  position.chosen.each_rate([&](std::string_view name, float rate) {
+    metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
+  });
+  io::write_safetensors(path, entries, metadata);
+} catch (...) {
+  rethrow_as_error("saving a checkpoint");
+}
+
+MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, parameters weights, program& training,
+                                                   const optimizer& expected) try {
+  const auto file = io::safetensors_file::open(path);
+  const detail::checkpoint_metadata metadata(file);
+  const auto tensors = detail::checkpoint_tensors(weights, training);
+  detail::check_fits(file, metadata, tensors, expected);
+  training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
+  if (position.step == std::numeric_limits<std::uint32_t>::max()) {
+    fail(error_category::invalid_file,
+         "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
+         position.step);
+  }
+  expected.each_rate([&](std::string_view name, float) {
+    position.chosen = position.chosen.with_rate(name, metadata.number<float>(name));
+  });
+  detail::check_chosen(file, position.chosen, expected);
+  std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
+  for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].kept) {
+      training.write(*tensors[i].kept, values[i]);
+    } else {
+      weights.set_bytes(tensors[i].name, values[i]);
+    }
+  }
+  return position;
+} catch (...) {
+  rethrow_as_error("loading a checkpoint");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Bodies of data/gzip.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::data {

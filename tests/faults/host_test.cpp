@@ -140,9 +140,11 @@ TEST(faults_memory, a_trainer_is_built_and_steps_or_says_why_not) {
 TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
   {
     const mn::device gpu = open_device();
-    mn::trainer<model> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", 2}});
-    run.parameters().init({.seed = 1});
-    mn::program& program = run.runnable();
+    const mn::optimizer chosen = mn::adam{};
+    const mn::graph g = mn::make_training_graph<model>(mn::cross_entropy{"label"}, chosen, {{"batch", 2}});
+    mn::parameters weights(gpu, mn::plan::make_layout(g, mn::op::parameter));
+    weights.init({.seed = 1});
+    mn::program program(gpu, g, weights);
     const auto& kept = program.kept().front();
     const std::vector<std::byte> good = program.read(kept), bad(good.size() + 1);
     expect_survival([&] { (void)program.read(kept); }, 40);
@@ -156,7 +158,8 @@ TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
     expect_refusal("set_input, unknown", [&] { program.set_input("no such input", mn::dtype::f32, good); });
     expect_refusal("set_input, wrong size", [&] { program.set_input("x", mn::dtype::f32, bad); });
     expect_refusal("scalar_output, early", [&] { (void)program.scalar_output("loss", 1); });
-    (void)run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).loss();
+    const mn::input_values bound[] = {{"x", inputs}, {"label", labels}};
+    (void)program.scalar_output("loss", program.submit(chosen.step_values(1, 0), bound));
     expect_refusal("scalar_output, unknown", [&] { (void)program.scalar_output("no such output", 1); });
     expect_refusal("device.wait", [&] { gpu.wait(1'000'000); });
     expect_refusal("an empty ticket", [] { mn::vulkan::read_back_ticket().wait(); });
@@ -225,7 +228,7 @@ TEST(faults_memory, each_weight_is_loaded_whole_or_not_at_all) {
   {
     const mn::device gpu = open_device();
     const mn::session<model> run(gpu, {{"batch", 2}});
-    const mn::parameters& weights = run.parameters();
+    mn::parameters weights = run.parameters();
     const auto everything = [&] {
       std::map<std::string, std::vector<std::byte>> values;
       for (const auto& slot : weights.slots().slots) values[slot.name] = weights.get_bytes(slot.name);

@@ -126,8 +126,7 @@ TEST(graph_path, kernels_are_named_after_the_product_in_them_or_what_they_store)
   const graph chosen = egraph::optimize(g, {}, &report);
   const std::set<std::string> known = paths_of(g), found = paths_of(chosen);
   EXPECT_TRUE(std::ranges::includes(known, found));
-  for (node_id id{0}; id < chosen.size(); ++id)
-    EXPECT_TRUE(chosen.path_of(id) != "" || id == chosen.find_leaf("x"));
+  for (node_id id{0}; id < chosen.size(); ++id) EXPECT_TRUE(chosen.path_of(id) != "" || id == chosen.find_leaf("x"));
   // up's product, bias and relu are one kernel, and so are down's and the addition around it.
   for (int layer = 0; layer < 3; ++layer) {
     for (const char* name : {"up", "down"}) {

@@ -4,6 +4,7 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/io/file.hpp>
 #include <meganeura/io/safetensors.hpp>
+#include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
 #include <support/shared_device.hpp>
@@ -69,7 +70,7 @@ std::vector<std::byte> everything(Trainer& run) {
   std::vector<std::byte> bytes;
   const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
   for (const auto& slot : run.parameters().slots().slots) append(run.parameters().get_bytes(slot.name));
-  for (const auto& kept : run.runnable().kept()) append(run.runnable().read(kept));
+  for (const auto& kept : run.program().kept()) append(run.program().read(kept));
   return bytes;
 }
 
@@ -104,9 +105,9 @@ TEST(runtime_checkpoint, frozen_layers_have_no_moments_and_go_on) {
   const auto is_frozen = [](const plan::named_range& kept) {
     return kept.name.find(".one.") != std::string::npos || kept.name.find(".three.") != std::string::npos;
   };
-  EXPECT_TRUE(std::ranges::none_of(run.runnable().kept(), is_frozen));
-  EXPECT_EQ(run.runnable().kept().size(), 2u * 6 + 1);
-  const auto& bytes = run.runnable().plan().area_bytes;
+  EXPECT_TRUE(std::ranges::none_of(run.program().kept(), is_frozen));
+  EXPECT_EQ(run.program().kept().size(), 2u * 6 + 1);
+  const auto& bytes = run.program().plan().area_bytes;
   const std::uint64_t updated = 6 * plan::tensor_alignment;  // weights and biases of three layers, all of them small
   for (const plan::area each : {plan::area::gradient, plan::moment_area(0), plan::moment_area(1)})
     EXPECT_EQ(bytes[plan::index_of(each)], updated);
@@ -216,9 +217,9 @@ TEST(runtime_checkpoint, a_momentum_without_moments_is_refused) {
 }
 
 TEST(runtime_checkpoint, ranges_that_a_program_does_not_keep_are_refused) {
-  trainer<network<6>> run(support::shared_device(), remembering{}, adam{}, {{"batch", 5}});
-  run.parameters().init();
-  const program& running = run.runnable();
+  const device& gpu = support::shared_device();
+  const graph g = make_training_graph<network<6>>(remembering{}, adam{}, {{"batch", 5}});
+  program running(gpu, g, parameters(gpu, plan::make_layout(g, op::parameter)));
   const plan::named_range kept = running.kept().at(0);
   std::vector<plan::named_range> others(4, kept);
   others[0].where.offset = std::uint64_t{1} << 40;
@@ -241,11 +242,11 @@ TEST(runtime_checkpoint, a_step_after_which_none_is_counted_is_refused) {
   trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
   run.parameters().init();
   constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
-  save_checkpoint(path, run.parameters(), run.runnable(), {sgd{}, most, 1});
+  save_checkpoint(path, run.parameters(), run.program(), {sgd{}, most, 1});
   EXPECT_NE(support::sentence_of([&] { run.load_checkpoint(path); }).find("after which no step is counted"),
             std::string::npos);
   EXPECT_EQ(run.steps(), 0u);
-  save_checkpoint(path, run.parameters(), run.runnable(), {sgd{}, most - 1, 1});
+  save_checkpoint(path, run.parameters(), run.program(), {sgd{}, most - 1, 1});
   run.load_checkpoint(path);
   train(run, 1);
   EXPECT_EQ(run.steps(), most);

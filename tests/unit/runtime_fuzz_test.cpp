@@ -27,7 +27,7 @@ void check_on_device(sample& s, verdict& v) {
     std::fill(values.begin(), values.end(), 0.0);
   }
   const device& gpu = support::shared_device();
-  const parameters weights(gpu, plan::make_layout(s.source, op::parameter));
+  parameters weights(gpu, plan::make_layout(s.source, op::parameter));
   for (node_id id : s.source.leaves(op::parameter)) {
     const std::string& name = s.source.get<leaf_attribute>(id).name;
     weights.set(name, std::vector<float>(s.leaves.at(name).values.begin(), s.leaves.at(name).values.end()));

@@ -104,7 +104,7 @@ template <class Model, class Element, class Check>
 std::vector<std::vector<float>> trained(const device& on, std::int64_t count, std::size_t features,
                                         std::uint32_t classes, Check check) {
   trainer<Model> run(on, cross_entropy{"label"}, adam{.learning_rate = 1e-2f, .epsilon = 1e-3f}, {{"batch", count}});
-  check(run.runnable());
+  check(run.program());
   if constexpr (std::is_same_v<Model, language>) {
     for (const auto& slot : run.parameters().slots().slots)
       run.parameters().set(slot.name, support::smollm2_weights(slot.name, slot.extents));
@@ -181,7 +181,7 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
 // compiled.
 std::string refused_untouched(const graph& g, const vulkan::device_facts& most) {
   const device gpu({.at_most = most});
-  const parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, plan::make_layout(g, op::parameter));
   gpu.wait_idle();
   const auto before = gpu.counters();
   const std::string sentence = support::sentence_of([&] { program run(gpu, g, weights); });
@@ -202,7 +202,7 @@ TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_befor
   std::uint64_t needed = 0;
   {
     const device gpu({.at_most = most});
-    const parameters weights(gpu, plan::make_layout(g, op::parameter));
+    parameters weights(gpu, plan::make_layout(g, op::parameter));
     const auto before = gpu.counters().allocations;
     const program run(gpu, g, weights);
     needed = gpu.counters().allocations - before;
@@ -211,7 +211,7 @@ TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_befor
   most.max_allocations = static_cast<std::uint32_t>(2 + needed);  // the staging ring and the parameters live already
   {
     const device gpu({.at_most = most});
-    const parameters weights(gpu, plan::make_layout(g, op::parameter));
+    parameters weights(gpu, plan::make_layout(g, op::parameter));
     EXPECT_NO_THROW(program(gpu, g, weights));
   }
   --most.max_allocations;
@@ -327,7 +327,7 @@ TEST(runtime_limits, a_sum_over_more_than_32_bits_count_is_refused) {
     options.disk_cache = false;
     return options;
   }());
-  const parameters none(gpu, {});
+  parameters none(gpu, {});
   try {
     const program made(gpu, g, none);
     FAIL() << "8,589,934,592 terms were counted in 32 bits";
@@ -354,7 +354,7 @@ TEST(runtime_limits, wide_maps_and_concats_are_split) {
   std::vector<std::vector<float>> values;
   for (unsigned i = 0; i < 10; ++i) values.push_back(uniform<float>(15, i, 1));
   const least_device least;
-  const parameters none(least, {});
+  parameters none(least, {});
   program run(least, g, none);
   expect_within_the_least_limits(run, least);
   for (std::size_t i = 0; i < 10; ++i)
@@ -378,7 +378,7 @@ TEST(runtime_limits, what_no_split_can_mend_is_refused_before_anything_is_alloca
   graph g;
   const node_id x = g.input("x", dtype::f32, {1025});
   g.add_output("y", g.map(scalar_op::exp, {x}));
-  const parameters none(small, {});
+  parameters none(small, {});
   const auto before = small.counters();
   try {
     const program made(small, g, none);

@@ -57,7 +57,7 @@ TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
   graph g;
   g.parameter("q", dtype::f16, {4, 16});
   g.parameter("r", dtype::f32, {4, 16});
-  const parameters weights = made(g), others = made(g);
+  parameters weights = made(g), others = made(g);
   weights.init({.seed = 3});
   for (const float value : weights.get("q")) {
     EXPECT_LE(std::fabs(value), 0.25f);
@@ -120,7 +120,7 @@ TEST(runtime_parameters, loading_holds_no_more_than_twice_a_tensor) {
       const std::vector<std::byte> zeros(count * io::safetensors_element_size(stored_type));
       io::write_safetensors(path, std::vector<io::safetensors_entry>{{"w", stored_type, {count}, zeros}});
     }
-    const parameters weights = made(with_parameters({{"w", type}}, count));
+    parameters weights = made(with_parameters({{"w", type}}, count));
     weights.set_bytes("w", std::vector<std::byte>(bytes));  // the device's memory is there from now on
     if (!(std::ofstream("/proc/self/clear_refs") << 5).flush()) GTEST_SKIP() << "no peak of memory to be had here";
     const std::uint64_t before = status("VmHWM");
@@ -138,7 +138,7 @@ TEST(runtime_parameters, a_dtype_that_does_not_fit_is_found_before_anything_is_c
   const support::temporary_folder folder;
   const std::string path = folder / "m.safetensors";
   const graph g = with_parameters({{"a", dtype::f32}, {"q", dtype::i32}}, 4);
-  const parameters weights = made(g);
+  parameters weights = made(g);
   const std::vector<float> old(4, 1.0f), other(4, 2.0f);
   const std::vector<std::int32_t> numbers{1, 2, 3, 4};
   weights.set("a", old);
@@ -151,7 +151,7 @@ TEST(runtime_parameters, a_dtype_that_does_not_fit_is_found_before_anything_is_c
   EXPECT_NE(support::sentence_of([&] { weights.init(); }).find("\"q\" is i32"), std::string::npos);
   EXPECT_EQ(weights.get("a"), old);
   weights.save(path);
-  const parameters loaded = made(g);
+  parameters loaded = made(g);
   loaded.load(path);
   EXPECT_EQ(loaded.get_bytes("q"), bytes_of(numbers));
 }

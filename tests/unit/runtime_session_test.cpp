@@ -57,7 +57,7 @@ TEST(runtime_session, results_of_two_runs_do_not_share_memory) {
 }
 
 TEST(runtime_session, an_empty_handle_of_parameters_says_so) {
-  const parameters none;
+  parameters none;
   for (const auto& call : std::vector<std::function<void()>>{[&] { none.init(); }, [&] { none.save("never"); },
                                                              [&] { (void)none.count(); }, [&] { (void)none.get("w"); },
                                                              [&] { none.set("w", {}); }}) {
@@ -73,7 +73,7 @@ TEST(runtime_session, outputs_cannot_be_read_before_a_run) {
   EXPECT_EQ(support::sentence_of([&] { (void)never.output("output"); }),
             "output \"output\" was read before the first run; run the model first");
   trainer<network> train(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 3}});
-  EXPECT_NE(support::sentence_of([&] { (void)train.runnable().scalar_output("loss", 0); }).find("before the first run"),
+  EXPECT_NE(support::sentence_of([&] { (void)train.program().scalar_output("loss", 0); }).find("before the first run"),
             std::string::npos);
   graph g;
   const node_id total = g.state("total", dtype::f32, {5});
@@ -90,7 +90,7 @@ TEST(runtime_session, parameters_that_nobody_gave_values_are_not_zeros) {
   session<network> run(gpu, {{"batch", 1}});
   const std::vector<float> x(4), bias(3), more(4 * 3);
   const std::vector<std::int32_t> label(1);
-  const auto& weights = run.parameters();
+  auto weights = run.parameters();
   EXPECT_EQ(
       support::sentence_of([&] { (void)run.run(bind<"x">(x)); }),
       "step: 4 parameters have no values: \"one.weight\", \"one.bias\", \"two.weight\", ...; init, load or set them "
@@ -121,7 +121,7 @@ using language_model = model<next_token, input<"tokens", dtype::i32, dims<batch,
 
 TEST(runtime_session, checks_name_the_index_that_is_out_of_range) {
   const device& gpu = support::shared_device();
-  const auto options = [](checks chosen) { return trainer_options{.program = {.checks = chosen}}; };
+  const auto options = [](checks chosen) { return run_options{.program = {.checks = chosen}}; };
   trainer<language_model> run(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 2}}, options(checks::indices));
   run.parameters().init();
   std::vector<std::int32_t> tokens{0, 1, 2, 99, 3, 4, 5, 99}, label{0, 1, 2, 3, 4, -100};  // the last ones are not read
@@ -144,7 +144,7 @@ TEST(runtime_session, checks_name_the_index_that_is_out_of_range) {
 TEST(runtime_session, checks_are_chosen_by_the_build_of_the_library) {
   EXPECT_EQ(program_options{}.checks, checks::automatic);
   session<network> run(support::shared_device(), {{"batch", 2}});
-  const checks found = run.runnable().checks();
+  const checks found = run.program().checks();
   EXPECT_TRUE(found == checks::all || found == checks::none);
   EXPECT_EQ(detail::resolved(checks::indices), checks::indices);
 }
@@ -178,7 +178,10 @@ TEST(runtime_session, what_was_moved_from_says_so_in_every_call) {
   EXPECT_EQ(support::sentence_of([&] { (void)run.run(bind<"x">(x)); }), moved);
   EXPECT_EQ(support::sentence_of([&] { (void)run.start(bind<"x">(x)); }), moved);
   EXPECT_EQ(support::sentence_of([&] { (void)run.output("output"); }), moved);
-  program& empty = run.runnable();
+  EXPECT_EQ(support::sentence_of([&] { (void)run.program().plan(); }), moved);
+  const graph g = lower<network>({{"batch", 1}});
+  program empty(first, g, parameters(first, plan::make_layout(g, op::parameter)));
+  const program full = std::move(empty);
   const std::function<void()> calls[] = {
       [&] { empty.set_input("x", dtype::f32, std::as_bytes(std::span(x))); },
       [&] { (void)empty.submit(); },

@@ -305,8 +305,8 @@ TEST(runtime_training, the_loss_of_half_predictions_is_a_number_of_f32) {
   run.parameters().set("fc.weight", std::vector<float>(5 * 23, 0.0f));
   run.parameters().set("fc.bias", std::vector<float>(5, 300.0f));  // its square is more than f16 holds
   const std::vector<std::uint16_t> zeros(20, 0);
-  run.runnable().set_input("t", dtype::f16, std::as_bytes(std::span(zeros)));
-  EXPECT_EQ(run.step(bind<"x">(std::vector<float>(4 * 23, 0.0f))).loss(), 90000);
+  const std::vector<float> x(4 * 23, 0.0f);
+  EXPECT_EQ(run.training::step({{"x", x}, {"t", dtype::f16, std::as_bytes(std::span(zeros))}}).loss(), 90000);
   EXPECT_NEAR(run.parameters().get("fc.bias")[0], 300 - 0.01 * 2 * 300 / 5, oracle::tolerance(dtype::f16, 20) * 300);
 }
 

@@ -27,7 +27,7 @@ std::vector<Element> values_of(const oracle::tensors<double>& leaves, const std:
   return {leaves.at(name).values.begin(), leaves.at(name).values.end()};
 }
 
-void give(const parameters& weights, const oracle::tensors<double>& leaves) {
+void give(parameters weights, const oracle::tensors<double>& leaves) {
   for (const auto& slot : weights.slots().slots) weights.set(slot.name, values_of<float>(leaves, slot.name));
 }
 

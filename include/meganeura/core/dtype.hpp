@@ -24,4 +24,18 @@ enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
   return type <= dtype::boolean ? names[static_cast<int>(type)] : "an unknown dtype";
 }
 
+namespace detail {
+
+/// The dtype whose elements C++ has as T.
+template <class T>
+inline constexpr dtype dtype_of = dtype::boolean;  // no tensor holds this type
+template <>
+inline constexpr dtype dtype_of<float> = dtype::f32;
+template <>
+inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
+
+}  // namespace detail
+
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -355,15 +355,6 @@ struct model<Module> {
 
 namespace detail {
 
-template <class T>
-inline constexpr dtype dtype_of = dtype::boolean;  // no tensor holds this type
-template <>
-inline constexpr dtype dtype_of<float> = dtype::f32;
-template <>
-inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
-template <>
-inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
-
 template <fixed_string Name, bool Found>
 inline constexpr bool input_known = Found;
 

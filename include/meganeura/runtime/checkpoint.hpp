@@ -27,8 +27,8 @@ void save_checkpoint(const std::string& path, const parameters& weights, const p
 /// Reads such a file back, exactly; returns where training goes on. Everything is checked before anything is changed.
 /// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
 /// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
-[[nodiscard]] training_position load_checkpoint(const std::string& path, const parameters& weights,
-                                                const program& training, const optimizer& expected);
+[[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, program& training,
+                                                const optimizer& expected);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 

@@ -167,8 +167,8 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   rethrow_as_error("saving a checkpoint");
 }
 
-MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, const parameters& weights,
-                                                   const program& training, const optimizer& expected) try {
+MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, parameters weights, program& training,
+                                                   const optimizer& expected) try {
   const auto file = io::safetensors_file::open(path);
   const detail::checkpoint_metadata metadata(file);
   const auto tensors = detail::checkpoint_tensors(weights, training);

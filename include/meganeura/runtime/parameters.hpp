@@ -41,16 +41,16 @@ class parameters {
   /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
   /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
   /// errors: invalid_argument when a parameter is no float; nothing is changed then.
-  void init(const init_options& options = {}) const;
+  void init(const init_options& options = {});
 
   /// Of an f32 parameter or an f16 one, to which the values are rounded (to the nearest, ties to even).
   /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
   /// parameter that is not a float.
-  void set(std::string_view name, std::span<const float> values) const;
+  void set(std::string_view name, std::span<const float> values);
   /// errors: invalid_argument for an unknown name, a tensor that is neither f32 nor f16 or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
   /// The same as raw bytes of the tensor's own dtype.
-  void set_bytes(std::string_view name, std::span<const std::byte> values) const;
+  void set_bytes(std::string_view name, std::span<const std::byte> values);
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
   /// Reads a .safetensors file: F32, F16 or BF16 tensors for f32 and f16 parameters, rounded where they must be, the
@@ -58,7 +58,7 @@ class parameters {
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every
   /// missing, extra, mis-shaped and mistyped tensor.
-  void load(const std::string& path, const load_options& options = {}) const;
+  void load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 

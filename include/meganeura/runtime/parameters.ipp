@@ -151,7 +151,7 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
   rethrow_as_error("looking for values");
 }
 
-MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) const try {
+MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) try {
   const auto& target = slot(name);
   if (values.size() != target.bytes) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
@@ -173,7 +173,7 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
   rethrow_as_error("reading a parameter");
 }
 
-MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) const try {
+MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) try {
   const auto& target = slot(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || !is_float(target.type)) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{} and was given {} f32 values", name,
@@ -199,7 +199,7 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
   rethrow_as_error("reading a parameter");
 }
 
-MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
+MEGANEURA_INLINE void parameters::init(const init_options& options) try {
   for (const auto& target : slots().slots) {
     if (is_float(target.type)) continue;
     fail(error_category::invalid_argument,
@@ -211,7 +211,7 @@ MEGANEURA_INLINE void parameters::init(const init_options& options) const try {
   rethrow_as_error("initialising parameters");
 }
 
-MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) const try {
+MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) try {
   const auto file = io::safetensors_file::open(path);
   detail::problem_list problems;
   std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;

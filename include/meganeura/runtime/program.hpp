@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,11 +30,22 @@ struct program_options {
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
 };
 
-/// One input's values for a step: dense, row-major.
+/// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them.
 struct input_values {
   std::string_view name;
   dtype type{};
   std::span<const std::byte> values;
+
+  input_values(std::string_view of, dtype element, std::span<const std::byte> bytes)
+      : name(of), type(element), values(bytes) {}
+  /// {"x", pixels}: any contiguous range of float, std::int32_t or std::uint32_t.
+  template <std::ranges::contiguous_range Range>
+  input_values(std::string_view of, const Range& range)
+      : input_values(of, detail::dtype_of<std::ranges::range_value_t<Range>>, std::as_bytes(std::span(range))) {
+    static_assert(detail::dtype_of<std::ranges::range_value_t<Range>> != dtype::boolean,
+                  "meganeura: input_values(name, range): elements must be float, std::int32_t or std::uint32_t; give "
+                  "others as their dtype and bytes");
+  }
 };
 
 /// Where the time of a build went, in milliseconds.
@@ -92,10 +104,10 @@ class program {
   [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
   [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
-  void write(const plan::named_range& kept, std::span<const std::byte> values) const;
+  void write(const plan::named_range& kept, std::span<const std::byte> values);
 
   /// Optimiser moments and states back to zero.
-  void reset_state() const;
+  void reset_state();
 
  private:
   static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
@@ -163,6 +175,13 @@ class program {
   std::vector<std::string> input_names_;  // of the graph as given, unused ones included
   std::uint64_t steps_ = 0;
 };
+
+namespace detail {
+
+// "a", "b", or none.
+[[nodiscard]] std::string quoted_names(std::span<const plan::named_range> all);
+
+}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 

@@ -43,6 +43,12 @@ inline void check_same_device(const device& on, const device& of_weights) {
 
 }  // namespace detail
 
+MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_range> all) {
+  std::string names;
+  for (const plan::named_range& each : all) names += (names.empty() ? "" : ", ") + quote(each.name);
+  return names.empty() ? "none" : names;
+}
+
 MEGANEURA_INLINE const program& program::alive() const try {
   if (device_) return *this;
   fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
@@ -168,7 +174,7 @@ MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& k
   rethrow_as_error("reading what a program keeps");
 }
 
-MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) const try {
+MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) try {
   expect_kept(kept);
   if (values.size() != kept.where.bytes) {
     fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
@@ -179,7 +185,7 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
   rethrow_as_error("writing what a program keeps");
 }
 
-MEGANEURA_INLINE void program::reset_state() const try {
+MEGANEURA_INLINE void program::reset_state() try {
   (void)alive();
   vulkan::recorder zero(device_);
   const auto clear = [&](std::size_t area) { areas_[area].fill_with_zeros(zero); };
@@ -399,10 +405,8 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
   (void)alive();
   const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
   if (found == plan_.outputs.end()) {
-    std::string names;
-    for (const auto& output : plan_.outputs) names += (names.empty() ? "" : ", ") + quote(output.name);
     fail(error_category::invalid_argument, "there is no output {}; there is {}{}", quote(name),
-         names.empty() ? "none" : names, detail::did_you_mean(detail::nearest_of(name, plan_.outputs)));
+         detail::quoted_names(plan_.outputs), detail::did_you_mean(detail::nearest_of(name, plan_.outputs)));
   }
   return *found;
 }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// What a model's symbols are worth, from whatever lists them.
+#pragma once
+#include <meganeura/core/dim.hpp>
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/quote.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <class T>
+concept symbol_pair = requires(const T& pair) {
+  { std::get<0>(pair) } -> std::convertible_to<std::string_view>;
+  requires std::integral<std::remove_cvref_t<decltype(std::get<1>(pair))>>;
+};
+
+}  // namespace detail
+
+/// Names with extents: {{"batch", 32}}, bindings, or any range of pairs (a std::map, a vector read from a file). Names
+/// are copied. What is wrong with a binding is said by the graph that it binds. errors: invalid_argument for a name
+/// with a zero byte, which no symbol has.
+class symbol_extents {
+ public:
+  symbol_extents(std::initializer_list<binding> list) {  // NOLINT(google-explicit-constructor): written as what it is
+    for (const binding& each : list) add(each.symbol, each.extent);
+  }
+  template <std::ranges::input_range Pairs>
+    requires std::same_as<std::ranges::range_value_t<Pairs>, binding> ||
+        detail::symbol_pair<std::ranges::range_value_t<Pairs>>
+        symbol_extents(const Pairs& pairs) {  // NOLINT(google-explicit-constructor)
+      for (const auto& each : pairs) {
+        if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
+          add(each.symbol, each.extent);
+        else
+          add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
+      }
+    }
+
+  [[nodiscard]] std::span<const binding> list() const { return list_; }
+
+ private:
+  void add(std::string_view name, std::int64_t extent) {
+    if (name.find('\0') != name.npos)
+      fail(error_category::invalid_argument, "the symbol {} has a zero byte in its name; no symbol has", quote(name));
+    const std::string& kept = *names_.emplace_back(std::make_shared<const std::string>(name));
+    list_.push_back({kept.c_str(), extent});
+  }
+  std::vector<std::shared_ptr<const std::string>> names_;  // shared by copies, so that no name moves
+  std::vector<binding> list_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI

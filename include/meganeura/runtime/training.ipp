@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// Definitions for runtime/training.hpp.
+#pragma once
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/core/boundary.hpp>
+#include <meganeura/runtime/checkpoint.hpp>
+#include <meganeura/runtime/training.hpp>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// errors: invalid_argument for a wrong rate.
+inline const optimizer& checked_rates(const optimizer& chosen) {
+  const std::string problem = chosen.wrong_rate();
+  if (!problem.empty()) fail(error_category::invalid_argument, "{}", problem);
+  return chosen;
+}
+
+inline void check_loss(const graph& g, node_id value) {
+  if (value >= g.size())
+    fail(error_category::invalid_argument, "the loss %{} does not exist; the graph has {} nodes", value, g.size());
+  if (g[value].type == dtype::f32 && g[value].extents.rank() == 0) return;
+  fail(error_category::invalid_argument,
+       "the loss is {} {}, and a trainer minimises one f32 number; reduce the loss to one, and cast it to f32",
+       to_string(g[value].type), to_string(g[value].extents));
+}
+
+inline void check_trained(const graph& g, node_id parameter) {
+  if (g[parameter].type == dtype::f32) return;
+  fail(error_category::invalid_argument,
+       "the parameter \"{}\" is {}, and a trainer updates f32 alone; declare it f32 (a layer's parameters have its "
+       "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: stop_gradient",
+       g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen) try {
+  detail::check_loss(g, loss);
+  g.add_output("loss", loss);
+  std::vector<node_id> weights = g.leaves(op::parameter);
+  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
+  const std::vector<node_id> slopes = reached_gradients(g, loss, weights);
+  std::vector<node_id> pairs;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (slopes[i] == no_id) continue;
+    detail::check_trained(g, weights[i]);
+    pairs.insert(pairs.end(), {weights[i], slopes[i]});
+  }
+  if (pairs.empty()) {
+    fail(error_category::invalid_argument,
+         "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
+  }
+  const graph::scope in(g, "optimizer");
+  g.optimizer_step(chosen.rule(), pairs);
+  return g;
+} catch (...) {
+  rethrow_as_error("building a training step");
+}
+
+MEGANEURA_INLINE float pending_step::loss() const try {
+  const float value = program_->scalar_output("loss", submitted_);
+  if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
+    fail(error_category::invalid_argument,
+         "the loss of step {} is {}; look at the data and the learning rate, or leave out checks::finite", step_,
+         value);
+  }
+  return value;
+} catch (...) {
+  rethrow_as_error("reading a loss");
+}
+
+MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
+                                    const run_options& options, meganeura::parameters weights) try
+    : parameters_(std::move(weights)),
+      optimizer_(detail::checked_rates(chosen)),
+      seed_(options.seed),
+      program_(detail::make_program(on, make_training_graph(std::move(forward), loss, chosen), parameters_,
+                                    options.program)) {
+} catch (...) {
+  rethrow_as_error("building a trainer");
+}
+
+MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs) {
+  if (step_ == std::numeric_limits<std::uint32_t>::max())
+    fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
+  const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), inputs);
+  ++step_;
+  return {program_, number, step_};
+}
+
+MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
+  optimizer_ = detail::checked_rates(optimizer_.with_rate("learning_rate", rate));
+} catch (...) {
+  rethrow_as_error("setting a learning rate");
+}
+
+MEGANEURA_INLINE void training::restart() {
+  program_.reset_state();
+  step_ = 0;
+}
+
+MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
+  meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
+}
+
+MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
+  const training_position position = meganeura::load_checkpoint(path, parameters_, program_, optimizer_);
+  optimizer_ = position.chosen;
+  step_ = position.step;
+  seed_ = position.seed;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
