@@ -167,6 +167,170 @@ struct fmt::formatter<meganeura::strong_id<Kind, Integer>> : fmt::formatter<Inte
 };
 // What a node carries besides its operands: one plain struct a kind, interned in the graph.
 // Run-time shapes: up to max_rank extents, row-major, no symbols left; every shape that exists can be counted.
+// Extents and shapes known while compiling: integers, or named symbols bound when a session is built.
+// A string literal as a template argument.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Characters of a literal, terminating zero included, as a structural value: `linear<"fc1", 128>`.
+template <std::size_t N>
+struct fixed_string {
+  char text[N]{};
+
+  // NOLINTNEXTLINE(google-explicit-constructor): the conversion from a literal is the purpose.
+  constexpr fixed_string(const char (&literal)[N]) {
+    for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
+  }
+
+  friend constexpr bool operator==(const fixed_string&, const fixed_string&) = default;
+};
+
+/// A name of static storage. Equal texts are one object, so that names compare by address inside types.
+struct symbol {
+  const char* text;
+};
+
+namespace detail {
+template <fixed_string Text>
+inline constexpr symbol symbol_of{Text.text};
+
+// A template of its own, so that the compiler's message spells the text.
+template <fixed_string Text, bool Fits>
+inline constexpr bool text_fits = Fits;
+
+// Names are compared and stored as C strings: no zero byte before the end.
+template <std::size_t N>
+[[nodiscard]] constexpr bool is_prefix(const fixed_string<N>& text) {
+  for (std::size_t i = 0; i + 1 < N; ++i) {
+    if (text.text[i] == '\0') return false;
+  }
+  return true;
+}
+template <std::size_t N>
+[[nodiscard]] constexpr bool is_name(const fixed_string<N>& text) {
+  return N > 1 && is_prefix(text);
+}
+
+// <cstring> is not constexpr.
+[[nodiscard]] constexpr bool texts_equal(const char* lhs, const char* rhs) {
+  while (*lhs != '\0' && *lhs == *rhs) ++lhs, ++rhs;
+  return *lhs == *rhs;
+}
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// How many axes a tensor may have: the one limit that types and run-time shapes share.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// The largest number of axes of a tensor and of a kernel's iteration space.
+inline constexpr int max_rank = 8;
+
+/// The largest number of axes that a convolution or a pool slides along.
+inline constexpr int max_spatial = 3;
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// coefficient, or coefficient times one named symbol. A symbol equals only itself, so that mixing batch and sequence
+/// does not compile although both are unknown.
+struct dim {
+  std::int64_t coefficient = 0;
+  const symbol* name = nullptr;
+
+  constexpr dim() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): dims<batch, 784>
+  constexpr dim(std::int64_t extent) : coefficient(extent) {}
+  constexpr dim(std::int64_t factor, const symbol* symbol) : coefficient(factor), name(symbol) {}
+
+  [[nodiscard]] constexpr bool is_static() const { return name == nullptr; }
+  friend constexpr dim operator*(dim a, std::int64_t factor) { return {a.coefficient * factor, a.name}; }
+  friend constexpr bool operator==(const dim&, const dim&) = default;
+};
+
+namespace detail {
+template <fixed_string Name>
+constexpr dim named_dim() {
+  static_assert(text_fits<Name, is_name(Name)>, "meganeura: sym<name>: a name is neither empty nor holds a zero byte");
+  return {1, &symbol_of<Name>};
+}
+}  // namespace detail
+
+/// The symbol of that name, e.g. `inline constexpr mn::dim batch = mn::sym<"batch">;`.
+template <fixed_string Name>
+inline constexpr dim sym = detail::named_dim<Name>();
+
+/// What a symbol is worth in one session, e.g. {"batch", 32}.
+struct binding {
+  const char* symbol;
+  std::int64_t extent;
+};
+
+/// A shape with symbols left in it; `shape` is the run-time one.
+struct symbolic_shape {
+  dim extents[max_rank]{};
+  int rank = 0;
+
+  [[nodiscard]] constexpr const dim& operator[](int axis) const { return extents[axis]; }
+  [[nodiscard]] constexpr dim& operator[](int axis) { return extents[axis]; }
+  constexpr void push_back(dim extent) { extents[rank++] = extent; }
+  /// Counted from the end: last() is the last extent, last(1) the one before.
+  [[nodiscard]] constexpr const dim& last(int from_end = 0) const { return extents[rank - 1 - from_end]; }
+
+  [[nodiscard]] constexpr bool is_static() const {
+    for (int i = 0; i < rank; ++i) {
+      if (!extents[i].is_static()) return false;
+    }
+    return true;
+  }
+  /// Product of the coefficients: the number of elements if is_static().
+  [[nodiscard]] constexpr std::int64_t coefficient() const {
+    std::int64_t product = 1;
+    for (int i = 0; i < rank; ++i) product *= extents[i].coefficient;
+    return product;
+  }
+
+  friend constexpr bool operator==(const symbolic_shape&, const symbolic_shape&) = default;
+};
+
+namespace detail {
+template <dim... Extents>
+constexpr symbolic_shape make_shape() {
+  static_assert(sizeof...(Extents) <= max_rank, "meganeura: dims<...>: a tensor has at most 8 axes");
+  static_assert(((Extents.coefficient >= 1) && ...), "meganeura: dims<...>: an extent is at least 1");
+  symbolic_shape result;
+  if constexpr (sizeof...(Extents) <= max_rank) (result.push_back(Extents), ...);
+  return result;
+}
+
+template <class... Extents>
+constexpr symbolic_shape extents_of(Extents... extents) {
+  symbolic_shape result;
+  (result.push_back(extents), ...);
+  return result;
+}
+
+// A shape may hold leftovers past its rank; equal shapes must be equal template arguments.
+constexpr symbolic_shape canonical(const symbolic_shape& shape) {
+  symbolic_shape result;
+  for (int i = 0; i < shape.rank; ++i) result.push_back(dim(shape[i].coefficient, shape[i].name));
+  return result;
+}
+
+template <symbolic_shape Shape>
+inline constexpr symbolic_shape shape_of = Shape;
+
+// Equal shapes are one object, so that nodes hold a pointer instead of a copy.
+template <symbolic_shape Shape>
+inline constexpr const symbolic_shape* interned_shape = &shape_of<canonical(Shape)>;
+}  // namespace detail
+
+/// A shape by its extents: dims<batch, 784>.
+template <dim... Extents>
+inline constexpr symbolic_shape dims = detail::make_shape<Extents...>();
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Element types of tensors and of the values inside scalar programs.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -203,14 +367,6 @@ inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// How many axes a tensor may have: the one limit that types and run-time shapes share.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// The largest number of axes of a tensor and of a kernel's iteration space.
-inline constexpr int max_rank = 8;
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <algorithm>
 #include <initializer_list>
@@ -229,6 +385,13 @@ class shape {
   constexpr shape() = default;
   constexpr shape(std::initializer_list<std::int64_t> list) {
     for (std::int64_t extent : list) push_back(extent);
+  }
+
+  // NOLINTNEXTLINE(google-explicit-constructor): where shapes may hold symbols, this one holds none
+  [[nodiscard]] constexpr operator symbolic_shape() const {
+    symbolic_shape result;
+    for (std::int64_t extent : *this) result.push_back(extent);
+    return result;
   }
 
   [[nodiscard]] constexpr int rank() const { return rank_; }
@@ -284,11 +447,22 @@ class shape {
   int rank_ = 0;
 };
 
+namespace detail {
+// A shape without symbols.
+[[nodiscard]] constexpr shape numeric(const symbolic_shape& extents) {
+  shape result;
+  for (int i = 0; i < extents.rank; ++i) result.push_back(extents[i].coefficient);
+  return result;
+}
+}  // namespace detail
+
 /// "[32, 784]".
 [[nodiscard]] std::string to_string(const shape& extents);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// The attributes that are nothing but numbers, and the shapes that nodes have: each rule once, for models that are
+// types and for graphs built at run time. Extents are `dim`s; where a shape is known there are no symbols in it.
 // The op table: every node kind of the run-time graph, with its name, arity and stage; the kinds of reduce and random.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -373,6 +547,288 @@ inline constexpr op_info op_table[op_count] = {
 
 [[nodiscard]] constexpr const op_info& info(op kind) { return detail::op_table[static_cast<int>(kind)]; }
 [[nodiscard]] constexpr const char* to_string(op kind) { return info(kind).name; }
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
+/// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
+struct contract_attribute {
+  std::uint8_t a[max_rank]{};
+  std::uint8_t b[max_rank]{};
+  int result_rank = 0;
+  friend constexpr bool operator==(const contract_attribute&, const contract_attribute&) = default;
+};
+
+/// Non-negative numbers of elements added before and after each axis.
+struct pad_attribute {
+  std::int64_t low[max_rank]{};
+  std::int64_t high[max_rank]{};
+  double value = 0;
+  friend constexpr bool operator==(const pad_attribute&, const pad_attribute&) = default;
+};
+
+/// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
+/// in PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
+/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms.
+/// A tap outside of the image adds nothing or zero times the second operand: beside an infinity or NaN there, that is
+/// open.
+struct convolution_attribute {
+  enum form_kind : std::uint8_t { output, input, filter };
+  form_kind form = output;
+  int spatial = 2;  // number of spatial axes
+  std::int64_t stride[max_spatial]{1, 1, 1};
+  std::int64_t pad_low[max_spatial]{};
+  std::int64_t pad_high[max_spatial]{};
+  std::int64_t dilation[max_spatial]{1, 1, 1};
+  std::int64_t groups = 1;
+  friend constexpr bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
+};
+
+/// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding
+/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each
+/// value over its window, max(x, y) adds it to the window's first maximum in row-major order, a NaN being larger than
+/// any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
+struct window_attribute {
+  reduce_kind kind = reduce_kind::max;
+  int spatial = 2;
+  std::int64_t window[max_spatial]{1, 1, 1};
+  std::int64_t stride[max_spatial]{1, 1, 1};
+  std::int64_t pad_low[max_spatial]{};
+  std::int64_t pad_high[max_spatial]{};
+  friend constexpr bool operator==(const window_attribute&, const window_attribute&) = default;
+};
+
+namespace detail {
+
+constexpr symbolic_shape with_extent(symbolic_shape shape, int axis, dim extent) {
+  shape[axis] = extent;
+  return shape;
+}
+
+constexpr bool has_last_extent(const symbolic_shape& shape) { return shape.rank >= 1 && shape.last().is_static(); }
+
+// An axis of extent 1 more.
+constexpr symbolic_shape with_axis(const symbolic_shape& shape, int axis) {
+  symbolic_shape result;
+  for (int i = 0; i <= shape.rank; ++i) {
+    if (i == axis) result.push_back(1);
+    if (i < shape.rank) result.push_back(shape[i]);
+  }
+  return result;
+}
+
+// ---- broadcasting
+
+// Two extents that do not agree, and where; {0, 1, 1, true} if all do.
+struct extent_pair {
+  int place = 0;
+  std::int64_t left = 1;
+  std::int64_t right = 1;
+  bool same_symbol = true;
+
+  [[nodiscard]] constexpr bool agrees() const { return left == right && same_symbol; }
+  friend constexpr bool operator==(const extent_pair&, const extent_pair&) = default;
+};
+
+constexpr extent_pair pair_of(int place, const dim& left, const dim& right) {
+  return {place, left.coefficient, right.coefficient, left.name == right.name};
+}
+
+constexpr bool is_one(const dim& extent) { return extent == dim{1}; }
+
+// NumPy's rule: trailing axes align, extents are equal or 1. `place` is counted from the end.
+constexpr extent_pair broadcast_mismatch(const symbolic_shape& a, const symbolic_shape& b) {
+  for (int i = 0; i < a.rank && i < b.rank; ++i) {
+    if (a.last(i) != b.last(i) && !is_one(a.last(i)) && !is_one(b.last(i))) return pair_of(i, a.last(i), b.last(i));
+  }
+  return {};
+}
+
+// Where extents do not agree (already reported) the left one.
+constexpr symbolic_shape broadcast(const symbolic_shape& a, const symbolic_shape& b) {
+  symbolic_shape result = a.rank >= b.rank ? a : b;
+  const symbolic_shape& shorter = a.rank >= b.rank ? b : a;
+  for (int i = 0; i < shorter.rank; ++i) {
+    if (is_one(result.last(i))) result[result.rank - 1 - i] = shorter.last(i);
+  }
+  return result;
+}
+
+constexpr bool can_expand(const symbolic_shape& from, const symbolic_shape& to) {
+  return from.rank <= to.rank && broadcast(from, to) == to;
+}
+
+// ---- reductions, indices
+
+constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, std::uint32_t axes) {
+  symbolic_shape result;
+  for (int i = 0; i < shape.rank; ++i) {
+    if (!(axes >> i & 1)) result.push_back(shape[i]);
+  }
+  return result;
+}
+
+constexpr bool can_gather(const symbolic_shape& data, const symbolic_shape& indices, int axis) {
+  return axis >= 0 && axis < data.rank && data.rank + indices.rank - 1 <= max_rank;
+}
+
+// data.shape[:axis] + indices.shape + data.shape[axis+1:]
+constexpr symbolic_shape gathered_shape(const symbolic_shape& data, const symbolic_shape& indices, int axis) {
+  symbolic_shape result;
+  for (int i = 0; i < axis; ++i) result.push_back(data[i]);
+  for (int i = 0; i < indices.rank; ++i) result.push_back(indices[i]);
+  for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
+  return result;
+}
+
+// ---- concatenation
+
+constexpr bool can_concat(const symbolic_shape& a, const symbolic_shape& b, int axis) {
+  return axis >= 0 && axis < a.rank && a.rank == b.rank && a[axis].name == b[axis].name &&
+         with_extent(b, axis, a[axis]) == a;
+}
+
+constexpr symbolic_shape concat_shape(const symbolic_shape& a, const symbolic_shape& b, int axis) {
+  return with_extent(a, axis, {a[axis].coefficient + b[axis].coefficient, a[axis].name});
+}
+
+// ---- contractions
+
+inline constexpr int max_labels = 2 * max_rank;
+
+// What a contraction gives, or the first rule it breaks, with the label it is broken at.
+struct contraction {
+  enum fault_kind : std::uint8_t {
+    none,
+    result_rank,  // the result has too many labels
+    range,        // a label is not below max_labels
+    twice,        // a label stands twice in a term
+    extents,      // a label has two extents
+    nowhere,      // a label of the result is in no operand
+    one_sided,    // a label is summed over one operand alone
+  };
+  fault_kind fault = none;
+  int label = 0;
+  dim left{1}, right{1};  // extents of that label; a coefficient of 0 where it is absent
+  symbolic_shape result{};
+
+  [[nodiscard]] constexpr extent_pair mismatch() const {
+    return fault == extents ? pair_of(label, left, right) : extent_pair{};
+  }
+};
+
+constexpr contraction contract_rule(const contract_attribute& labels, const symbolic_shape& a,
+                                    const symbolic_shape& b) {
+  if (labels.result_rank < 0 || labels.result_rank > max_rank) return {.fault = contraction::result_rank};
+  dim found[2][max_labels];  // coefficient 0: absent
+  for (int side = 0; side < 2; ++side) {
+    const symbolic_shape& operand = side == 0 ? a : b;
+    for (int i = 0; i < operand.rank; ++i) {
+      const int label = (side == 0 ? labels.a : labels.b)[i];
+      if (label >= max_labels) return {.fault = contraction::range, .label = label};
+      if (found[side][label].coefficient != 0) return {.fault = contraction::twice, .label = label};
+      found[side][label] = operand[i];
+    }
+  }
+  contraction rule;
+  for (int label = 0; label < max_labels; ++label) {
+    const dim &in_a = found[0][label], &in_b = found[1][label];
+    const bool has_a = in_a.coefficient != 0, has_b = in_b.coefficient != 0, kept = label < labels.result_rank;
+    rule.fault = has_a && has_b && in_a != in_b ? contraction::extents
+                 : kept && !has_a && !has_b     ? contraction::nowhere
+                 : !kept && has_a != has_b      ? contraction::one_sided
+                                                : contraction::none;
+    if (rule.fault != contraction::none) return {rule.fault, label, in_a, in_b, {}};
+    if (kept) rule.result.push_back(has_a ? in_a : in_b);
+  }
+  return rule;
+}
+
+// Letters as numbers: the result's in order, then those of a. `order` holds them.
+struct label_names {
+  contract_attribute numbers{};
+  char order[max_labels]{};
+  int count = 0;
+  bool well_formed = true;  // every letter of b stands in a or in the result, and no term is too long
+
+  constexpr label_names(const char* a, int rank_a, const char* b, int rank_b, const char* result, int rank) {
+    well_formed = rank_a <= max_rank && rank_b <= max_rank && rank <= max_rank;
+    if (!well_formed) return;
+    for (; count < rank; ++count) order[count] = result[count];
+    numbers.result_rank = rank;
+    for (int i = 0; i < rank_a; ++i) {
+      if (position(a[i]) < 0) order[count++] = a[i];
+      numbers.a[i] = static_cast<std::uint8_t>(position(a[i]));
+    }
+    for (int i = 0; i < rank_b; ++i) {
+      well_formed = well_formed && position(b[i]) >= 0;
+      numbers.b[i] = static_cast<std::uint8_t>(position(b[i]));
+    }
+  }
+  [[nodiscard]] constexpr int position(char letter) const {
+    for (int i = 0; i < count; ++i) {
+      if (order[i] == letter) return i;
+    }
+    return -1;
+  }
+};
+
+// ---- windows
+
+// Kernels compute places in a padded operand with signed 32-bit integers.
+inline constexpr std::int64_t max_places = 0x7fffffff;
+
+struct window_axis {
+  std::int64_t in, window, dilation, stride, pad_low, pad_high;
+
+  [[nodiscard]] constexpr bool is_countable() const {
+    for (const std::int64_t each : {in, window, dilation, stride, pad_low, pad_high}) {
+      if (each > max_places) return false;
+    }
+    return reach() <= max_places && padded() <= max_places;
+  }
+  [[nodiscard]] constexpr std::int64_t reach() const { return (window - 1) * dilation + 1; }
+  [[nodiscard]] constexpr std::int64_t padded() const { return in + pad_low + pad_high; }
+  // Places of the window; 0: it does not fit or the geometry is none.
+  [[nodiscard]] constexpr std::int64_t count() const {
+    if (window < 1 || dilation < 1 || stride < 1 || pad_low < 0 || pad_high < 0 || !is_countable()) return 0;
+    return padded() < reach() ? 0 : (padded() - reach()) / stride + 1;
+  }
+};
+
+// Nothing (rank 0) where a window does not fit into the padded operand or slides along a symbol.
+constexpr symbolic_shape window_shape(const window_attribute& w, const symbolic_shape& x) {
+  if (w.spatial < 1 || w.spatial > max_spatial || w.spatial > x.rank) return {};
+  symbolic_shape y = x;
+  for (int i = 0; i < w.spatial; ++i) {
+    dim& extent = y[x.rank - w.spatial + i];
+    const window_axis along{extent.coefficient, w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]};
+    if (!extent.is_static() || along.count() < 1) return {};
+    extent = along.count();
+  }
+  return y;
+}
+
+// y of x [n, c, in..] and w [o, c / groups, k..]; nothing (rank 0) where they do not fit.
+constexpr symbolic_shape convolution_shape(const convolution_attribute& c, const symbolic_shape& x,
+                                           const symbolic_shape& w) {
+  if (c.spatial < 1 || c.spatial > max_spatial || x.rank != c.spatial + 2 || w.rank != x.rank || c.groups < 1 ||
+      c.groups > max_places || x[1] != w[1] * c.groups || !w[0].is_static() || w[0].coefficient % c.groups != 0) {
+    return {};
+  }
+  symbolic_shape y = with_extent(x, 1, w[0]);
+  for (int i = 0; i < c.spatial; ++i) {
+    const window_axis along{x[i + 2].coefficient, w[i + 2].coefficient, c.dilation[i],
+                            c.stride[i],          c.pad_low[i],         c.pad_high[i]};
+    if (!x[i + 2].is_static() || !w[i + 2].is_static() || along.count() < 1) return {};
+    y[i + 2] = along.count();
+  }
+  return y;
+}
+
+}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
@@ -747,15 +1203,6 @@ struct reduce_attribute {
   friend bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
-/// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
-struct contract_attribute {
-  std::uint8_t a[max_rank]{};
-  std::uint8_t b[max_rank]{};
-  int result_rank = 0;
-  friend bool operator==(const contract_attribute&, const contract_attribute&) = default;
-};
-
 /// out[i] = in.flat[offset + sum strides[k] * i[k]]; axes of extent 1 have stride 0 (canonical form).
 struct view_attribute {
   std::int64_t offset = 0;
@@ -763,51 +1210,10 @@ struct view_attribute {
   friend bool operator==(const view_attribute&, const view_attribute&) = default;
 };
 
-/// Non-negative numbers of elements added before and after each axis.
-struct pad_attribute {
-  std::int64_t low[max_rank]{};
-  std::int64_t high[max_rank]{};
-  double value = 0;
-  friend bool operator==(const pad_attribute&, const pad_attribute&) = default;
-};
-
 /// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
 struct axis_attribute {
   int axis = 0;
   friend bool operator==(const axis_attribute&, const axis_attribute&) = default;
-};
-
-inline constexpr int max_spatial = 3;
-
-/// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
-/// in PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
-/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms.
-/// A tap outside of the image adds nothing or zero times the second operand: beside an infinity or NaN there, that is
-/// open.
-struct convolution_attribute {
-  enum form_kind : std::uint8_t { output, input, filter };
-  form_kind form = output;
-  int spatial = 2;  // number of spatial axes
-  std::int64_t stride[max_spatial]{1, 1, 1};
-  std::int64_t pad_low[max_spatial]{};
-  std::int64_t pad_high[max_spatial]{};
-  std::int64_t dilation[max_spatial]{1, 1, 1};
-  std::int64_t groups = 1;
-  friend bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
-};
-
-/// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding
-/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each
-/// value over its window, max(x, y) adds it to the window's first maximum in row-major order, a NaN being larger than
-/// any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
-struct window_attribute {
-  reduce_kind kind = reduce_kind::max;
-  int spatial = 2;
-  std::int64_t window[max_spatial]{1, 1, 1};
-  std::int64_t stride[max_spatial]{1, 1, 1};
-  std::int64_t pad_low[max_spatial]{};
-  std::int64_t pad_high[max_spatial]{};
-  friend bool operator==(const window_attribute&, const window_attribute&) = default;
 };
 
 /// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
@@ -1098,6 +1504,8 @@ class graph {
   }
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
   [[nodiscard]] const path_pool& paths() const { return paths_; }
+  /// Of the scopes that live, where new nodes belong.
+  [[nodiscard]] path_id scope_path() const { return path_; }
   /// "layers.7.mlp", "layers.7.mlp backward", or nothing for what no module made.
   [[nodiscard]] std::string path_of(node_id id) const { return paths_.text(nodes_[id].path); }
   [[nodiscard]] const std::vector<graph_output>& outputs() const { return outputs_; }
@@ -1478,154 +1886,49 @@ struct mnist_data {
 // Named modules, the unit of typing: a body is traced once for each list of operand types.
 // Scalar functions of whole tensors: broadcasting, dtypes and the foldings that need no device.
 // Values without operands: parameters, states, constants, coordinates, random numbers.
+// The one place where the carriers of values differ. A function of ops/ describes a node by what it knows of its
+// operands; here the node becomes part of a type (expr), of a body being traced (traced_value) or of whatever graph a
+// carrier of run-time values adds to (expr/value.hpp).
 // Typed values: an empty handle whose template argument is the graph that computes it.
-// The nodes of a graph that lives in a type: primitives only, flat, comparable.
-// Extents and shapes known while compiling: integers, or named symbols bound when a session is built.
-// A string literal as a template argument.
+// Constants as function arguments: one call takes sizes and axes known while compiling, and plain ones.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Characters of a literal, terminating zero included, as a structural value: `linear<"fc1", 128>`.
-template <std::size_t N>
-struct fixed_string {
-  char text[N]{};
-
-  // NOLINTNEXTLINE(google-explicit-constructor): the conversion from a literal is the purpose.
-  constexpr fixed_string(const char (&literal)[N]) {
-    for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
-  }
-
-  friend constexpr bool operator==(const fixed_string&, const fixed_string&) = default;
+/// A value as a type; converts into it, also inside constant expressions.
+template <auto Value>
+struct fixed {
+  static constexpr auto value = Value;
+  // NOLINTNEXTLINE(google-explicit-constructor): a constant is usable as its value
+  [[nodiscard]] constexpr operator decltype(Value)() const { return Value; }
 };
 
-/// A name of static storage. Equal texts are one object, so that names compare by address inside types.
-struct symbol {
-  const char* text;
-};
+/// softmax(x, c<-1>) is softmax<-1>(x).
+template <auto Value>
+inline constexpr fixed<Value> c{};
 
+namespace detail {
+template <class T>
+inline constexpr bool is_fixed = false;
+template <auto Value>
+inline constexpr bool is_fixed<fixed<Value>> = true;
+}  // namespace detail
+
+/// A text as a function argument.
+template <fixed_string Text>
+struct fixed_text {
+  static constexpr const symbol& name = detail::symbol_of<Text>;
+  static constexpr const char* value = name.text;
+  [[nodiscard]] constexpr operator const char*() const { return value; }  // NOLINT(google-explicit-constructor)
+};
 namespace detail {
 template <fixed_string Text>
-inline constexpr symbol symbol_of{Text.text};
-
-// A template of its own, so that the compiler's message spells the text.
-template <fixed_string Text, bool Fits>
-inline constexpr bool text_fits = Fits;
-
-// Names are compared and stored as C strings: no zero byte before the end.
-template <std::size_t N>
-[[nodiscard]] constexpr bool is_prefix(const fixed_string<N>& text) {
-  for (std::size_t i = 0; i + 1 < N; ++i) {
-    if (text.text[i] == '\0') return false;
-  }
-  return true;
-}
-template <std::size_t N>
-[[nodiscard]] constexpr bool is_name(const fixed_string<N>& text) {
-  return N > 1 && is_prefix(text);
-}
-
-// <cstring> is not constexpr.
-[[nodiscard]] constexpr bool texts_equal(const char* lhs, const char* rhs) {
-  while (*lhs != '\0' && *lhs == *rhs) ++lhs, ++rhs;
-  return *lhs == *rhs;
-}
+inline constexpr bool is_fixed<fixed_text<Text>> = true;
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// The nodes of a graph that lives in a type: primitives only, flat, comparable.
 
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// coefficient, or coefficient times one named symbol. A symbol equals only itself, so that mixing batch and sequence
-/// does not compile although both are unknown.
-struct dim {
-  std::int64_t coefficient = 0;
-  const symbol* name = nullptr;
-
-  constexpr dim() = default;
-  // NOLINTNEXTLINE(google-explicit-constructor): dims<batch, 784>
-  constexpr dim(std::int64_t extent) : coefficient(extent) {}
-  constexpr dim(std::int64_t factor, const symbol* symbol) : coefficient(factor), name(symbol) {}
-
-  [[nodiscard]] constexpr bool is_static() const { return name == nullptr; }
-  friend constexpr dim operator*(dim a, std::int64_t factor) { return {a.coefficient * factor, a.name}; }
-  friend constexpr bool operator==(const dim&, const dim&) = default;
-};
-
-namespace detail {
-template <fixed_string Name>
-constexpr dim named_dim() {
-  static_assert(text_fits<Name, is_name(Name)>, "meganeura: sym<name>: a name is neither empty nor holds a zero byte");
-  return {1, &symbol_of<Name>};
-}
-}  // namespace detail
-
-/// The symbol of that name, e.g. `inline constexpr mn::dim batch = mn::sym<"batch">;`.
-template <fixed_string Name>
-inline constexpr dim sym = detail::named_dim<Name>();
-
-/// What a symbol is worth in one session, e.g. {"batch", 32}.
-struct binding {
-  const char* symbol;
-  std::int64_t extent;
-};
-
-/// A shape with symbols left in it; `shape` is the run-time one.
-struct symbolic_shape {
-  dim extents[max_rank]{};
-  int rank = 0;
-
-  [[nodiscard]] constexpr const dim& operator[](int axis) const { return extents[axis]; }
-  [[nodiscard]] constexpr dim& operator[](int axis) { return extents[axis]; }
-  constexpr void push_back(dim extent) { extents[rank++] = extent; }
-  /// Counted from the end: last() is the last extent, last(1) the one before.
-  [[nodiscard]] constexpr const dim& last(int from_end = 0) const { return extents[rank - 1 - from_end]; }
-
-  [[nodiscard]] constexpr bool is_static() const {
-    for (int i = 0; i < rank; ++i) {
-      if (!extents[i].is_static()) return false;
-    }
-    return true;
-  }
-  /// Product of the coefficients: the number of elements if is_static().
-  [[nodiscard]] constexpr std::int64_t coefficient() const {
-    std::int64_t product = 1;
-    for (int i = 0; i < rank; ++i) product *= extents[i].coefficient;
-    return product;
-  }
-
-  friend constexpr bool operator==(const symbolic_shape&, const symbolic_shape&) = default;
-};
-
-namespace detail {
-template <dim... Extents>
-constexpr symbolic_shape make_shape() {
-  static_assert(sizeof...(Extents) <= max_rank, "meganeura: dims<...>: a tensor has at most 8 axes");
-  static_assert(((Extents.coefficient >= 1) && ...), "meganeura: dims<...>: an extent is at least 1");
-  symbolic_shape result;
-  if constexpr (sizeof...(Extents) <= max_rank) (result.push_back(Extents), ...);
-  return result;
-}
-
-// A shape may hold leftovers past its rank; equal shapes must be equal template arguments.
-constexpr symbolic_shape canonical(const symbolic_shape& shape) {
-  symbolic_shape result;
-  for (int i = 0; i < shape.rank; ++i) result.push_back(dim(shape[i].coefficient, shape[i].name));
-  return result;
-}
-
-template <symbolic_shape Shape>
-inline constexpr symbolic_shape shape_of = Shape;
-
-// Equal shapes are one object, so that nodes hold a pointer instead of a copy.
-template <symbolic_shape Shape>
-inline constexpr const symbolic_shape* interned_shape = &shape_of<canonical(Shape)>;
-}  // namespace detail
-
-/// A shape by its extents: dims<batch, 784>.
-template <dim... Extents>
-inline constexpr symbolic_shape dims = detail::make_shape<Extents...>();
-
-}  // namespace meganeura::inline MEGANEURA_ABI
+#include <type_traits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -1662,33 +1965,83 @@ enum class primitive : std::uint8_t {
 
 namespace detail {
 
-// Integers of the rarer primitives; equal lists are one object. Layouts:
-//   permute: axes; slice: axis, start, count, step; pad: low[8], high[8]; contract: labels a[8], b[8], result rank;
-//   convolution: spatial, stride[3], low[3], high[3], dilation[3], groups; window_reduce: spatial, window, stride, low,
-// high
-//
 // Stored plus one: GCC 12.2 leaves zeros out of arrays in template arguments and then ignores the positions when it
 // compares, so that {1, 0, 2} and {1, 2, 0} would be one argument. tests/static/expr_shape.cpp holds the case.
 struct natural {
-  int plus_one = 1;
+  std::int64_t plus_one = 1;
   constexpr natural() = default;
-  constexpr natural(int value) : plus_one(value + 1) {}
-  constexpr operator int() const { return plus_one - 1; }
+  constexpr natural(std::int64_t value) : plus_one(value + 1) {}
+  constexpr operator std::int64_t() const { return plus_one - 1; }
 };
 
-struct integer_list {
-  natural values[2 * max_rank + 2]{};
+// What the rarer primitives carry besides their operands, with those of graph/geometry.hpp: f(number) for each number.
+struct axis_order {
+  int axes[max_rank]{};
 };
+struct slice_range {
+  std::int64_t axis = 0, start = 0, count = 0, step = 1;
+};
+constexpr void each_number(auto& structure, auto f) requires requires { structure.axes; }
+{
+  for (auto& each : structure.axes) f(each);
+}
+constexpr void each_number(auto& range, auto f) requires requires { range.start; }
+{ f(range.axis), f(range.start), f(range.count), f(range.step); }
+constexpr void each_number(auto& borders, auto f) requires requires { borders.low; }
+{
+  for (auto& each : borders.low) f(each);
+  for (auto& each : borders.high) f(each);
+}
+constexpr void each_number(auto& labels, auto f) requires requires { labels.result_rank; }
+{
+  for (auto& each : labels.a) f(each);
+  for (auto& each : labels.b) f(each);
+  f(labels.result_rank);
+}
+constexpr void each_number(auto& geometry, auto f) requires requires { geometry.spatial; }
+{
+  f(geometry.spatial);
+  for (int i = 0; i < max_spatial; ++i) f(geometry.stride[i]), f(geometry.pad_low[i]), f(geometry.pad_high[i]);
+  if constexpr (requires { geometry.window; }) {
+    for (auto& each : geometry.window) f(each);
+  } else {
+    for (auto& each : geometry.dilation) f(each);
+    f(geometry.groups);
+  }
+}
+
+// One of these as a list of numbers; equal lists are one object.
+struct integer_list {
+  natural values[2 * max_rank + 1]{};
+  friend constexpr bool operator==(const integer_list&, const integer_list&) = default;
+};
+template <class Structure>
+constexpr integer_list packed(const Structure& from) {
+  integer_list result;
+  int count = 0;
+  each_number(from, [&](const auto& each) { result.values[count++] = static_cast<std::int64_t>(each); });
+  return result;
+}
+template <class Structure>
+constexpr Structure unpacked(const integer_list& from) {
+  Structure result{};
+  int count = 0;
+  each_number(result, [&](auto& each) {
+    each = static_cast<std::remove_reference_t<decltype(each)>>(std::int64_t{from.values[count++]});
+  });
+  return result;
+}
+
 // By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
 // what it has instantiated before. tests/static/expr_shape.cpp holds that case too.
-template <int... Values>
+template <std::int64_t... Values>
 inline constexpr integer_list list_of{{Values...}};
 template <integer_list List, std::size_t... I>
 constexpr const integer_list* intern(std::index_sequence<I...>) {
   return &list_of<List.values[I]...>;
 }
 template <integer_list List>
-inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<2 * max_rank + 2>{});
+inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<2 * max_rank + 1>{});
 
 }  // namespace detail
 
@@ -1718,6 +2071,43 @@ struct typed_node {
 
   friend constexpr bool operator==(const typed_node&, const typed_node&) = default;
 };
+
+namespace detail {
+
+// A primitive about to be applied: what typed_node says by pointers to interned objects, by value. Every function of
+// ops/ makes one from what it knows of its operands, and each carrier of values adds it to its own graph.
+struct node_spec {
+  primitive kind{};  // `argument`: nothing is to be done, the result is the operand
+  dtype type = dtype::f32;
+  symbolic_shape shape{};  // of the result
+  int function = 0;
+  std::int64_t count = 0;
+  double value = 0;
+  const symbol* name = nullptr;
+  const module_body* body = nullptr;
+  integer_list list{};
+
+  friend constexpr bool operator==(const node_spec&, const node_spec&) = default;
+};
+
+constexpr node_spec spec_of(const typed_node& n) {
+  return {n.kind, n.type, *n.shape, n.function, n.count, n.value, n.name, n.body, n.list ? *n.list : integer_list{}};
+}
+
+// What is known of an operand.
+struct facts {
+  primitive kind{};
+  int function = 0;
+  dtype type = dtype::f32;
+  symbolic_shape shape{};
+  double value = 0;
+
+  [[nodiscard]] constexpr bool is_number() const { return kind == primitive::constant; }
+};
+
+constexpr facts facts_of(const typed_node& n) { return {n.kind, n.function, n.type, *n.shape, n.value}; }
+
+}  // namespace detail
 
 /// A traced module: its nodes in topological order, the result last.
 struct module_body {
@@ -1757,6 +2147,7 @@ struct expr {
   static constexpr const auto& graph = Graph;
   static constexpr symbolic_shape shape = *Graph.root().shape;
   static constexpr dtype element_type = Graph.root().type;
+  [[nodiscard]] static constexpr detail::facts facts() { return detail::facts_of(Graph.root()); }
 };
 
 /// Anything a forward function takes and returns.
@@ -1803,14 +2194,25 @@ struct graph_merger {
 
 template <class T>
 inline constexpr int graph_size = 0;
-template <int Size>
-inline constexpr int graph_size<const graph_data<Size>> = Size;
+template <auto Graph>
+inline constexpr int graph_size<expr<Graph>> = Graph.size;
 
-template <typed_node Root, auto... Graphs>
+template <class T>
+inline constexpr bool is_expr = false;
+template <auto Graph>
+inline constexpr bool is_expr<expr<Graph>> = true;
+
+template <class Operand, int Capacity>
+constexpr void add_operand(typed_node& root, graph_merger<Capacity>& merger) {
+  if constexpr (is_expr<Operand>) root.set_operand(root.operand_count++, merger.merge(Operand::graph));
+}
+
+// `Root` over those of its arguments that are values.
+template <typed_node Root, class... Arguments>
 consteval auto join() {
-  graph_merger<(graph_size<const decltype(Graphs)> + ... + 1)> merger;
+  graph_merger<(graph_size<Arguments> + ... + 1)> merger;
   typed_node root = Root;
-  (root.set_operand(root.operand_count++, merger.merge(Graphs)), ...);
+  (add_operand<Arguments>(root, merger), ...);
   merger.add(root);
   return merger;
 }
@@ -1831,10 +2233,10 @@ consteval graph_data<Size> shrink(const graph_merger<Capacity>& merger) {
 
 // Variable templates, not alias templates: GCC 12.2 crashes on an alias that computes a class template argument from a
 // pack.
-template <typed_node Root, auto... Graphs>
-inline constexpr auto joined = join<Root, Graphs...>();
-template <typed_node Root, auto... Graphs>
-inline constexpr auto fitted = shrink<joined<Root, Graphs...>.size>(joined<Root, Graphs...>);
+template <typed_node Root, class... Arguments>
+inline constexpr auto joined = join<Root, Arguments...>();
+template <typed_node Root, class... Arguments>
+inline constexpr auto fitted = shrink<joined<Root, Arguments...>.size>(joined<Root, Arguments...>);
 template <auto Graph, int Root>
 inline constexpr auto cut_off = cut<Graph, Root>();
 template <auto Graph, int Root>
@@ -1853,14 +2255,14 @@ constexpr typed_node too_large_node(typed_node root) {
   return result;
 }
 
-// The value of `Root` applied to graphs; Root's operands are filled in here.
-template <typed_node Root, auto... Graphs>
+// The value of `Root` applied to those of the arguments that are values; Root's operands are filled in here.
+template <typed_node Root, class... Arguments>
 constexpr auto apply() {
-  static_assert(sizeof...(Graphs) <= max_operands);
-  if constexpr (joined<Root, Graphs...>.size > max_body_nodes) {
+  static_assert((0 + ... + is_expr<Arguments>) <= max_operands);
+  if constexpr (joined<Root, Arguments...>.size > max_body_nodes) {
     return expr<fitted<too_large_node(Root)>>{};
   } else {
-    return expr<fitted<Root, Graphs...>>{};
+    return expr<fitted<Root, Arguments...>>{};
   }
 }
 
@@ -1912,6 +2314,245 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
+template <class... Values>
+using all_typed = std::bool_constant<(is_expr<std::remove_cvref_t<Values>> && ...)>;
+template <class... Arguments>
+using some_run_time = std::bool_constant<((value<Arguments> && !is_expr<Arguments>) || ...)>;
+template <class... Arguments>
+all_typed<Arguments...> typed_tag(const Arguments&...);
+template <class... Arguments>
+some_run_time<Arguments...> run_time_tag(const Arguments&...);
+
+template <class T>
+concept axis_like = std::is_convertible_v<T, int>;
+
+// A layer's name: a text that is a constant, or a literal or a std::string of run time.
+template <class T>
+concept name_like = !value<T> && (std::is_convertible_v<T, const char*> || requires(const T& text) { text.c_str(); });
+
+// A shape, wherever it comes from; as an argument it stays a constant if it is one.
+constexpr symbolic_shape symbolic_of(const symbolic_shape& shape) { return shape; }
+template <class Shape>
+constexpr auto as_symbolic(const Shape& shape) {
+  if constexpr (is_fixed<Shape>) {
+    return shape;
+  } else {
+    return symbolic_of(shape);
+  }
+}
+
+// ---- values in types
+
+template <class T>
+constexpr auto known() {
+  static_assert(is_expr<T> || is_fixed<T>,
+                "meganeura: f(x, n): where x is part of a type n is a constant: f<n>(x), or f(x, c<n>)");
+  if constexpr (is_expr<T>) {
+    return T::facts();
+  } else {
+    return T::value;
+  }
+}
+
+template <auto Describe, class... Arguments>
+inline constexpr node_spec described = Describe(known<Arguments>()...);
+
+constexpr typed_node typed_from(const node_spec& spec, const symbolic_shape* shape, const integer_list* list) {
+  typed_node result;
+  result.kind = spec.kind;
+  result.type = spec.type;
+  result.function = static_cast<std::uint8_t>(spec.function);
+  result.count = static_cast<std::int32_t>(spec.count);
+  result.value = spec.value;
+  result.name = spec.name;
+  result.list = list;
+  result.body = spec.body;
+  result.shape = shape;
+  return result;
+}
+
+template <integer_list List>
+constexpr const integer_list* interned_or_none() {
+  if constexpr (List == integer_list{}) {
+    return nullptr;
+  } else {
+    return interned_list<List>;
+  }
+}
+
+template <auto Describe, class... Arguments>
+inline constexpr typed_node described_node = typed_from(described<Describe, Arguments...>,
+                                                        interned_shape<described<Describe, Arguments...>.shape>,
+                                                        interned_or_none<described<Describe, Arguments...>.list>());
+
+template <auto Graph, scalar_op Function>
+inline constexpr bool is_map_of = Graph.root().kind == primitive::map&& Graph.root().function ==
+                                  static_cast<int>(Function);
+
+constexpr integer_list composed(const integer_list& outer, const integer_list& inner, int rank) {
+  integer_list result;
+  for (int i = 0; i < rank; ++i) result.values[i] = inner.values[outer.values[i]];
+  return result;
+}
+
+constexpr bool is_identity(const integer_list& axes, int rank) {
+  for (int i = 0; i < rank; ++i) {
+    if (axes.values[i] != i) return false;
+  }
+  return true;
+}
+
+template <typed_node Node, integer_list Axes>
+constexpr typed_node reordered() {
+  typed_node result = Node;
+  result.list = interned_list<Axes>;
+  return result;
+}
+
+// A node of one operand; what undoes or repeats its operand takes that one's operand instead.
+template <typed_node Node, auto A>
+constexpr auto apply_simplified() {
+  constexpr bool repeats = A.root().kind == Node.kind;
+  if constexpr (Node.kind == primitive::map && Node.function == static_cast<int>(scalar_op::negate) &&
+                is_map_of<A, scalar_op::negate>) {
+    return at_root<A, A.root().operand(0)>();  // -(-x)
+  } else if constexpr (Node.kind == primitive::reshape && *Node.shape == *A.root().shape) {
+    return expr<A>{};
+  } else if constexpr (Node.kind == primitive::reshape && repeats) {
+    return apply_simplified<Node, decltype(at_root<A, A.root().operand(0)>())::graph>();
+  } else if constexpr (Node.kind == primitive::permute && is_identity(*Node.list, Node.shape->rank)) {
+    return expr<A>{};
+  } else if constexpr (Node.kind == primitive::permute && repeats) {
+    return apply_simplified<reordered<Node, composed(*Node.list, *A.root().list, Node.shape->rank)>(),
+                            decltype(at_root<A, A.root().operand(0)>())::graph>();
+  } else {
+    return apply<Node, expr<A>>();
+  }
+}
+
+template <auto Describe, auto A, class... Others>
+constexpr auto typed_value(expr<A> first, const Others&...) {
+  constexpr typed_node node = described_node<Describe, expr<A>, Others...>;
+  if constexpr (node.kind == primitive::argument) {
+    return first;
+  } else if constexpr (node.kind == primitive::constant) {
+    return apply<node>();
+  } else if constexpr (!(is_expr<Others> || ...)) {
+    return apply_simplified<node, A>();
+  } else {
+    return apply<node, expr<A>, Others...>();
+  }
+}
+
+// ---- values that are not
+
+template <class First, class... Others>
+constexpr const auto& carrier_of(const First& first, const Others&... others) {
+  if constexpr (value<First> && !is_expr<First>) {
+    return first;
+  } else {
+    return carrier_of(others...);
+  }
+}
+
+// What a description takes an argument for.
+template <class T>
+constexpr auto plain(const T& argument) {
+  if constexpr (value<T>) {
+    return argument.facts();
+  } else if constexpr (is_fixed<T>) {
+    return T::value;
+  } else {
+    return argument;
+  }
+}
+
+template <class Carrier>
+struct operand_list {
+  Carrier values[max_operands]{};
+  int count = 0;
+
+  template <class T>
+  constexpr void add(const Carrier& like, const T& argument) {
+    if constexpr (value<T>) values[count++] = like.lifted(argument);
+  }
+};
+
+template <auto Describe, class... Arguments>
+constexpr auto run_time_value(const Arguments&... arguments) {
+  const auto& carrier = carrier_of(arguments...);
+  using type = std::remove_cvref_t<decltype(carrier)>;
+  const node_spec spec = Describe(plain(arguments)...);
+  operand_list<type> operands;
+  if (spec.kind != primitive::constant) (operands.add(carrier, arguments), ...);
+  return spec.kind == primitive::argument ? operands.values[0] : carrier.added(spec, operands.values, operands.count);
+}
+
+// The value of the node that `Describe` gives for the arguments: facts for values, the rest as it is. Constants
+// (fixed) where values are types. Values come first.
+template <auto Describe, class... Arguments>
+constexpr auto make(const Arguments&... arguments) {
+  if constexpr (!some_run_time<Arguments...>::value) {
+    return typed_value<Describe>(arguments...);
+  } else {
+    return run_time_value<Describe>(arguments...);
+  }
+}
+
+// ---- broken rules
+
+template <value First, class... Others>
+constexpr First first_of(First first, const Others&...) {
+  return first;
+}
+
+template <class T>
+constexpr facts shown_facts(const T& argument) {
+  if constexpr (value<T>) {
+    return argument.facts();
+  } else {
+    return {.kind = primitive::constant, .value = static_cast<double>(argument)};
+  }
+}
+
+// Ends in error(invalid_argument), or in a compiler's error where a body is being traced.
+template <class... Arguments>
+[[noreturn]] constexpr void refuse(const char* sentence, const Arguments&... arguments) {
+  if constexpr (all_typed<Arguments...>::value) {
+    __builtin_unreachable();  // a static_assert has refused
+  } else {
+    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...});
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// A rule and its sentence, for a call whose values are named last: a static_assert where they are types, error
+// (invalid_argument) where they are not. MEGANEURA_EXPECT: what follows is done where the rule holds, and the result is
+// the first value where a compiler has said that it does not. MEGANEURA_CHECK, before the others: what follows is done
+// anyway. `shown` is what the compiler prints.
+#define MEGANEURA_EXPECT_SHOWN(rule, shown, sentence, ...)                                 \
+  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(rule)) { \
+    [[maybe_unused]] constexpr bool holds = (rule);                                        \
+    static_assert(shown, sentence);                                                        \
+    return ::meganeura::detail::first_of(__VA_ARGS__);                                     \
+  } else if (!decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(rule)) {   \
+    ::meganeura::detail::refuse(sentence, __VA_ARGS__);                                    \
+  } else
+#define MEGANEURA_EXPECT(rule, sentence, ...) MEGANEURA_EXPECT_SHOWN(rule, holds, sentence, __VA_ARGS__)
+#define MEGANEURA_CHECK(rule, shown, sentence, ...)                                       \
+  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value) {           \
+    static_assert(shown, sentence);                                                       \
+  } else if constexpr (decltype(::meganeura::detail::run_time_tag(__VA_ARGS__))::value) { \
+    if (!(rule)) ::meganeura::detail::refuse(sentence, __VA_ARGS__);                      \
+  }
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
 // A literal as a template argument; Clang 14 takes floats only inside a class.
 struct number {
   double value;
@@ -1921,6 +2562,10 @@ struct number {
   constexpr number(int from) : value(from) {}
   friend constexpr bool operator==(const number&, const number&) = default;
 };
+
+constexpr node_spec constant_spec(double value, dtype type) {
+  return {.kind = primitive::constant, .type = type, .value = value};
+}
 
 constexpr typed_node constant_node(double value, dtype type) {
   typed_node result = make_node(primitive::constant, type, interned_shape<symbolic_shape{}>);
@@ -1962,6 +2607,20 @@ constexpr auto coordinate_leaf() {
   return apply<make_node(primitive::iota, dtype::i32, interned_shape<Shape>, normal_axis(Axis, Shape.rank))>();
 }
 
+// The same leaves where `x` is, for bodies whose sizes are arguments. A full name is the path of the calls around.
+template <fixed_string Name, class X>
+constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type) {
+  return x.added({.kind = primitive::parameter, .type = type, .shape = shape, .name = &symbol_of<Name>});
+}
+template <class X>
+constexpr auto number_of(X x, double value) {
+  return x.added(constant_spec(value, dtype::f32));
+}
+template <class X>
+constexpr auto coordinates_of(X x, const symbolic_shape& shape, int axis) {
+  return x.added({.kind = primitive::iota, .type = dtype::i32, .shape = shape, .count = axis});
+}
+
 }  // namespace detail
 
 /// A trained tensor, owned by the parameters object. Its full name is the path of the calls around it and `Name`,
@@ -1996,116 +2655,165 @@ inline constexpr auto random =
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-// The first axis, counted from the end, whose extents do not broadcast; {0, 1, 1, true} if all do.
-struct extent_pair {
-  int axis_from_end = 0;
-  std::int64_t left = 1;
-  std::int64_t right = 1;
-  bool same_symbol = true;
-  friend constexpr bool operator==(const extent_pair&, const extent_pair&) = default;
-};
-
-constexpr bool is_one(const dim& extent) { return extent == dim{1}; }
-
-constexpr extent_pair broadcast_mismatch(const symbolic_shape& a, const symbolic_shape& b) {
-  for (int i = 0; i < a.rank && i < b.rank; ++i) {
-    const dim &left = a.last(i), &right = b.last(i);
-    if (left == right || is_one(left) || is_one(right)) continue;
-    return {i, left.coefficient, right.coefficient, left.name == right.name};
-  }
-  return {};
-}
-
-template <int AxisFromEnd, std::int64_t Left, std::int64_t Right, bool SameSymbol>
-inline constexpr bool extents_agree = (Left == Right && SameSymbol);
+// Its arguments are what a compiler shows.
+template <extent_pair Extents>
+inline constexpr bool extents_agree = Extents.agrees();
 
 template <dtype Left, dtype Right>
 inline constexpr bool dtypes_agree = Left == Right;
-
-// NumPy's rule; where extents do not agree (already reported) the left one.
-constexpr symbolic_shape broadcast(const symbolic_shape& a, const symbolic_shape& b) {
-  symbolic_shape result = a.rank >= b.rank ? a : b;
-  const symbolic_shape& shorter = a.rank >= b.rank ? b : a;
-  for (int i = 0; i < shorter.rank; ++i) {
-    if (is_one(result.last(i))) result[result.rank - 1 - i] = shorter.last(i);
-  }
-  return result;
-}
-
-template <auto Graph>
-inline constexpr bool is_constant = Graph.root().kind == primitive::constant;
-
-template <auto Graph, scalar_op Function>
-inline constexpr bool is_map_of = Graph.root().kind == primitive::map&& Graph.root().function ==
-                                  static_cast<int>(Function);
+template <dtype Type>
+inline constexpr bool is_float_dtype = is_float(Type);
 
 // A number takes the dtype of what it meets.
-template <dtype Type, auto Graph>
-constexpr auto adapted(expr<Graph> a) {
-  if constexpr (is_constant<Graph> && Graph.root().type != Type && Type != dtype::boolean) {
-    return apply<constant_node(Graph.root().value, Type)>();
+constexpr dtype common_type(const facts& a, const facts& b) { return a.is_number() ? b.type : a.type; }
+constexpr bool both_fit(const facts& a, const facts& b) { return a.type == b.type || a.is_number() || b.is_number(); }
+
+// Of the numbers among two operands one that the other's dtype does not hold, otherwise 0.
+constexpr number unfitting_number(const facts& a, const facts& b) {
+  if (a.is_number() && !holds(common_type(a, b), a.value)) return a.value;
+  if (b.is_number() && !holds(common_type(a, b), b.value)) return b.value;
+  return 0.0;
+}
+
+constexpr bool divides_by_zero(const facts& a, const facts& b) {
+  return b.is_number() && b.value == 0 && !is_float(common_type(a, b));
+}
+
+// A function argument is no constant expression in C++20, so a plain number cannot become part of a type; beside a
+// value of run time it is a number like another.
+template <class T>
+concept number_like = std::is_arithmetic_v<T>;
+template <class A, class B>
+concept operands = (value<A> && (value<B> || number_like<B>)) || (number_like<A> && value<B>);
+template <class A, class B>
+inline constexpr bool number_beside_type = (number_like<A> && is_expr<B>) || (number_like<B> && is_expr<A>);
+template <class>
+inline constexpr bool number_in_type = false;
+template <class A, class B>
+constexpr auto plain_number(A a, B b) {
+  static_assert(number_in_type<std::conditional_t<number_like<A>, A, B>>,
+                "meganeura: x * 2.0f: a number must be part of the type; write x * mn::constant<2.0f>");
+  if constexpr (number_like<A>) {
+    return b;
   } else {
     return a;
   }
 }
 
-template <auto A, auto B>
-inline constexpr dtype common_type = is_constant<A> ? B.root().type : A.root().type;
-
-template <auto A, auto B>
-inline constexpr bool both_fit = dtypes_agree<A.root().type, B.root().type> || is_constant<A> || is_constant<B>;
-
-// Of the numbers among two operands one that the other's dtype does not hold, otherwise 0. No templates: every operator
-// asks, and models are long types.
-constexpr number unfitting_number(const typed_node& a, const typed_node& b) {
-  const dtype type = a.kind == primitive::constant ? b.type : a.type;
-  if (a.kind == primitive::constant && !holds(type, a.value)) return a.value;
-  if (b.kind == primitive::constant && !holds(type, b.value)) return b.value;
-  return 0.0;
-}
-
-constexpr bool divides_by_zero(const typed_node& a, const typed_node& b) {
-  return b.kind == primitive::constant && b.value == 0 && !is_float(a.kind == primitive::constant ? b.type : a.type);
-}
-
-template <dtype Type>
-inline constexpr bool is_float_dtype = is_float(Type);
-
-template <scalar_op Function, auto A>
-constexpr auto unary(expr<A>) {
-  if constexpr (Function == scalar_op::negate && is_map_of<A, Function>) {
-    return at_root<A, A.root().operand(0)>();  // -(-x)
-  } else if constexpr (Function == scalar_op::negate && is_constant<A> && holds(A.root().type, -A.root().value)) {
-    return apply<constant_node(-A.root().value, A.root().type)>();
+template <class A, class B>
+constexpr facts facts_beside(const A& a, const B& b) {
+  if constexpr (number_like<A>) {
+    return {.kind = primitive::constant, .type = b.facts().type, .value = static_cast<double>(a)};
   } else {
-    return apply<with_function(make_node(primitive::map, A.root().type, A.root().shape), static_cast<int>(Function)),
-                 A>();
+    return a.facts();
   }
 }
 
-template <scalar_op Function, auto A, auto B>
-constexpr auto same_type_binary(expr<A>, expr<B>) {
-  constexpr scalar_flags is = info(Function).is;
-  constexpr dtype type = is.compares || is.logical ? dtype::boolean : A.root().type;
-  if constexpr (is.arithmetic && is_constant<A> && is_constant<B> && is_float(type)) {
-    return apply<constant_node(evaluate_real(Function, A.root().value, B.root().value, 0), type)>();
+// `a` where it meets `b`: a number in b's dtype.
+template <class A, class B>
+constexpr auto adapted(A a, B b) {
+  if constexpr (all_typed<A, B>::value) {
+    constexpr facts from = A::facts();
+    constexpr dtype type = common_type(from, B::facts());
+    if constexpr (from.is_number() && from.type != type && type != dtype::boolean) {
+      return apply<constant_node(from.value, type)>();
+    } else {
+      return a;
+    }
   } else {
-    return apply<with_function(
-                     make_node(primitive::map, type, interned_shape<broadcast(*A.root().shape, *B.root().shape)>),
-                     static_cast<int>(Function)),
-                 A, B>();
+    const auto& carrier = carrier_of(a, b);
+    const facts from = facts_beside(a, b);
+    const dtype type = common_type(from, facts_beside(b, a));
+    if constexpr (number_like<A>) {
+      return carrier.added(constant_spec(from.value, type));
+    } else {
+      const bool changes = from.is_number() && from.type != type && type != dtype::boolean;
+      return changes ? carrier.added(constant_spec(from.value, type)) : carrier.lifted(a);
+    }
   }
 }
 
-template <scalar_op Function, auto A, auto B>
-constexpr auto binary(expr<A> a, expr<B> b) {
-  return same_type_binary<Function>(adapted<common_type<A, B>>(a), adapted<common_type<A, B>>(b));
+constexpr node_spec describe_unary(const facts& a, scalar_op function) {
+  if (function == scalar_op::negate && a.is_number() && holds(a.type, -a.value)) {
+    return constant_spec(-a.value, a.type);
+  }
+  return {.kind = primitive::map, .type = a.type, .shape = a.shape, .function = static_cast<int>(function)};
 }
 
-template <auto A, auto B>
-inline constexpr extent_pair mismatch = broadcast_mismatch(*A.root().shape, *B.root().shape);
+constexpr node_spec describe_binary(const facts& a, const facts& b, scalar_op function) {
+  const scalar_flags is = info(function).is;
+  const dtype type = is.compares || is.logical ? dtype::boolean : a.type;
+  if (is.arithmetic && a.is_number() && b.is_number() && is_float(type)) {
+    return constant_spec(evaluate_real(function, a.value, b.value, 0), type);
+  }
+  return {.kind = primitive::map,
+          .type = type,
+          .shape = broadcast(a.shape, b.shape),
+          .function = static_cast<int>(function)};
+}
+
+constexpr node_spec describe_select(const facts& condition, const facts& a, const facts& b) {
+  return {.kind = primitive::map,
+          .type = a.type,
+          .shape = broadcast(condition.shape, broadcast(a.shape, b.shape)),
+          .function = static_cast<int>(scalar_op::select)};
+}
+
+constexpr node_spec describe_cast(const facts& a, dtype type) {
+  if (type == a.type) return {};
+  return {.kind = primitive::cast, .type = type, .shape = a.shape};
+}
+
+constexpr node_spec describe_stop_gradient(const facts& a) {
+  return {.kind = primitive::stop_gradient, .type = a.type, .shape = a.shape};
+}
+
+template <scalar_op Function, value A>
+constexpr auto unary(A a) {
+  return make<describe_unary>(a, c<Function>);
+}
+
+template <scalar_op Function, class A, class B>
+constexpr auto binary(A a, B b) {
+  if constexpr (number_beside_type<A, B>) {
+    return plain_number(a, b);
+  } else {
+    return make<describe_binary>(adapted(a, b), adapted(b, a), c<Function>);
+  }
+}
+
+// The same of two arguments of a function.
+template <class A, class B>
+constexpr extent_pair mismatch(const A& a, const B& b) {
+  return broadcast_mismatch(facts_beside(a, b).shape, facts_beside(b, a).shape);
+}
+template <class A, class B>
+  requires operands<A, B>
+constexpr dtype common_type(const A& a, const B& b) { return common_type(facts_beside(a, b), facts_beside(b, a)); }
+template <class A, class B>
+  requires operands<A, B>
+constexpr bool both_fit(const A& a, const B& b) { return both_fit(facts_beside(a, b), facts_beside(b, a)); }
+template <class A, class B>
+  requires operands<A, B>
+constexpr number unfitting_number(const A& a, const B& b) {
+  return unfitting_number(facts_beside(a, b), facts_beside(b, a));
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+// The rules of two operands of a scalar function; `call` is how it is written.
+#define MEGANEURA_CHECK_OPERANDS(call, a, b)                                                 \
+  MEGANEURA_CHECK(::meganeura::detail::mismatch(a, b).agrees(),                              \
+                  (::meganeura::detail::extents_agree<::meganeura::detail::mismatch(a, b)>), \
+                  "meganeura: " call ": extents must be equal or 1", a, b)                   \
+  MEGANEURA_CHECK(::meganeura::detail::both_fit(a, b), ::meganeura::detail::both_fit(a, b),  \
+                  "meganeura: " call ": dtypes must agree; cast one operand", a, b)
+#define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                        \
+  MEGANEURA_CHECK_OPERANDS(call, a, b)                                                             \
+  MEGANEURA_CHECK(::meganeura::detail::unfitting_number(a, b).value == 0,                          \
+                  (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
+                                                    ::meganeura::detail::unfitting_number(a, b)>), \
+                  "meganeura: " call ": an integer takes whole numbers within its range; cast it to f32", a, b)
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -2196,58 +2904,101 @@ consteval auto marked_shared() {
 template <auto Graph>
 inline constexpr auto shared_graph = marked_shared<Graph>();
 
+template <class Name>
+constexpr const char* text_of(const Name& name) {
+  if constexpr (std::is_convertible_v<Name, const char*>) {
+    return name;
+  } else {
+    return name.c_str();
+  }
+}
+
+// A number as text; <string> is none of the front end's.
+struct decimal {
+  char text[12]{};
+  constexpr explicit decimal(int number) {
+    int digits = 1;
+    for (int rest = number; rest >= 10; rest /= 10) ++digits;
+    for (; digits-- > 0; number /= 10) text[digits] = static_cast<char>('0' + number % 10);
+  }
+};
+
 template <auto... Graphs>
 inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) && ... && true);
 
 }  // namespace detail
 
 /// Module::forward(operands...) as one node; `Name` stands before the names of its parameters, "" adds nothing. A
-/// module is a struct with `static constexpr auto forward(value auto...)`.
-template <fixed_string Name, class Module, auto... Graphs>
-[[nodiscard]] constexpr auto call(expr<Graphs>...) {
+/// module is a struct with `static constexpr auto forward(value auto...)`. On values of run time it is run then and
+/// there, and the name may be an argument: call<block>("layers." + std::to_string(i), x).
+template <fixed_string Name, class Module, value... X>
+[[nodiscard]] constexpr auto call(X... operands) {
   static_assert(detail::text_fits<Name, detail::is_prefix(Name)>,
                 "meganeura: call<name, module>(x...): the name holds a zero byte");
-  static_assert(sizeof...(Graphs) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
-  static_assert(detail::no_conditions<Graphs...>,
-                "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");
-  return detail::apply<detail::call_node(primitive::call, &detail::body_of<Module, detail::type_of<Graphs>...>,
-                                         &detail::symbol_of<Name>, 1),
-                       Graphs...>();
+  if constexpr (detail::all_typed<X...>::value) {
+    static_assert(sizeof...(X) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
+    static_assert(detail::no_conditions<X::graph...>,
+                  "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");
+    return detail::apply<detail::call_node(primitive::call, &detail::body_of<Module, detail::type_of<X::graph>...>,
+                                           &detail::symbol_of<Name>, 1),
+                         X...>();
+  } else {
+    return call<Module>(Name.text, operands...);
+  }
+}
+template <class Module, detail::name_like Name, value... X>
+[[nodiscard]] constexpr auto call(const Name& name, X... operands) {
+  const auto& carrier = detail::carrier_of(operands...);
+  [[maybe_unused]] const auto scope = carrier.scope(detail::text_of(name));
+  return Module::forward(carrier.lifted(operands)...);
 }
 
 /// Module applied `Count` times, each result the first operand of the next; further operands go to all alike.
 /// Parameters of turn i are named "Name.i.": typed once, run `Count` times.
 /// errors: "the module must return what it takes".
-template <fixed_string Name, int Count, class Module, auto First, auto... Others>
-[[nodiscard]] constexpr auto repeat(expr<First> x, expr<Others>...) {
+template <fixed_string Name, int Count, class Module, value First, value... Others>
+[[nodiscard]] constexpr auto repeat(First x, Others... others) {
   static_assert(Count >= 1, "meganeura: repeat<name, count, module>(x): count must be at least 1");
-  constexpr detail::tensor_type result{
-      detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>.root().type,
-      detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>.root().shape};
-  constexpr bool closed = result == detail::type_of<First>;
-  static_assert(closed, "meganeura: repeat<name, count, module>(x): the module must return what it takes");
-  if constexpr (closed) {
-    return detail::apply<detail::call_node(primitive::repeat,
-                                           &detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>,
-                                           &detail::symbol_of<Name>, Count),
-                         First, Others...>();
+  if constexpr (detail::all_typed<First, Others...>::value) {
+    constexpr const module_body& body =
+        detail::body_of<Module, detail::type_of<First::graph>, detail::type_of<Others::graph>...>;
+    constexpr detail::tensor_type result{body.root().type, body.root().shape};
+    constexpr bool closed = result == detail::type_of<First::graph>;
+    static_assert(closed, "meganeura: repeat<name, count, module>(x): the module must return what it takes");
+    if constexpr (closed) {
+      return detail::apply<detail::call_node(primitive::repeat, &body, &detail::symbol_of<Name>, Count), First,
+                           Others...>();
+    } else {
+      return x;
+    }
   } else {
-    return x;
+    const auto& carrier = detail::carrier_of(x, others...);
+    [[maybe_unused]] const auto scope = carrier.scope(Name.text);
+    auto result = carrier.lifted(x);
+    for (int turn = 0; turn < Count; ++turn) {
+      result = call<Module>(detail::decimal(turn).text, result, others...);
+    }
+    return result;
   }
 }
 
 /// The same weights as another layer of this name, on purpose: shared(linear<"encode", 64>(b)) beside
 /// linear<"encode", 64>(a), or shared(parameter<"embed.weight", dims<rows, width>>) beside embedding<"embed", ..>. All
-/// names inside the layer must occur elsewhere in the model, exactly once without `shared`.
+/// names inside the layer must occur elsewhere in the model, exactly once without `shared`. Values of run time share
+/// whatever has one name.
 /// errors: "x must be the result of a layer", and in the model "there is none".
-template <auto A>
-[[nodiscard]] constexpr auto shared(expr<A> x) {
-  static_assert(detail::can_share(A.root()),
-                "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
-  if constexpr (detail::can_share(A.root())) {
-    return expr<detail::shared_graph<A>>{};
-  } else {
+template <value X>
+[[nodiscard]] constexpr auto shared(X x) {
+  if constexpr (!detail::all_typed<X>::value) {
     return x;
+  } else {
+    static_assert(detail::can_share(X::graph.root()),
+                  "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
+    if constexpr (detail::can_share(X::graph.root())) {
+      return expr<detail::shared_graph<X::graph>>{};
+    } else {
+      return x;
+    }
   }
 }
 
@@ -2497,7 +3248,8 @@ struct flop_counter {
       case primitive::reduce:
         return elements(operand(0));
       case primitive::contract:
-        return 2 * elements(*n.shape) * summed(*n.list, operand(0));
+        return 2 * elements(*n.shape) *
+               summed(unpacked<contract_attribute>(n.list ? *n.list : integer_list{}), operand(0));
       case primitive::convolution:
         return 2 * elements(*n.shape) * elements(operand(1)) / static_cast<double>(operand(1)[0].coefficient);
       case primitive::argument:
@@ -2527,10 +3279,10 @@ struct flop_counter {
   }
 
   // Product of the extents that a contraction sums over: labels at or past the result's rank.
-  constexpr number summed(const integer_list& labels, const symbolic_shape& a) const {
+  constexpr number summed(const contract_attribute& labels, const symbolic_shape& a) const {
     number product = 1;
     for (int i = 0; i < a.rank; ++i) {
-      if (labels.values[i] >= labels.values[2 * max_rank]) product = product * extent(a[i]);
+      if (labels.a[i] >= labels.result_rank) product = product * extent(a[i]);
     }
     return product;
   }
@@ -2747,350 +3499,442 @@ template <class Model>
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
-// Activations, each an unnamed module so that it costs its caller one node. Those of f16 are computed in f32, which
+// Activations, each an unnamed layer so that it costs its caller one node. Those of f16 are computed in f32, which
 // holds their exponentials, and rounded once.
-// Operators and functions element by element, with NumPy broadcasting.
-
-#include <type_traits>
+// Layers of the library: plain code over values and sizes, run once while compiling for each list of operand types, and
+// as it stands on values of run time.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-// shapes: trailing axes align, extents are equal or one of them is 1. dtypes: equal; a number (`constant<2.0f>`) takes
-// the other operand's, and an integer's only if it is one. Comparisons give conditions, which only `select`,
-// `logical_and` and `logical_or` take: bool tensors are never stored. The checks stand in each function, so that a
-// compiler's first line is the user's own call.
+namespace detail {
 
-template <auto A, auto B>
-[[nodiscard]] constexpr auto operator+(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: a + b: extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: a + b: dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: a + b: an integer takes whole numbers within its range; cast it to f32");
+// The largest body of a layer, in nodes: each costs a compiler time, used or not.
+inline constexpr int max_layer_nodes = 48;
+
+// A body while it is written.
+struct traced_body {
+  struct entry {
+    node_spec spec;
+    int operands[max_operands]{};
+    int operand_count = 0;
+    friend constexpr bool operator==(const entry&, const entry&) = default;
+  };
+  entry nodes[max_layer_nodes]{};
+  int size = 0;
+  int result = 0;
+
+  constexpr int add(const entry& added) {
+    for (int i = 0; i < size; ++i) {
+      if (nodes[i] == added) return i;
+    }
+    nodes[size] = added;
+    return size++;
+  }
+};
+
+// A value of it.
+class traced_value {
+ public:
+  using value_tag = void;
+  constexpr traced_value() = default;
+  constexpr traced_value(traced_body& body, int place) : body_(&body), place_(place) {}
+
+  [[nodiscard]] constexpr int place() const { return place_; }
+  [[nodiscard]] constexpr detail::facts facts() const {
+    const node_spec& spec = body_->nodes[place_].spec;
+    return {spec.kind, spec.function, spec.type, spec.shape, spec.value};
+  }
+  [[nodiscard]] constexpr traced_value added(const node_spec& spec, const traced_value* operands = nullptr,
+                                             int count = 0) const {
+    traced_body::entry entry{.spec = spec, .operand_count = count};
+    for (int i = 0; i < count; ++i) entry.operands[i] = operands[i].place_;
+    return {*body_, body_->add(entry)};
+  }
+  [[nodiscard]] constexpr traced_value lifted(traced_value same) const { return same; }
+  template <auto Graph>
+  [[nodiscard]] constexpr traced_value lifted(expr<Graph>) const {
+    int places[Graph.size]{};
+    for (int i = 0; i < Graph.size; ++i) {
+      traced_body::entry entry{.spec = spec_of(Graph.nodes[i]), .operand_count = Graph.nodes[i].operand_count};
+      for (int k = 0; k < entry.operand_count; ++k) entry.operands[k] = places[Graph.nodes[i].operand(k)];
+      places[i] = body_->add(entry);
+    }
+    return {*body_, places[Graph.size - 1]};
+  }
+  // Names are for layers that a module calls; a layer inside of another has none.
+  [[nodiscard]] constexpr int scope(const char* name) const {
+    if (*name != '\0') refuse("a layer inside of a layer has no name; call both from a module", {});
+    return 0;
+  }
+  /// Declared only: where a rule of a layer's own body is broken, the compiler's message shows the sentence.
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+
+ private:
+  traced_body* body_ = nullptr;
+  int place_ = 0;
+};
+
+// ---- a layer's body as a graph
+
+// An operand of a layer, by its type alone.
+template <tensor_type Type>
+struct typed_argument {};
+template <class T>
+inline constexpr bool is_argument = false;
+template <tensor_type Type>
+inline constexpr bool is_argument<typed_argument<Type>> = true;
+
+template <class T>
+struct abstracted {
+  using type = T;
+};
+template <auto Graph>
+struct abstracted<expr<Graph>> {
+  using type = typed_argument<type_of<Graph>>;
+};
+
+template <tensor_type Type>
+constexpr void add_argument(traced_body& body, typed_argument<Type>) {
+  body.add({.spec = {.kind = primitive::argument, .type = Type.type, .shape = *Type.shape, .count = body.size}});
+}
+template <class Constant>
+constexpr void add_argument(traced_body&, Constant) {}
+
+template <class Argument>
+constexpr auto argument_at(traced_body& body, int place) {
+  if constexpr (is_argument<Argument>) {
+    return traced_value(body, place);
+  } else {
+    return Argument::value;
+  }
+}
+
+template <class Layer, class... Arguments, std::size_t... I>
+consteval traced_body trace_layer(std::index_sequence<I...>) {
+  traced_body body;
+  (add_argument(body, Arguments{}), ...);
+  int places[sizeof...(Arguments)]{};
+  int count = 0;
+  ((places[I] = count, count += is_argument<Arguments>), ...);
+  body.result = Layer::forward(argument_at<Arguments>(body, places[I])...).place();
+  return body;
+}
+
+template <class Layer, class... Arguments>
+inline constexpr traced_body traced_layer = trace_layer<Layer, Arguments...>(std::index_sequence_for<Arguments...>{});
+
+template <class Layer, class... Arguments, std::size_t... I>
+consteval auto layer_graph(std::index_sequence<I...>) {
+  constexpr const traced_body& body = traced_layer<Layer, Arguments...>;
+  graph_data<body.size> graph{{typed_from(body.nodes[I].spec, interned_shape<body.nodes[I].spec.shape>,
+                                          interned_or_none<body.nodes[I].spec.list>())...}};
+  for (int i = 0; i < body.size; ++i) {
+    for (int k = 0; k < body.nodes[i].operand_count; ++k) graph.nodes[i].set_operand(k, body.nodes[i].operands[k]);
+    graph.nodes[i].operand_count = static_cast<std::uint8_t>(body.nodes[i].operand_count);
+  }
+  return graph;
+}
+
+template <class Layer, class... Arguments>
+inline constexpr auto whole_layer =
+    layer_graph<Layer, Arguments...>(std::make_index_sequence<traced_layer<Layer, Arguments...>.size>{});
+template <class Layer, class... Arguments>
+inline constexpr auto layer_nodes = rooted<whole_layer<Layer, Arguments...>, traced_layer<Layer, Arguments...>.result>;
+template <class Layer, class... Arguments>
+inline constexpr module_body layer_body{layer_nodes<Layer, Arguments...>.nodes, layer_nodes<Layer, Arguments...>.size};
+
+// What a layer's body takes an argument of run time for.
+template <class Carrier, class T>
+constexpr auto body_argument(const Carrier& carrier, const T& argument) {
+  if constexpr (value<T>) {
+    return carrier.lifted(argument);
+  } else if constexpr (is_fixed<T>) {
+    return T::value;
+  } else {
+    return argument;
+  }
+}
+
+// Layer::forward(arguments...), values and sizes in any order, under a name: one call where values are types.
+template <class Layer, class Name, class... Arguments>
+constexpr auto layer(const Name& name, const Arguments&... arguments) {
+  if constexpr ((is_expr<Arguments> || ...) && !((value<Arguments> && !is_expr<Arguments>) || ...)) {
+    constexpr const module_body& body = layer_body<Layer, typename abstracted<Arguments>::type...>;
+    return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
+  } else {
+    const auto& carrier = carrier_of(arguments...);
+    [[maybe_unused]] const auto scope = carrier.scope(text_of(name));
+    return Layer::forward(body_argument(carrier, arguments)...);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Operators and functions element by element, with NumPy broadcasting.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+// shapes: trailing axes align, extents are equal or one of them is 1. dtypes: equal; a number (`constant<2.0f>`, or a
+// plain 2.0f beside a value of run time) takes the other operand's, and an integer's only if it is one. Comparisons
+// give conditions, which only `select`, `logical_and` and `logical_or` take: bool tensors are never stored. The checks
+// stand in each function, so that a compiler's first line is the user's own call.
+
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto operator+(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("a + b", a, b)
   return detail::binary<scalar_op::add>(a, b);
 }
 
-template <auto A, auto B>
-[[nodiscard]] constexpr auto operator-(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: a - b: extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: a - b: dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: a - b: an integer takes whole numbers within its range; cast it to f32");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto operator-(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("a - b", a, b)
   return detail::binary<scalar_op::subtract>(a, b);
 }
 
-template <auto A, auto B>
-[[nodiscard]] constexpr auto operator*(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: a * b: extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: a * b: dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: a * b: an integer takes whole numbers within its range; cast it to f32");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto operator*(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("a * b", a, b)
   return detail::binary<scalar_op::multiply>(a, b);
 }
 
-template <auto A, auto B>
-[[nodiscard]] constexpr auto operator/(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: a / b: extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: a / b: dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: a / b: an integer takes whole numbers within its range; cast it to f32");
-  static_assert(!detail::divides_by_zero(A.root(), B.root()), "meganeura: a / b: integers cannot be divided by 0");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto operator/(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("a / b", a, b)
+  MEGANEURA_CHECK(!detail::divides_by_zero(detail::facts_beside(a, b), detail::facts_beside(b, a)),
+                  !detail::divides_by_zero(detail::facts_beside(a, b), detail::facts_beside(b, a)),
+                  "meganeura: a / b: integers cannot be divided by 0", a, b)
   return detail::binary<scalar_op::divide>(a, b);
 }
 
 /// The larger of two, element by element; NaN where either is NaN.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto maximum(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: maximum(a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: maximum(a, b): dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: maximum(a, b): an integer takes whole numbers within its range; cast it to f32");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto maximum(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("maximum(a, b)", a, b)
   return detail::binary<scalar_op::maximum>(a, b);
 }
 
 /// The smaller of two, element by element; NaN where either is NaN.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto minimum(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: minimum(a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: minimum(a, b): dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: minimum(a, b): an integer takes whole numbers within its range; cast it to f32");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto minimum(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("minimum(a, b)", a, b)
   return detail::binary<scalar_op::minimum>(a, b);
 }
 
 /// a to the power b, a >= 0.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto power(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: power(a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: power(a, b): dtypes must agree; cast one operand");
-  static_assert(detail::is_float_dtype<detail::common_type<A, B>>, "meganeura: power(a, b): a must be floats; cast it");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto power(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("power(a, b)", a, b)
+  MEGANEURA_CHECK(is_float(detail::common_type(a, b)), (detail::is_float_dtype<detail::common_type(a, b)>),
+                  "meganeura: power(a, b): a must be floats; cast it", a, b)
   return detail::binary<scalar_op::power>(a, b);
 }
 
 /// a < b as a condition for `select`.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto less(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: less(a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: less(a, b): dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: less(a, b): an integer takes whole numbers within its range; cast it to f32");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto less(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("less(a, b)", a, b)
   return detail::binary<scalar_op::less>(a, b);
 }
 
 /// a <= b as a condition for `select`.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto less_equal(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: less_equal(a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: less_equal(a, b): dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: less_equal(a, b): an integer takes whole numbers within its range; cast it to f32");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto less_equal(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("less_equal(a, b)", a, b)
   return detail::binary<scalar_op::less_equal>(a, b);
 }
 
 /// a == b as a condition for `select`.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto equal(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: equal(a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: equal(a, b): dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: equal(a, b): an integer takes whole numbers within its range; cast it to f32");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto equal(A a, B b) {
+  MEGANEURA_CHECK_NUMBERS("equal(a, b)", a, b)
   return detail::binary<scalar_op::equal>(a, b);
 }
 
 /// Both conditions.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto logical_and(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: logical_and(a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: logical_and(a, b): dtypes must agree; cast one operand");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto logical_and(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("logical_and(a, b)", a, b)
   return detail::binary<scalar_op::logical_and>(a, b);
 }
 
 /// Either condition.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto logical_or(expr<A> a, expr<B> b) {
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol>,
-                "meganeura: logical_or(a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: logical_or(a, b): dtypes must agree; cast one operand");
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto logical_or(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("logical_or(a, b)", a, b)
   return detail::binary<scalar_op::logical_or>(a, b);
 }
 
-// A function argument is no constant expression in C++20, so a plain number cannot become part of a type: these say so.
-namespace detail {
-template <class T>
-concept number_like = std::is_arithmetic_v<T>;
-template <class T>
-inline constexpr bool number_in_type = false;
-template <class Number, class Operand>
-constexpr Operand plain_number(Operand operand) {
-  static_assert(number_in_type<Number>,
-                "meganeura: x * 2.0f: a number must be part of the type; write x * mn::constant<2.0f>");
-  return operand;
-}
-}  // namespace detail
-
-template <value X, detail::number_like Number>
-constexpr auto operator+(X x, Number) {
-  return detail::plain_number<Number>(x);
-}
-template <detail::number_like Number, value X>
-constexpr auto operator+(Number, X x) {
-  return detail::plain_number<Number>(x);
-}
-template <value X, detail::number_like Number>
-constexpr auto operator-(X x, Number) {
-  return detail::plain_number<Number>(x);
-}
-template <detail::number_like Number, value X>
-constexpr auto operator-(Number, X x) {
-  return detail::plain_number<Number>(x);
-}
-template <value X, detail::number_like Number>
-constexpr auto operator*(X x, Number) {
-  return detail::plain_number<Number>(x);
-}
-template <detail::number_like Number, value X>
-constexpr auto operator*(Number, X x) {
-  return detail::plain_number<Number>(x);
-}
-template <value X, detail::number_like Number>
-constexpr auto operator/(X x, Number) {
-  return detail::plain_number<Number>(x);
-}
-template <detail::number_like Number, value X>
-constexpr auto operator/(Number, X x) {
-  return detail::plain_number<Number>(x);
-}
-
-template <auto A>
-[[nodiscard]] constexpr auto operator-(expr<A> a) {
+template <value A>
+[[nodiscard]] constexpr auto operator-(A a) {
   return detail::unary<scalar_op::negate>(a);
 }
 
-template <auto A>
-[[nodiscard]] constexpr auto abs(expr<A> a) {
+template <value A>
+[[nodiscard]] constexpr auto abs(A a) {
   return detail::unary<scalar_op::abs>(a);
 }
 
 /// -1, 0 or 1.
-template <auto A>
-[[nodiscard]] constexpr auto sign(expr<A> a) {
+template <value A>
+[[nodiscard]] constexpr auto sign(A a) {
   return detail::unary<scalar_op::sign>(a);
 }
 
 /// 1 / x.
-template <auto A>
-[[nodiscard]] constexpr auto reciprocal(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: reciprocal(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto reciprocal(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: reciprocal(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::reciprocal>(a);
 }
 
-template <auto A>
-[[nodiscard]] constexpr auto sqrt(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sqrt(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto sqrt(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: sqrt(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::sqrt>(a);
 }
 
 /// 1 / sqrt(x).
-template <auto A>
-[[nodiscard]] constexpr auto rsqrt(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: rsqrt(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto rsqrt(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: rsqrt(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::rsqrt>(a);
 }
 
-template <auto A>
-[[nodiscard]] constexpr auto exp(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: exp(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto exp(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: exp(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::exp>(a);
 }
 
 /// Natural logarithm.
-template <auto A>
-[[nodiscard]] constexpr auto log(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: log(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto log(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: log(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::log>(a);
 }
 
 /// Of radians. On a device NaN beyond |a| = 2^24, where neighbouring floats lie further apart than a radian.
-template <auto A>
-[[nodiscard]] constexpr auto sin(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: sin(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto sin(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: sin(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::sin>(a);
 }
 
 /// Of radians; NaN beyond |a| = 2^24, as `sin`.
-template <auto A>
-[[nodiscard]] constexpr auto cos(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: cos(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto cos(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: cos(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::cos>(a);
 }
 
-template <auto A>
-[[nodiscard]] constexpr auto tanh(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: tanh(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto tanh(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: tanh(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::tanh>(a);
 }
 
 /// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
-template <auto A>
-[[nodiscard]] constexpr auto erf(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: erf(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto erf(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: erf(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::erf>(a);
 }
 
-template <auto A>
-[[nodiscard]] constexpr auto floor(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: floor(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto floor(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: floor(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::floor>(a);
 }
 
-template <auto A>
-[[nodiscard]] constexpr auto ceil(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: ceil(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto ceil(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: ceil(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::ceil>(a);
 }
 
 /// To the nearest integer, ties to even.
-template <auto A>
-[[nodiscard]] constexpr auto round(expr<A> a) {
-  static_assert(detail::is_float_dtype<A.root().type>, "meganeura: round(x): x must be floats; cast it");
+template <value A>
+[[nodiscard]] constexpr auto round(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: round(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::round>(a);
 }
 
 /// The opposite condition.
-template <auto A>
-[[nodiscard]] constexpr auto logical_not(expr<A> a) {
+template <value A>
+[[nodiscard]] constexpr auto logical_not(A a) {
   return detail::unary<scalar_op::logical_not>(a);
 }
 
+namespace detail {
+// Of the condition and the values; those of the values are reported by themselves.
+template <value C, class A, class B>
+constexpr extent_pair select_mismatch(const C& condition, const A& a, const B& b) {
+  return broadcast_mismatch(condition.facts().shape, broadcast(facts_beside(a, b).shape, facts_beside(b, a).shape));
+}
+}  // namespace detail
+
 /// condition ? a : b, element by element.
 /// errors: "extents must be equal or 1", "dtypes must agree", "the first operand must be a condition".
-template <auto C, auto A, auto B>
-[[nodiscard]] constexpr auto select(expr<C>, expr<A> a, expr<B> b) {
-  static_assert(C.root().type == dtype::boolean,
-                "meganeura: select(c, a, b): c must be a condition; compare with less, less_equal or equal");
-  constexpr detail::extent_pair pair = detail::mismatch<A, B>;
-  constexpr symbolic_shape values = detail::broadcast(*A.root().shape, *B.root().shape);
-  constexpr detail::extent_pair whole = detail::broadcast_mismatch(*C.root().shape, values);
-  static_assert(detail::extents_agree<pair.axis_from_end, pair.left, pair.right, pair.same_symbol> &&
-                    detail::extents_agree<whole.axis_from_end, whole.left, whole.right, whole.same_symbol>,
-                "meganeura: select(c, a, b): extents must be equal or 1");
-  static_assert(detail::both_fit<A, B>, "meganeura: select(c, a, b): dtypes must agree; cast one operand");
-  static_assert(detail::dtype_holds<detail::common_type<A, B>, detail::unfitting_number(A.root(), B.root())>,
-                "meganeura: select(c, a, b): an integer takes whole numbers within its range; cast it to f32");
-  constexpr dtype type = detail::common_type<A, B>;
-  return detail::apply<detail::with_function(
-                           detail::make_node(primitive::map, type,
-                                             detail::interned_shape<detail::broadcast(*C.root().shape, values)>),
-                           static_cast<int>(scalar_op::select)),
-                       C, decltype(detail::adapted<type>(a))::graph, decltype(detail::adapted<type>(b))::graph>();
+template <value C, class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto select(C condition, A a, B b) {
+  MEGANEURA_EXPECT(condition.facts().type == dtype::boolean,
+                   "meganeura: select(c, a, b): c must be a condition; compare with less, less_equal or equal",
+                   condition)
+  MEGANEURA_CHECK(detail::select_mismatch(condition, a, b).agrees(),
+                  (detail::extents_agree<detail::select_mismatch(condition, a, b)>),
+                  "meganeura: select(c, a, b): extents must be equal or 1", a, b, condition)
+  MEGANEURA_CHECK_NUMBERS("select(c, a, b)", a, b)
+  return detail::make<detail::describe_select>(condition, detail::adapted(a, b), detail::adapted(b, a));
 }
 
 /// The same values in another dtype; float to integer truncates towards zero and saturates, a NaN gives 0.
-template <dtype Type, auto A>
-[[nodiscard]] constexpr auto cast(expr<A> a) {
-  static_assert(Type != dtype::boolean, "meganeura: cast<type>(x): bool tensors do not exist; compare instead");
-  if constexpr (Type == A.root().type || Type == dtype::boolean) {
-    return a;
-  } else {
-    return detail::apply<detail::make_node(primitive::cast, Type, A.root().shape), A>();
-  }
+template <value A, class Type>
+[[nodiscard]] constexpr auto cast(A a, Type type) {
+  MEGANEURA_EXPECT(type != dtype::boolean, "meganeura: cast<type>(x): bool tensors do not exist; compare instead", a)
+  return detail::make<detail::describe_cast>(a, type);
+}
+template <dtype Type, value A>
+[[nodiscard]] constexpr auto cast(A a) {
+  return cast(a, c<Type>);
 }
 
 namespace detail {
+constexpr node_spec describe_widened(const facts& a) { return describe_cast(a, compute_type(a.type)); }
+
 // For composites whose steps leave what f16 holds (squares, exponentials, long sums): they are computed in f32 and cast
 // back once, as PyTorch does it.
-template <auto A>
-constexpr auto widened(expr<A> a) {
-  return cast<compute_type(A.root().type)>(a);
+template <value A>
+constexpr auto widened(A a) {
+  return make<describe_widened>(a);
+}
+template <value A, value B>
+constexpr auto narrowed(A a, B like) {
+  if constexpr (is_expr<A>) {
+    return make<describe_cast>(a, c<B::facts().type>);
+  } else {
+    return make<describe_cast>(a, like.facts().type);
+  }
 }
 }  // namespace detail
 
 /// The same values; no gradient flows back.
-template <auto A>
-[[nodiscard]] constexpr auto stop_gradient(expr<A>) {
-  return detail::apply<detail::make_node(primitive::stop_gradient, A.root().type, A.root().shape), A>();
+template <value A>
+[[nodiscard]] constexpr auto stop_gradient(A a) {
+  return detail::make<detail::describe_stop_gradient>(a);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3098,34 +3942,34 @@ template <auto A>
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// max(x, 0).
-template <auto A>
-[[nodiscard]] constexpr auto relu(expr<A> x) {
+template <value A>
+[[nodiscard]] constexpr auto relu(A x) {
   return maximum(x, constant<0.0f>);
 }
 
-namespace modules {
+namespace layers {
 
 struct sigmoid {
   static constexpr auto forward(value auto x) {
     // Below -87 exp(-x) nears the end of f32 and the gradient would be 0 * inf. What the quotient is there, 1.6e-38, is
     // taken off, because a large x times it would not vanish.
-    auto positive = reciprocal(exp(-maximum(detail::widened(x), constant<-87.0f>)) + constant<1.0f>);
-    return cast<decltype(x)::element_type>(maximum(positive - constant<2e-38f>, constant<0.0f>));
+    const auto positive = reciprocal(exp(-maximum(detail::widened(x), -87.0f)) + 1.0f);
+    return detail::narrowed(maximum(positive - 2e-38f, 0.0f), x);
   }
 };
 
 struct silu {
   static constexpr auto forward(value auto x) {
-    auto wide = detail::widened(x);
-    return cast<decltype(x)::element_type>(wide * call<"", sigmoid>(wide));
+    const auto wide = detail::widened(x);
+    return detail::narrowed(wide * sigmoid::forward(wide), x);
   }
 };
 
 struct gelu {
   static constexpr auto forward(value auto x) {
-    auto wide = detail::widened(x);
-    auto upper = erf(wide * constant<0.7071067811865476>) + constant<1.0f>;
-    return cast<decltype(x)::element_type>(wide * (upper * constant<0.5f>));
+    const auto wide = detail::widened(x);
+    const auto upper = erf(wide * 0.7071067811865476) + 1.0f;
+    return detail::narrowed(wide * (upper * 0.5f), x);
   }
 };
 
@@ -3133,150 +3977,167 @@ struct gelu_tanh {
   static constexpr auto forward(value auto x) {
     constexpr double scale = 0.7978845608028654;  // sqrt(2 / pi)
     // tanh is 1 from |x| = 10 on, and without the bound its gradient would be 0 * inf.
-    auto wide = detail::widened(x);
-    auto square = minimum(wide * wide, constant<100.0f>);
-    auto upper = tanh(wide * (square * constant<0.044715 * scale> + constant<scale>)) + constant<1.0f>;
-    return cast<decltype(x)::element_type>(wide * (upper * constant<0.5f>));
+    const auto wide = detail::widened(x);
+    const auto square = minimum(wide * wide, 100.0f);
+    const auto upper = tanh(wide * (square * (0.044715 * scale) + scale)) + 1.0f;
+    return detail::narrowed(wide * (upper * 0.5f), x);
   }
 };
 
-}  // namespace modules
+struct swiglu {
+  static constexpr auto forward(value auto gate, value auto up) {
+    return detail::narrowed(silu::forward(detail::widened(gate)) * detail::widened(up), gate);
+  }
+};
+
+}  // namespace layers
 
 /// 1 / (1 + exp(-x)), off by at most 2e-38; 0 from -88 down.
-template <auto A>
-[[nodiscard]] constexpr auto sigmoid(expr<A> x) {
-  return call<"", modules::sigmoid>(x);
+template <value A>
+[[nodiscard]] constexpr auto sigmoid(A x) {
+  return detail::layer<layers::sigmoid>(fixed_text<"">{}, x);
 }
 
 /// x sigmoid(x), also called swish; -0 for very negative x, NaN for -infinity (-infinity * 0, as PyTorch's).
 /// source: arXiv 1702.03118.
-template <auto A>
-[[nodiscard]] constexpr auto silu(expr<A> x) {
-  return call<"", modules::silu>(x);
+template <value A>
+[[nodiscard]] constexpr auto silu(A x) {
+  return detail::layer<layers::silu>(fixed_text<"">{}, x);
 }
 
 /// x / 2 (1 + erf(x / sqrt(2))), x times the share of a normal distribution below x. source: arXiv 1606.08415. Far out
 /// x or -0, with gradient 1 or 0; NaN for -infinity, as PyTorch's.
-template <auto A>
-[[nodiscard]] constexpr auto gelu(expr<A> x) {
-  return call<"", modules::gelu>(x);
+template <value A>
+[[nodiscard]] constexpr auto gelu(A x) {
+  return detail::layer<layers::gelu>(fixed_text<"">{}, x);
 }
 
 /// GELU with tanh for erf, off by up to 5e-4: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), PyTorch's
 /// approximate="tanh". Ends as gelu's.
-template <auto A>
-[[nodiscard]] constexpr auto gelu_tanh(expr<A> x) {
-  return call<"", modules::gelu_tanh>(x);
+template <value A>
+[[nodiscard]] constexpr auto gelu_tanh(A x) {
+  return detail::layer<layers::gelu_tanh>(fixed_text<"">{}, x);
 }
 
 /// silu(gate) up, the gated unit of Llama. source: arXiv 2002.05202.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto swiglu(expr<A> gate, expr<B> up) {
-  static_assert(detail::both_fit<A, B>, "meganeura: swiglu(gate, up): dtypes must agree; cast one operand");
-  return cast<detail::common_type<A, B>>(silu(detail::widened(gate)) * detail::widened(up));
+template <value A, value B>
+[[nodiscard]] constexpr auto swiglu(A gate, B up) {
+  MEGANEURA_EXPECT(detail::mismatch(gate, up).agrees(), "meganeura: swiglu(gate, up): extents must be equal or 1", gate,
+                   up)
+  MEGANEURA_EXPECT(detail::both_fit(gate, up), "meganeura: swiglu(gate, up): dtypes must agree; cast one operand", gate,
+                   up)
+  return detail::layer<layers::swiglu>(fixed_text<"">{}, detail::adapted(gate, up), detail::adapted(up, gate));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Rotary positions and scaled dot-product attention with grouped queries, from primitives.
 // Softmax and its logarithm along one axis.
-// Reductions over axes that are part of the type.
+// Reductions over axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// No axes named: all of them, as in NumPy and PyTorch. Axes that do not exist are left out: the callers' checks have
-// reported them.
-template <int... Axes>
-constexpr int axis_bits(int rank) {
+// No axes named: all of them, as in NumPy and PyTorch. Axes that do not exist are left out: they break a rule.
+template <class... Axes>
+constexpr int axis_bits(int rank, Axes... axes) {
   if (sizeof...(Axes) == 0) return (1 << rank) - 1;
-  return ((normal_axis(Axes, rank) >= 0 ? 1 << normal_axis(Axes, rank) : 0) | ... | 0);
+  return ((normal_axis(axes, rank) >= 0 ? 1 << normal_axis(axes, rank) : 0) | ... | 0);
 }
 
-// Axes that do not exist are left out.
-template <int Rank, int... Axes>
-constexpr bool axes_differ() {
+template <class... Axes>
+constexpr bool axes_exist([[maybe_unused]] int rank, Axes... axes) {
+  return ((normal_axis(axes, rank) >= 0) && ...);
+}
+
+template <class... Axes>
+constexpr bool axes_differ([[maybe_unused]] int rank, Axes... axes) {
   int named[max_rank + 1]{};
-  ((axis_exists<Axes, Rank> ? ++named[normal_axis(Axes, Rank)] : 0), ...);
+  ((normal_axis(axes, rank) >= 0 ? ++named[normal_axis(axes, rank)] : 0), ...);
   for (const int times : named) {
     if (times > 1) return false;
   }
   return true;
 }
 
-constexpr symbolic_shape reduced_shape(const symbolic_shape& shape, int axes) {
-  symbolic_shape result;
-  for (int i = 0; i < shape.rank; ++i) {
-    if (!(axes >> i & 1)) result.push_back(shape[i]);
-  }
-  return result;
+template <class... Axes>
+constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... axes) {
+  const int bits = axis_bits(x.shape.rank, axes...);
+  if (bits == 0) return {};
+  return {.kind = primitive::reduce,
+          .type = x.type,
+          .shape = reduced_shape(x.shape, static_cast<std::uint32_t>(bits)),
+          .function = static_cast<int>(kind),
+          .count = bits};
 }
 
-template <reduce_kind Kind, int... Axes, auto A>
-constexpr auto reduce(expr<A> a) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int axes = axis_bits<Axes...>(shape.rank);
-  static_assert((axis_exists<Axes, shape.rank> && ...), "meganeura: reduce<axes...>(x): x has no such axis");
-  static_assert(axes_differ<shape.rank, Axes...>(), "meganeura: reduce<axes...>(x): an axis is named twice");
-  if constexpr (axes != 0 && (axis_exists<Axes, shape.rank> && ...)) {
-    return apply<with_function(
-                     make_node(primitive::reduce, A.root().type, interned_shape<reduced_shape(shape, axes)>, axes),
-                     static_cast<int>(Kind)),
-                 A>();
-  } else {
-    return a;
-  }
+// One over the number of elements, which may hold symbols: a constant once they are bound.
+template <class... Axes>
+constexpr node_spec describe_share(const facts& x, Axes... axes) {
+  return {.kind = primitive::reciprocal_count, .type = compute_type(x.type), .count = axis_bits(x.shape.rank, axes...)};
+}
+
+// An int for each.
+template <class... T>
+inline constexpr auto reduce_description = &describe_reduce<std::conditional_t<true, int, T>...>;
+template <class... T>
+inline constexpr auto share_description = &describe_share<std::conditional_t<true, int, T>...>;
+
+template <reduce_kind Kind, value A, class... Axes>
+constexpr auto reduce(A x, Axes... axes) {
+  MEGANEURA_CHECK(axes_differ(x.facts().shape.rank, axes...), axes_differ(x.facts().shape.rank, axes...),
+                  "meganeura: reduce<axes...>(x): an axis is named twice", x)
+  MEGANEURA_EXPECT(axes_exist(x.facts().shape.rank, axes...), "meganeura: reduce<axes...>(x): x has no such axis", x)
+  return make<reduce_description<Axes...>>(x, c<Kind>, axes...);
+}
+
+template <value A, class... Axes>
+constexpr auto mean_over(A x, Axes... axes) {
+  return narrowed(reduce<reduce_kind::sum>(widened(x), axes...) * make<share_description<Axes...>>(x, axes...), x);
 }
 
 }  // namespace detail
 
-/// Sum over axes, which disappear; negative axes count from the end: sum<-1>(x). Without axes, over all: sum(x) is one
-/// number. max, min, product and mean likewise.
+/// Sum over axes, which disappear; negative axes count from the end: sum<-1>(x), or sum(x, -1). Without axes, over all:
+/// sum(x) is one number. max, min, product and mean likewise.
 /// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis",
 /// "an axis is named twice".
-template <int... Axes, auto A>
-[[nodiscard]] constexpr auto sum(expr<A> x) {
-  return detail::reduce<reduce_kind::sum, Axes...>(x);
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto sum(A x, More... axes) {
+  return detail::reduce<reduce_kind::sum>(x, c<Axes>..., axes...);
 }
 
-template <int... Axes, auto A>
-[[nodiscard]] constexpr auto max(expr<A> x) {
-  return detail::reduce<reduce_kind::max, Axes...>(x);
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto max(A x, More... axes) {
+  return detail::reduce<reduce_kind::max>(x, c<Axes>..., axes...);
 }
 
-template <int... Axes, auto A>
-[[nodiscard]] constexpr auto min(expr<A> x) {
-  return detail::reduce<reduce_kind::min, Axes...>(x);
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto min(A x, More... axes) {
+  return detail::reduce<reduce_kind::min>(x, c<Axes>..., axes...);
 }
 
-template <int... Axes, auto A>
-[[nodiscard]] constexpr auto product(expr<A> x) {
-  return detail::reduce<reduce_kind::product, Axes...>(x);
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto product(A x, More... axes) {
+  return detail::reduce<reduce_kind::product>(x, c<Axes>..., axes...);
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound. The mean of f16 is
 /// computed in f32 and rounded once.
 /// errors: as sum, and "x must be floats": a share of 1/n is no integer.
-template <int... Axes, auto A>
-[[nodiscard]] constexpr auto mean(expr<A> x) {
-  constexpr int rank = A.root().shape->rank;
-  constexpr int axes = detail::axis_bits<Axes...>(rank);
-  constexpr typed_node factor = detail::make_node(primitive::reciprocal_count, compute_type(A.root().type),
-                                                  detail::interned_shape<symbolic_shape{}>, axes);
-  static_assert((detail::axis_exists<Axes, rank> && ...), "meganeura: mean<axes...>(x): x has no such axis");
-  static_assert(detail::axes_differ<rank, Axes...>(), "meganeura: mean<axes...>(x): an axis is named twice");
-  static_assert(is_float(A.root().type), "meganeura: mean<axes...>(x): x must be floats; cast it");
-  if constexpr (axes != 0 && is_float(A.root().type) && (detail::axis_exists<Axes, rank> && ...) &&
-                detail::axes_differ<rank, Axes...>()) {
-    return cast<A.root().type>(sum<Axes...>(detail::widened(x)) * detail::apply<factor, A>());
-  } else {
-    return x;
-  }
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto mean(A x, More... axes) {
+  MEGANEURA_EXPECT(detail::axes_exist(x.facts().shape.rank, c<Axes>..., axes...),
+                   "meganeura: mean<axes...>(x): x has no such axis", x)
+  MEGANEURA_EXPECT(detail::axes_differ(x.facts().shape.rank, c<Axes>..., axes...),
+                   "meganeura: mean<axes...>(x): an axis is named twice", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: mean<axes...>(x): x must be floats; cast it", x)
+  return detail::mean_over(x, c<Axes>..., axes...);
 }
 
 /// Mean of all elements, rank 0: mean(x) by another name.
-template <auto A>
-[[nodiscard]] constexpr auto mean_of_all(expr<A> x) {
+template <value A>
+[[nodiscard]] constexpr auto mean_of_all(A x) {
   return mean(x);
 }
 
@@ -3307,118 +4168,58 @@ constexpr bool same_symbols(const symbolic_shape& a, const symbolic_shape& b) {
 template <std::int64_t Left, std::int64_t Right, bool SameSymbols>
 inline constexpr bool elements_agree = Left == Right&& SameSymbols;
 
-// Reshape without the check, for functions that made the shape themselves.
-template <symbolic_shape Shape, auto A>
-constexpr auto reshaped(expr<A> x) {
-  if constexpr (Shape == *A.root().shape) {
-    return x;
-  } else if constexpr (A.root().kind == primitive::reshape) {  // of a reshape: one reshape
-    return reshaped<Shape>(at_root<A, A.root().operand(0)>());
+template <value X, class Axis>
+constexpr int axis_of(const X& x, Axis axis) {
+  return normal_axis(axis, x.facts().shape.rank);
+}
+
+constexpr node_spec describe_reshape(const facts& x, const symbolic_shape& shape) {
+  if (shape == x.shape) return {};
+  return {.kind = primitive::reshape, .type = x.type, .shape = shape};
+}
+
+// Where x has no symbol, the only one of the wanted shape is what the other extents leave.
+constexpr symbolic_shape resolved(const symbolic_shape& x, symbolic_shape wanted) {
+  int symbols = 0, at = 0;
+  for (int i = 0; i < wanted.rank; ++i) {
+    if (!wanted[i].is_static()) ++symbols, at = i;
+  }
+  const std::int64_t rest = wanted.coefficient();
+  if (!x.is_static() || symbols != 1 || rest < 1 || x.coefficient() % rest != 0) return wanted;
+  return with_extent(wanted, at, wanted[at].coefficient * (x.coefficient() / rest));
+}
+template <bool Typed, class Shape>
+constexpr auto target(const symbolic_shape& x, const Shape& wanted) {
+  if constexpr (Typed) {
+    return wanted;
   } else {
-    return apply<make_node(primitive::reshape, A.root().type, interned_shape<Shape>), A>();
+    return resolved(x, symbolic_of(wanted));
   }
 }
 
-template <int Rank, int... Axes>
-constexpr bool is_permutation() {
-  int seen = 0;
-  ((seen |= axis_exists<Axes, Rank> ? 1 << normal_axis(Axes, Rank) : 0), ...);
-  return sizeof...(Axes) == Rank && seen == (1 << Rank) - 1;
+constexpr node_spec describe_unsqueeze(const facts& x, int axis) {
+  return describe_reshape(x, with_axis(x.shape, normal_axis(axis, x.shape.rank + 1)));
 }
 
-template <int... Axes>
-constexpr symbolic_shape permuted_shape(const symbolic_shape& shape) {
-  symbolic_shape result;
-  (result.push_back(shape[normal_axis(Axes, shape.rank)]), ...);
-  return result;
-}
-
-template <int... Axes>
-constexpr integer_list axis_list(int rank) {
-  integer_list list;
-  int at = 0;
-  ((list.values[at++] = normal_axis(Axes, rank)), ...);
-  return list;
-}
-
-constexpr integer_list composed(const integer_list& outer, const integer_list& inner, int rank) {
-  integer_list result;
-  for (int i = 0; i < rank; ++i) result.values[i] = inner.values[outer.values[i]];
-  return result;
-}
-
-constexpr bool is_identity(const integer_list& axes, int rank) {
-  for (int i = 0; i < rank; ++i) {
-    if (axes.values[i] != i) return false;
-  }
-  return true;
-}
-
-template <integer_list Axes, symbolic_shape Shape, auto A>
-constexpr auto permuted(expr<A> x) {
-  if constexpr (is_identity(Axes, Shape.rank)) {
-    return x;
-  } else if constexpr (A.root().kind == primitive::permute) {  // transpose of transpose
-    return permuted<composed(Axes, *A.root().list, Shape.rank), Shape>(at_root<A, A.root().operand(0)>());
-  } else {
-    return apply<with_list(make_node(primitive::permute, A.root().type, interned_shape<Shape>), interned_list<Axes>),
-                 A>();
-  }
-}
-
-constexpr integer_list last_two_exchanged(int rank) {
-  integer_list list;
-  for (int i = 0; i < rank; ++i) list.values[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-  return list;
-}
-
-constexpr integer_list borders(int axis, int low, int high) {
-  integer_list list;
-  list.values[axis] = low;
-  list.values[max_rank + axis] = high;
-  return list;
-}
-
-constexpr typed_node with_value(typed_node base, double value) {
-  base.value = value;
-  return base;
-}
-
-constexpr symbolic_shape with_extent(symbolic_shape shape, int axis, dim extent) {
-  shape[axis] = extent;
-  return shape;
-}
-
-constexpr symbolic_shape with_axis(const symbolic_shape& shape, int axis) {
-  symbolic_shape result;
-  for (int i = 0; i <= shape.rank; ++i) {
-    if (i == axis) result.push_back(1);
-    if (i < shape.rank) result.push_back(shape[i]);
-  }
-  return result;
-}
-
-// Trailing axes from `first` multiplied into one. At most one of them may be a symbol: a dim holds one.
+// Axes from `first` to `last` multiplied into one. At most one of them may be a symbol: a dim holds one.
 constexpr bool can_flatten(const symbolic_shape& shape, int first, int last) {
   int symbols = 0;
   for (int i = first; i <= last; ++i) symbols += shape[i].is_static() ? 0 : 1;
   return symbols <= 1;
 }
 
-constexpr symbolic_shape flattened(const symbolic_shape& shape, int first, int last) {
+constexpr node_spec describe_flatten(const facts& x, int first, int last) {
+  first = normal_axis(first, x.shape.rank);
+  last = normal_axis(last, x.shape.rank);
   symbolic_shape result;
-  for (int i = 0; i < first; ++i) result.push_back(shape[i]);
+  for (int i = 0; i < first; ++i) result.push_back(x.shape[i]);
   dim product = 1;
   for (int i = first; i <= last; ++i) {
-    product = {product.coefficient * shape[i].coefficient, product.name ? product.name : shape[i].name};
+    product = {product.coefficient * x.shape[i].coefficient, product.name ? product.name : x.shape[i].name};
   }
   result.push_back(product);
-  for (int i = last + 1; i < shape.rank; ++i) result.push_back(shape[i]);
-  return result;
-}
-
-constexpr bool can_concat(const symbolic_shape& a, const symbolic_shape& b, int axis) {
-  return axis >= 0 && a.rank == b.rank && a[axis].name == b[axis].name && with_extent(b, axis, a[axis]) == a;
+  for (int i = last + 1; i < x.shape.rank; ++i) result.push_back(x.shape[i]);
+  return describe_reshape(x, result);
 }
 
 // The last axis split into [outer, inner].
@@ -3428,180 +4229,243 @@ constexpr symbolic_shape split_last(const symbolic_shape& shape, dim outer, dim 
   return result;
 }
 
+constexpr bool can_split_heads(const symbolic_shape& shape, std::int64_t heads) {
+  return heads >= 1 && shape.rank >= 1 && shape.rank < max_rank && shape.last().coefficient % heads == 0;
+}
+
+constexpr node_spec describe_split_heads(const facts& x, std::int64_t heads) {
+  return describe_reshape(x, split_last(x.shape, heads, {x.shape.last().coefficient / heads, x.shape.last().name}));
+}
+
+template <class... Axes>
+constexpr bool is_permutation(int rank, Axes... axes) {
+  int seen = 0;
+  ((seen |= normal_axis(axes, rank) >= 0 ? 1 << normal_axis(axes, rank) : 0), ...);
+  return sizeof...(Axes) == static_cast<std::size_t>(rank) && seen == (1 << rank) - 1;
+}
+
+constexpr node_spec describe_permute(const facts& x, const axis_order& order) {
+  node_spec result{.kind = primitive::permute, .type = x.type, .list = packed(order)};
+  for (int i = 0; i < x.shape.rank; ++i) result.shape.push_back(x.shape[order.axes[i]]);
+  return result;
+}
+
+template <class... Axes>
+constexpr node_spec describe_permute_by(const facts& x, Axes... axes) {
+  axis_order order;
+  int count = 0;
+  ((order.axes[count++] = normal_axis(axes, x.shape.rank)), ...);
+  return describe_permute(x, order);
+}
+template <class... T>
+inline constexpr auto permute_description = &describe_permute_by<std::conditional_t<true, int, T>...>;
+
+constexpr node_spec describe_transpose(const facts& x) {
+  axis_order order;
+  const int rank = x.shape.rank;
+  for (int i = 0; i < rank; ++i) order.axes[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+  return describe_permute(x, order);
+}
+
+constexpr bool can_slice(const symbolic_shape& shape, int axis, std::int64_t start, std::int64_t count,
+                         std::int64_t step) {
+  return axis >= 0 && shape[axis].is_static() && start >= 0 && count >= 1 && step >= 1 &&
+         start < shape[axis].coefficient && (count - 1) <= (shape[axis].coefficient - 1 - start) / step;
+}
+
+constexpr node_spec describe_slice(const facts& x, int axis, std::int64_t start, std::int64_t count,
+                                   std::int64_t step) {
+  axis = normal_axis(axis, x.shape.rank);
+  return {.kind = primitive::slice,
+          .type = x.type,
+          .shape = with_extent(x.shape, axis, count),
+          .list = packed(slice_range{axis, start, count, step})};
+}
+
+constexpr bool can_pad(const symbolic_shape& shape, int axis, std::int64_t low, std::int64_t high) {
+  constexpr std::int64_t most = std::int64_t{1} << 58;  // elements of a tensor
+  return axis >= 0 && shape[axis].is_static() && low >= 0 && high >= 0 && low <= most && high <= most;
+}
+
+constexpr node_spec describe_pad(const facts& x, int axis, std::int64_t low, std::int64_t high, number filling) {
+  axis = normal_axis(axis, x.shape.rank);
+  pad_attribute borders;
+  borders.low[axis] = low;
+  borders.high[axis] = high;
+  return {.kind = primitive::pad,
+          .type = x.type,
+          .shape = with_extent(x.shape, axis, x.shape[axis].coefficient + low + high),
+          .value = filling.value,
+          .list = packed(borders)};
+}
+
+constexpr node_spec describe_expand(const facts& x, const symbolic_shape& shape) {
+  if (shape == x.shape) return {};
+  return {.kind = primitive::expand, .type = x.type, .shape = shape};
+}
+
+constexpr node_spec describe_flip(const facts& x, int axis) {
+  return {.kind = primitive::flip, .type = x.type, .shape = x.shape, .count = normal_axis(axis, x.shape.rank)};
+}
+
+constexpr node_spec describe_concat(const facts& a, const facts& b, int axis) {
+  axis = normal_axis(axis, a.shape.rank);
+  return {.kind = primitive::concat, .type = a.type, .shape = concat_shape(a.shape, b.shape, axis), .count = axis};
+}
+
 }  // namespace detail
 
-/// The same elements in row-major order under another shape.
+/// The same elements in row-major order under another shape: reshape<dims<n, 4>>(x), or reshape(x, shape{n, 4}) at run
+/// time, where the one symbol of a shape stands for what the other extents leave.
 /// errors: "the number of elements must stay".
-template <symbolic_shape Shape, auto A>
-[[nodiscard]] constexpr auto reshape(expr<A> x) {
-  constexpr const symbolic_shape& from = *A.root().shape;
-  static_assert(detail::elements_agree<from.coefficient(), Shape.coefficient(), detail::same_symbols(from, Shape)>,
-                "meganeura: reshape<dims>(x): the number of elements must stay");
-  return detail::reshaped<Shape>(x);
+template <value A, class Shape>
+[[nodiscard]] constexpr auto reshape(A x, Shape wanted) {
+  const auto shape = detail::target<detail::all_typed<A>::value>(x.facts().shape, wanted);
+  MEGANEURA_CHECK((detail::symbolic_of(shape).coefficient() == x.facts().shape.coefficient() &&
+                   detail::same_symbols(x.facts().shape, detail::symbolic_of(shape))),
+                  (detail::elements_agree<x.facts().shape.coefficient(), detail::symbolic_of(shape).coefficient(),
+                                          detail::same_symbols(x.facts().shape, detail::symbolic_of(shape))>),
+                  "meganeura: reshape<dims>(x): the number of elements must stay", x)
+  return detail::make<detail::describe_reshape>(x, shape);
+}
+template <symbolic_shape Shape, value A>
+[[nodiscard]] constexpr auto reshape(A x) {
+  return reshape(x, c<Shape>);
 }
 
-/// An axis of extent 1 put in at `Axis` of the result.
-template <int Axis, auto A>
-[[nodiscard]] constexpr auto unsqueeze(expr<A> x) {
-  constexpr int rank = A.root().shape->rank + 1;
-  constexpr bool fits = detail::axis_exists<Axis, rank> && rank <= max_rank;
-  static_assert(fits, "meganeura: unsqueeze<axis>(x): the result has no such axis");
-  if constexpr (fits) {
-    return detail::reshaped<detail::with_axis(*A.root().shape, detail::normal_axis(Axis, rank))>(x);
-  } else {
-    return x;
-  }
+/// An axis of extent 1 put in at `axis` of the result: unsqueeze<-1>(x), or unsqueeze(x, -1).
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto unsqueeze(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::normal_axis(axis, x.facts().shape.rank + 1) >= 0 && x.facts().shape.rank < max_rank),
+                   "meganeura: unsqueeze<axis>(x): the result has no such axis", x)
+  return detail::make<detail::describe_unsqueeze>(x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto unsqueeze(A x) {
+  return unsqueeze(x, c<Axis>);
 }
 
-/// Axes First .. Last as one: flatten<1> of [n, c, h, w] is [n, c h w].
-template <int First = 1, int Last = -1, auto A>
-[[nodiscard]] constexpr auto flatten(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int first = detail::normal_axis(First, shape.rank), last = detail::normal_axis(Last, shape.rank);
-  constexpr bool exist = first >= 0 && first <= last, fits = exist && detail::can_flatten(shape, first, last);
-  static_assert(exist, "meganeura: flatten<first, last>(x): x has no such axes");
-  static_assert(!exist || fits, "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol");
-  if constexpr (fits) {
-    return detail::reshaped<detail::flattened(shape, first, last)>(x);
-  } else {
-    return x;
-  }
+/// Axes first .. last as one: flatten<1> of [n, c, h, w] is [n, c h w].
+template <value A, detail::axis_like First, detail::axis_like Last>
+[[nodiscard]] constexpr auto flatten(A x, First first, Last last) {
+  MEGANEURA_EXPECT((detail::axis_of(x, first) >= 0 && detail::axis_of(x, first) <= detail::axis_of(x, last)),
+                   "meganeura: flatten<first, last>(x): x has no such axes", x)
+  MEGANEURA_EXPECT(detail::can_flatten(x.facts().shape, detail::axis_of(x, first), detail::axis_of(x, last)),
+                   "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol", x)
+  return detail::make<detail::describe_flatten>(x, first, last);
+}
+template <int First = 1, int Last = -1, value A>
+[[nodiscard]] constexpr auto flatten(A x) {
+  return flatten(x, c<First>, c<Last>);
 }
 
-/// Axis i of the result is axis Axes[i] of x.
-template <int... Axes, auto A>
-[[nodiscard]] constexpr auto permute(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr bool valid = detail::is_permutation<shape.rank, Axes...>();
-  static_assert(valid, "meganeura: permute<axes...>(x): each axis of x must be named exactly once");
-  if constexpr (valid) {
-    return detail::permuted<detail::axis_list<Axes...>(shape.rank), detail::permuted_shape<Axes...>(shape)>(x);
-  } else {
-    return x;
-  }
+/// Axis i of the result is axis axes[i] of x: permute<2, 0, 1>(x), or permute(x, 2, 0, 1).
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto permute(A x, More... axes) {
+  MEGANEURA_EXPECT(detail::is_permutation(x.facts().shape.rank, c<Axes>..., axes...),
+                   "meganeura: permute<axes...>(x): each axis of x must be named exactly once", x)
+  return detail::make<detail::permute_description<fixed<Axes>..., More...>>(x, c<Axes>..., axes...);
 }
 
 /// The last two axes exchanged.
-template <auto A>
-[[nodiscard]] constexpr auto transpose(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  static_assert(shape.rank >= 2, "meganeura: transpose(x): x needs two axes");
-  if constexpr (shape.rank >= 2) {
-    constexpr detail::integer_list axes = detail::last_two_exchanged(shape.rank);
-    constexpr symbolic_shape result =
-        detail::with_extent(detail::with_extent(shape, shape.rank - 1, shape.last(1)), shape.rank - 2, shape.last());
-    return detail::permuted<axes, result>(x);
-  } else {
-    return x;
-  }
+template <value A>
+[[nodiscard]] constexpr auto transpose(A x) {
+  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: transpose(x): x needs two axes", x)
+  return detail::make<detail::describe_transpose>(x);
 }
 
-/// `Count` elements along `Axis` from `Start`, every `Step`-th.
-template <int Axis, int Start, int Count, int Step = 1, auto A>
-[[nodiscard]] constexpr auto slice(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int axis = detail::normal_axis(Axis, shape.rank);
-  constexpr bool fits = axis >= 0 && shape[axis].is_static() && Start >= 0 && Count >= 1 && Step >= 1 &&
-                        Start + (Count - std::int64_t{1}) * Step < shape[axis].coefficient;
-  static_assert(fits,
-                "meganeura: slice<axis, start, count, step>(x): the elements must lie within an axis of known extent");
-  if constexpr (fits) {
-    constexpr detail::integer_list list{{axis, Start, Count, Step}};
-    return detail::apply<detail::with_list(
-                             detail::make_node(primitive::slice, A.root().type,
-                                               detail::interned_shape<detail::with_extent(shape, axis, Count)>),
-                             detail::interned_list<list>),
-                         A>();
-  } else {
-    return x;
-  }
+/// `count` elements along `axis` from `start`, every `step`-th: slice<-1, 0, 4>(x), or slice(x, -1, 0, 4).
+template <value A, detail::axis_like Axis, class Start, class Count, class Step = fixed<1>>
+[[nodiscard]] constexpr auto slice(A x, Axis axis, Start start, Count count, Step step = {}) {
+  MEGANEURA_EXPECT(
+      detail::can_slice(x.facts().shape, detail::axis_of(x, axis), start, count, step),
+      "meganeura: slice<axis, start, count, step>(x): the elements must lie within an axis of known extent", x)
+  return detail::make<detail::describe_slice>(x, axis, start, count, step);
+}
+template <int Axis, int Start, int Count, int Step = 1, value A>
+[[nodiscard]] constexpr auto slice(A x) {
+  return slice(x, c<Axis>, c<Start>, c<Count>, c<Step>);
 }
 
-/// `Low` elements of `Value` before and `High` behind, along `Axis`.
-template <int Axis, int Low, int High, detail::number Value = 0.0, auto A>
-[[nodiscard]] constexpr auto pad(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int axis = detail::normal_axis(Axis, shape.rank);
-  constexpr bool fits = axis >= 0 && shape[axis].is_static() && Low >= 0 && High >= 0;
-  static_assert(fits, "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border");
-  static_assert(detail::dtype_holds<A.root().type, Value>,
-                "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range");
-  if constexpr (fits) {
-    constexpr symbolic_shape result = detail::with_extent(shape, axis, shape[axis].coefficient + Low + High);
-    constexpr typed_node base = detail::with_value(
-        detail::make_node(primitive::pad, A.root().type, detail::interned_shape<result>), Value.value);
-    return detail::apply<detail::with_list(base, detail::interned_list<detail::borders(axis, Low, High)>), A>();
-  } else {
-    return x;
-  }
+/// `low` elements of `value` before and `high` behind, along `axis`: pad<-1, 0, 1>(x), or pad(x, -1, 0, 1).
+template <value A, detail::axis_like Axis, class Low, class High, class Number = fixed<detail::number(0.0)>>
+[[nodiscard]] constexpr auto pad(A x, Axis axis, Low low, High high, Number filling = {}) {
+  MEGANEURA_EXPECT(detail::can_pad(x.facts().shape, detail::axis_of(x, axis), low, high),
+                   "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border", x)
+  MEGANEURA_EXPECT(detail::holds(x.facts().type, detail::number(filling).value),
+                   "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range", x)
+  return detail::make<detail::describe_pad>(x, axis, low, high, filling);
+}
+template <int Axis, int Low, int High, detail::number Value = 0.0, value A>
+[[nodiscard]] constexpr auto pad(A x) {
+  return pad(x, c<Axis>, c<Low>, c<High>, c<Value>);
 }
 
 /// Broadcast to a shape. Operators do it by themselves; this is for the other functions.
-template <symbolic_shape Shape, auto A>
-[[nodiscard]] constexpr auto expand(expr<A> x) {
-  constexpr const symbolic_shape& from = *A.root().shape;
-  static_assert(detail::broadcast(from, Shape) == Shape && from.rank <= Shape.rank,
-                "meganeura: expand<dims>(x): trailing extents must be equal or 1");
-  if constexpr (from == Shape) {
-    return x;
-  } else {
-    return detail::apply<detail::make_node(primitive::expand, A.root().type, detail::interned_shape<Shape>), A>();
-  }
+template <value A, class Shape>
+[[nodiscard]] constexpr auto expand(A x, Shape shape) {
+  MEGANEURA_EXPECT(detail::can_expand(x.facts().shape, detail::symbolic_of(shape)),
+                   "meganeura: expand<dims>(x): trailing extents must be equal or 1", x)
+  return detail::make<detail::describe_expand>(x, detail::as_symbolic(shape));
+}
+template <symbolic_shape Shape, value A>
+[[nodiscard]] constexpr auto expand(A x) {
+  return expand(x, c<Shape>);
 }
 
-/// Elements along `Axis` in reverse order.
-template <int Axis, auto A>
-[[nodiscard]] constexpr auto flip(expr<A>) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  static_assert(detail::axis_exists<Axis, shape.rank>, "meganeura: flip<axis>(x): x has no such axis");
-  return detail::apply<
-      detail::make_node(primitive::flip, A.root().type, A.root().shape, detail::normal_axis(Axis, shape.rank)), A>();
+/// Elements along `axis` in reverse order.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto flip(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: flip<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_flip>(x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto flip(A x) {
+  return flip(x, c<Axis>);
 }
 
-/// One behind the other along `Axis`; every other extent agrees.
-template <int Axis, auto A, auto B, class... More>
-[[nodiscard]] constexpr auto concat(expr<A> a, expr<B>, More... more) {
-  constexpr const symbolic_shape &left = *A.root().shape, &right = *B.root().shape;
-  constexpr int axis = detail::normal_axis(Axis, left.rank);
-  constexpr bool fits = detail::can_concat(left, right, axis);
-  static_assert(axis >= 0, "meganeura: concat<axis>(a, b): a has no such axis");
-  static_assert(axis < 0 || fits, "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal");
-  static_assert(detail::dtypes_agree<A.root().type, B.root().type>,
-                "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand");
-  if constexpr (fits) {
-    constexpr dim joined{left[axis].coefficient + right[axis].coefficient, left[axis].name};
-    constexpr auto both =
-        detail::apply<detail::make_node(primitive::concat, A.root().type,
-                                        detail::interned_shape<detail::with_extent(left, axis, joined)>, axis),
-                      A, B>();
-    if constexpr (sizeof...(More) > 0) {
-      return concat<Axis>(both, more...);
-    } else {
-      return both;
-    }
+namespace detail {
+template <value A, value B, detail::axis_like Axis>
+constexpr auto concat_two(A a, B b, Axis axis) {
+  MEGANEURA_CHECK(a.facts().type == b.facts().type, (dtypes_agree<a.facts().type, b.facts().type>),
+                  "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand", a, b)
+  MEGANEURA_EXPECT(axis_of(a, axis) >= 0, "meganeura: concat<axis>(a, b): a has no such axis", a, b)
+  MEGANEURA_EXPECT(can_concat(a.facts().shape, b.facts().shape, axis_of(a, axis)),
+                   "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal", a, b)
+  return make<describe_concat>(a, b, axis);
+}
+}  // namespace detail
+
+/// One behind the other along `axis`; every other extent agrees: concat<0>(a, b), or concat(c<0>, a, b).
+template <detail::axis_like Axis, value A, value B, value... More>
+[[nodiscard]] constexpr auto concat(Axis axis, A a, B b, More... more) {
+  const auto both = detail::concat_two(a, b, axis);
+  if constexpr (sizeof...(More) > 0) {
+    return concat(axis, both, more...);
   } else {
-    return a;
+    return both;
   }
+}
+template <int Axis, value A, value B, value... More>
+[[nodiscard]] constexpr auto concat(A a, B b, More... more) {
+  return concat(c<Axis>, a, b, more...);
 }
 
 /// [.., heads width] -> [.., heads, width].
-template <int Heads, auto A>
-[[nodiscard]] constexpr auto split_heads(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr bool fits =
-      Heads >= 1 && shape.rank >= 1 && shape.rank < max_rank && shape.last().coefficient % (Heads < 1 ? 1 : Heads) == 0;
-  static_assert(fits, "meganeura: split_heads<heads>(x): the last extent must be a multiple of heads");
-  if constexpr (fits) {
-    return detail::reshaped<detail::split_last(shape, Heads, dim{shape.last().coefficient / Heads, shape.last().name})>(
-        x);
-  } else {
-    return x;
-  }
+template <value A, class Heads>
+[[nodiscard]] constexpr auto split_heads(A x, Heads heads) {
+  MEGANEURA_EXPECT(detail::can_split_heads(x.facts().shape, heads),
+                   "meganeura: split_heads<heads>(x): the last extent must be a multiple of heads", x)
+  return detail::make<detail::describe_split_heads>(x, heads);
+}
+template <int Heads, value A>
+[[nodiscard]] constexpr auto split_heads(A x) {
+  return split_heads(x, c<Heads>);
 }
 
 /// [.., heads, width] -> [.., heads width].
-template <auto A>
-[[nodiscard]] constexpr auto merge_heads(expr<A> x) {
+template <value A>
+[[nodiscard]] constexpr auto merge_heads(A x) {
   return flatten<-2, -1>(x);
 }
 
@@ -3611,60 +4475,52 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 // x less its largest element along the axis; the shift cancels, so no gradient flows through the maximum.
-template <int Axis, auto A>
-constexpr auto shifted_by_max(expr<A> x) {
-  return x - unsqueeze<Axis>(stop_gradient(max<Axis>(x)));
-}
+constexpr auto shifted_by_max(value auto x, int axis) { return x - unsqueeze(stop_gradient(max(x, axis)), axis); }
 }  // namespace detail
 
-namespace modules {
+namespace layers {
 
-template <int Axis>
 struct softmax {
-  static constexpr auto forward(value auto x) {
-    auto numerator = exp(detail::shifted_by_max<Axis>(detail::widened(x)));
-    return cast<decltype(x)::element_type>(numerator / unsqueeze<Axis>(sum<Axis>(numerator)));
+  static constexpr auto forward(value auto x, int axis) {
+    const auto numerator = exp(detail::shifted_by_max(detail::widened(x), axis));
+    return detail::narrowed(numerator / unsqueeze(sum(numerator, axis), axis), x);
   }
 };
 
-template <int Axis>
 struct log_softmax {
-  static constexpr auto forward(value auto x) {
-    auto shifted = detail::shifted_by_max<Axis>(detail::widened(x));
-    return cast<decltype(x)::element_type>(shifted - unsqueeze<Axis>(log(sum<Axis>(exp(shifted)))));
+  static constexpr auto forward(value auto x, int axis) {
+    const auto shifted = detail::shifted_by_max(detail::widened(x), axis);
+    return detail::narrowed(shifted - unsqueeze(log(sum(exp(shifted), axis)), axis), x);
   }
 };
 
-}  // namespace modules
+}  // namespace layers
 
-/// exp(x) / sum(exp(x)) along `Axis` (negative: from the end), shifted by the maximum so that it cannot overflow.
+/// exp(x) / sum(exp(x)) along `axis` (negative: from the end), shifted by the maximum so that it cannot overflow:
+/// softmax<-1>(x), or softmax(x, -1).
 /// A row that holds NaN or +inf, or nothing but -inf, is NaN; -inf beside numbers is 0 (as PyTorch's).
 /// shapes: unchanged. dtypes: floats, computed in f32. cost: reads and writes x once when fused, 4 flops an element.
-template <int Axis = -1, auto A>
-[[nodiscard]] constexpr auto softmax(expr<A> x) {
-  constexpr int rank = A.root().shape->rank;
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(detail::axis_exists<Axis, rank>, "meganeura: softmax<axis>(x): x has no such axis");
-  static_assert(floats, "meganeura: softmax<axis>(x): x must be floats; cast it");
-  if constexpr (detail::axis_exists<Axis, rank> && floats) {
-    return call<"", modules::softmax<detail::normal_axis(Axis, rank)>>(x);
-  } else {
-    return x;
-  }
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto softmax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: softmax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: softmax<axis>(x): x must be floats; cast it", x)
+  return detail::layer<layers::softmax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto softmax(A x) {
+  return softmax(x, c<Axis>);
 }
 
 /// log(softmax(x)) without the loss of precision of taking the logarithm afterwards; rows that are not finite as there.
-template <int Axis = -1, auto A>
-[[nodiscard]] constexpr auto log_softmax(expr<A> x) {
-  constexpr int rank = A.root().shape->rank;
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(detail::axis_exists<Axis, rank>, "meganeura: log_softmax<axis>(x): x has no such axis");
-  static_assert(floats, "meganeura: log_softmax<axis>(x): x must be floats; cast it");
-  if constexpr (detail::axis_exists<Axis, rank> && floats) {
-    return call<"", modules::log_softmax<detail::normal_axis(Axis, rank)>>(x);
-  } else {
-    return x;
-  }
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto log_softmax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: log_softmax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: log_softmax<axis>(x): x must be floats; cast it", x)
+  return detail::layer<layers::log_softmax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto log_softmax(A x) {
+  return log_softmax(x, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3674,158 +4530,117 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// "bik,bkj->bij" taken apart: labels of a and b numbered as graph's contract_attribute wants them (the result's labels
-// in order, then summed ones in the order of a).
-struct contraction {
-  integer_list list;  // a[8], b[8], result rank
+// "bik,bkj->bij" taken apart.
+struct einsum_labels {
+  contract_attribute numbers{};
   int rank_a = 0, rank_b = 0;
-  bool well_formed = true;
-  extent_pair mismatch;
-  symbolic_shape result;
+  bool well_formed = false;
 };
 
-constexpr int position(const char* text, int count, char label) {
-  for (int i = 0; i < count; ++i) {
-    if (text[i] == label) return i;
-  }
-  return -1;
-}
-
-struct einsum_terms {
-  char labels[3][max_rank + 1]{};
-  int count[3]{};
-  bool well_formed = true;
-};
-
-constexpr einsum_terms split_terms(const char* text) {
-  einsum_terms terms;
-  int term = 0;
+constexpr einsum_labels parse_einsum(const char* text) {
+  const char* terms[3]{text, text, text};
+  int counts[3]{}, term = 0;
   for (; *text != '\0'; ++text) {
     const bool arrow = *text == '-' && text[1] == '>';
     if ((*text == ',' && term == 0) || (arrow && term == 1)) {
-      ++term;
       text += arrow ? 1 : 0;
-    } else if (*text < 'a' || *text > 'z' || terms.count[term] == max_rank) {
-      terms.well_formed = false;
-      break;
+      terms[++term] = text + 1;
+    } else if (*text < 'a' || *text > 'z') {
+      return {};
     } else {
-      terms.labels[term][terms.count[term]++] = *text;
+      ++counts[term];
     }
   }
-  terms.well_formed = terms.well_formed && term == 2;
-  return terms;
+  const label_names names(terms[0], counts[0], terms[1], counts[1], terms[2], counts[2]);
+  return {names.numbers, counts[0], counts[1], term == 2 && names.well_formed};
 }
 
-constexpr contraction parse_einsum(const char* text, const symbolic_shape& a, const symbolic_shape& b) {
-  const einsum_terms terms = split_terms(text);
-  contraction c;
-  c.rank_a = terms.count[0];
-  c.rank_b = terms.count[1];
-  char order[2 * max_rank]{};
-  int known = 0;
-  for (; known < terms.count[2]; ++known) order[known] = terms.labels[2][known];
-  c.list.values[2 * max_rank] = known;
-  c.well_formed = terms.well_formed && c.rank_a == a.rank && c.rank_b == b.rank;
-  dim extents[2 * max_rank]{};
-  bool seen[2 * max_rank][2]{};
-  for (int side = 0; c.well_formed && side < 2; ++side) {
-    for (int i = 0; i < terms.count[side]; ++i) {
-      int at = position(order, known, terms.labels[side][i]);
-      if (at < 0) order[at = known++] = terms.labels[side][i];
-      const dim extent = (side == 0 ? a : b)[i];
-      if (seen[at][side]) c.well_formed = false;
-      if (seen[at][0] && extents[at] != extent && c.mismatch == extent_pair{}) {
-        c.mismatch = {at, extents[at].coefficient, extent.coefficient, extents[at].name == extent.name};
-      }
-      seen[at][side] = true;
-      if (side == 0 || !seen[at][0]) extents[at] = extent;
-      c.list.values[side * max_rank + i] = at;
-    }
+constexpr contraction contract_of(const einsum_labels& labels, const facts& a, const facts& b) {
+  if (!labels.well_formed || labels.rank_a != a.shape.rank || labels.rank_b != b.shape.rank) {
+    return {.fault = contraction::nowhere};
   }
-  for (int i = 0; i < known; ++i) {
-    const bool kept = i < terms.count[2];
-    if (kept ? !seen[i][0] && !seen[i][1] : !seen[i][0] || !seen[i][1]) c.well_formed = false;
-    if (kept) c.result.push_back(extents[i]);
-  }
-  return c;
+  return contract_rule(labels.numbers, a.shape, b.shape);
 }
 
-// The primitive itself, for functions that made the labels.
-template <contraction C, auto A, auto B>
-constexpr auto contracted(expr<A>, expr<B>) {
-  return apply<with_list(make_node(primitive::contract, A.root().type, interned_shape<C.result>),
-                         interned_list<C.list>),
-               A, B>();
+constexpr node_spec describe_contract(const facts& a, const facts& b, const einsum_labels& labels) {
+  return {.kind = primitive::contract,
+          .type = a.type,
+          .shape = contract_rule(labels.numbers, a.shape, b.shape).result,
+          .list = packed(labels.numbers)};
 }
 
-template <auto A, auto B>
-inline constexpr bool floats_of_one_type = A.root().type == B.root().type&& is_float(A.root().type);
+constexpr node_spec describe_einsum(const facts& a, const facts& b, const char* labels) {
+  return describe_contract(a, b, parse_einsum(labels));
+}
 
 // matmul's labels: batch axes by position, then m, k and k, n.
-constexpr contraction matmul_labels(const symbolic_shape& a, const symbolic_shape& b) {
-  contraction c;
-  c.well_formed = a.rank >= 2 && b.rank >= 2 && (b.rank == 2 || b.rank == a.rank);
-  if (!c.well_formed) return c;
-  const int batch = a.rank - 2;
-  for (int i = 0; i < a.rank; ++i) c.list.values[i] = i < a.rank - 1 ? i : a.rank;
-  for (int i = 0; i < b.rank - 2; ++i) {
-    c.list.values[max_rank + i] = i;
-    if (a[i] != b[i] && c.mismatch == extent_pair{}) {
-      c.mismatch = {i, a[i].coefficient, b[i].coefficient, a[i].name == b[i].name};
-    }
-  }
-  c.list.values[max_rank + b.rank - 2] = a.rank;
-  c.list.values[max_rank + b.rank - 1] = batch + 1;
-  c.list.values[2 * max_rank] = a.rank;
-  if (a.last() != b.last(1)) {
-    c.mismatch = {a.rank - 1, a.last().coefficient, b.last(1).coefficient, a.last().name == b.last(1).name};
-  }
-  c.result = with_extent(a, a.rank - 1, b.last());
-  return c;
+constexpr einsum_labels matmul_labels(const facts& a, const facts& b) {
+  const int rank = a.shape.rank, rank_b = b.shape.rank;
+  einsum_labels labels{{}, rank, rank_b, rank >= 2 && rank_b >= 2 && (rank_b == 2 || rank_b == rank)};
+  if (!labels.well_formed) return labels;
+  labels.numbers.result_rank = rank;
+  const auto number = [](std::uint8_t& label, int value) { label = static_cast<std::uint8_t>(value); };
+  for (int i = 0; i < rank; ++i) number(labels.numbers.a[i], i < rank - 1 ? i : rank);
+  for (int i = 0; i < rank_b - 2; ++i) number(labels.numbers.b[i], i);
+  number(labels.numbers.b[rank_b - 2], rank);
+  number(labels.numbers.b[rank_b - 1], rank - 1);
+  return labels;
+}
+
+constexpr node_spec describe_matmul(const facts& a, const facts& b) {
+  return describe_contract(a, b, matmul_labels(a, b));
+}
+
+constexpr bool floats_of_one_type(const facts& a, const facts& b) { return a.type == b.type && is_float(a.type); }
+
+// A contraction that is none for another reason than its extents.
+constexpr bool is_contraction(const contraction& rule) {
+  return rule.fault == contraction::none || rule.fault == contraction::extents;
 }
 
 }  // namespace detail
 
-/// Sum of products over labelled axes: einsum<"bik,bkj->bij">(a, b).
+/// Sum of products over labelled axes: einsum<"bik,bkj->bij">(a, b), or einsum("bik,bkj->bij", a, b) at run time.
 /// shapes: one lower-case letter an axis; letters missing from the result are summed over and stand in both operands.
 /// dtypes: floats of one type; accumulation in f32. cost: 2 flops for each combination of all labels.
 /// errors: "labels must name each axis", "extents of one label must be equal", "operands must be floats of one type".
-template <fixed_string Labels, auto A, auto B>
-[[nodiscard]] constexpr auto einsum(expr<A> a, expr<B> b) {
-  constexpr detail::contraction c = detail::parse_einsum(Labels.text, *A.root().shape, *B.root().shape);
-  static_assert(
-      c.well_formed,
-      "meganeura: einsum<\"ik,kj->ij\">(a, b): labels must name each axis, and a summed one stand in both operands");
-  static_assert(
-      detail::extents_agree<c.mismatch.axis_from_end, c.mismatch.left, c.mismatch.right, c.mismatch.same_symbol>,
-      "meganeura: einsum<\"ik,kj->ij\">(a, b): extents of one label must be equal");
-  static_assert(detail::floats_of_one_type<A, B>,
-                "meganeura: einsum<\"ik,kj->ij\">(a, b): operands must be floats of one type; cast one of them");
-  if constexpr (c.well_formed) {
-    return detail::contracted<c>(a, b);
-  } else {
-    return a;
-  }
+template <class Labels, value A, value B>
+[[nodiscard]] constexpr auto einsum(Labels labels, A a, B b) {
+  MEGANEURA_EXPECT(
+      detail::is_contraction(detail::contract_of(detail::parse_einsum(labels), a.facts(), b.facts())),
+      "meganeura: einsum<\"ik,kj->ij\">(a, b): labels must name each axis, and a summed one stand in both operands", a,
+      b)
+  MEGANEURA_EXPECT_SHOWN(
+      detail::contract_of(detail::parse_einsum(labels), a.facts(), b.facts()).mismatch().agrees(),
+      (detail::extents_agree<detail::contract_of(detail::parse_einsum(labels), a.facts(), b.facts()).mismatch()>),
+      "meganeura: einsum<\"ik,kj->ij\">(a, b): extents of one label must be equal", a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: einsum<\"ik,kj->ij\">(a, b): operands must be floats of one type; cast one of them", a,
+                   b)
+  return detail::make<detail::describe_einsum>(a, b, labels);
+}
+template <fixed_string Labels, value A, value B>
+[[nodiscard]] constexpr auto einsum(A a, B b) {
+  return einsum(fixed_text<Labels>{}, a, b);
 }
 
 /// Matrix product over the last two axes, batched over the others.
 /// shapes: a [.., m, k], b [.., k, n] or [k, n] -> [.., m, n]. dtypes: floats of one type; accumulation in f32.
 /// errors: "the last extent of a must equal the first of b", "operands must be floats of one type". cost: 2 m n k
 /// flops.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto matmul(expr<A> a, expr<B> b) {
-  constexpr detail::contraction c = detail::matmul_labels(*A.root().shape, *B.root().shape);
-  static_assert(c.well_formed, "meganeura: matmul(a, b): needs matrices, and b either one or as many batch axes as a");
-  static_assert(
-      detail::extents_agree<c.mismatch.axis_from_end, c.mismatch.left, c.mismatch.right, c.mismatch.same_symbol>,
-      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents each other");
-  static_assert(detail::floats_of_one_type<A, B>,
-                "meganeura: matmul(a, b): operands must be floats of one type; cast one of them");
-  if constexpr (c.well_formed) {
-    return detail::contracted<c>(a, b);
-  } else {
-    return a;
-  }
+template <value A, value B>
+[[nodiscard]] constexpr auto matmul(A a, B b) {
+  MEGANEURA_EXPECT(
+      detail::is_contraction(detail::contract_of(detail::matmul_labels(a.facts(), b.facts()), a.facts(), b.facts())),
+      "meganeura: matmul(a, b): needs matrices, and b either one or as many batch axes as a", a, b)
+  MEGANEURA_EXPECT_SHOWN(
+      detail::contract_of(detail::matmul_labels(a.facts(), b.facts()), a.facts(), b.facts()).mismatch().agrees(),
+      (detail::extents_agree<
+          detail::contract_of(detail::matmul_labels(a.facts(), b.facts()), a.facts(), b.facts()).mismatch()>),
+      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents each other", a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: matmul(a, b): operands must be floats of one type; cast one of them", a, b)
+  return detail::make<detail::describe_matmul>(a, b);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3877,102 +4692,88 @@ constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& 
   return result;
 }
 
+constexpr bool can_rotate(const facts& x) {
+  return x.shape.rank >= 3 && x.shape.rank < max_rank && x.shape.last().is_static() &&
+         x.shape.last().coefficient % 2 == 0 && x.type == dtype::f32;
+}
+
 constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
   if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != k) return false;
   if (!q.last().is_static() || !q.last(1).is_static() || !k.last(1).is_static()) return false;
   return q.last() == k.last() && (q.rank == 3 || q[0] == k[0]) && q.last(1).coefficient % k.last(1).coefficient == 0;
 }
 
+constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const gqa_options& options) {
+  return !options.causal || q.last(2) == k.last(2);
+}
+
 }  // namespace detail
 
-namespace modules {
+namespace layers {
 
-template <rope_options Options>
 struct rope {
   // angle = position theta^(-2 i / width) for pair i. [position, 1, 1, width / 2], broadcast over heads and halves.
-  template <symbolic_shape X>
-  static constexpr auto angles() {
-    constexpr std::int64_t half = X.last().coefficient / 2;
-    constexpr double rate =
-        -2 * detail::natural_log(static_cast<double>(Options.theta)) / static_cast<double>(2 * half);
-    auto position = cast<dtype::f32>(coordinates<dims<X.last(2), 1, 1, 1>, 0>);
-    auto pair = cast<dtype::f32>(coordinates<dims<half>, 0>);
-    return position * exp(pair * constant<rate>);
+  static constexpr auto angles(value auto x, rope_options options) {
+    const symbolic_shape shape = x.facts().shape;
+    const std::int64_t half = shape.last().coefficient / 2;
+    const double rate = -2 * detail::natural_log(static_cast<double>(options.theta)) / static_cast<double>(2 * half);
+    const auto position = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(shape.last(2), 1, 1, 1), 0));
+    const auto pair = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(half), 0));
+    return position * exp(pair * rate);
   }
 
-  static constexpr auto forward(value auto x) {
-    constexpr symbolic_shape shape = decltype(x)::shape;
-    auto pairs = reshape<detail::halves(shape)>(x);  // element i turns with element i + width / 2
-    auto angle = angles<shape>();
+  static constexpr auto forward(value auto x, rope_options options) {
+    const symbolic_shape shape = x.facts().shape;
+    const auto pairs = reshape(x, detail::halves(shape));  // element i turns with element i + width / 2
+    const auto angle = angles(x, options);
     // -1 for the first half, 1 for the second
-    auto sign = cast<dtype::f32>(coordinates<dims<2, 1>, 0>) * constant<2.0f> - constant<1.0f>;
-    auto turned = pairs * cos(angle) + flip<-2>(pairs) * (sin(angle) * sign);
-    return reshape<shape>(turned);
+    const auto sign = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(2, 1), 0)) * 2.0f - 1.0f;
+    return reshape(pairs * cos(angle) + flip(pairs, -2) * (sin(angle) * sign), shape);
   }
 };
 
-template <gqa_options Options>
 struct attend {
-  template <value Scores>
-  static constexpr auto masked(Scores scores) {
-    constexpr symbolic_shape shape = Scores::shape;
-    if constexpr (Options.causal) {
-      constexpr symbolic_shape square = dims<shape.last(1), shape.last()>;
-      // Not infinity: a row of nothing else would be inf - inf in softmax.
-      return select(less_equal(coordinates<square, 1>, coordinates<square, 0>), scores, constant<-1.5e38>);
-    } else {
-      return scores;
-    }
+  static constexpr auto masked(value auto scores, bool causal) {
+    if (!causal) return scores;
+    const symbolic_shape shape = scores.facts().shape, square = detail::extents_of(shape.last(1), shape.last());
+    const auto sees = less_equal(detail::coordinates_of(scores, square, 1), detail::coordinates_of(scores, square, 0));
+    return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
   }
 
-  static constexpr auto forward(value auto q, value auto k, value auto v) {
-    constexpr symbolic_shape shape = decltype(q)::shape;
-    constexpr bool batch = shape.rank == 4;
-    constexpr double scale = Options.scale != 0
-                                 ? static_cast<double>(Options.scale)
-                                 : 1 / detail::square_root(static_cast<double>(shape.last().coefficient));
-    if constexpr (shape.last(1) == decltype(k)::shape.last(1)) {
-      auto scores = batched<batch, "bthd,bshd->bhts", "thd,shd->hts">(q, k);
-      auto weights =
-          cast<decltype(q)::element_type>(meganeura::softmax<-1>(masked(detail::widened(scores) * constant<scale>)));
-      return batched<batch, "bhts,bshd->bthd", "hts,shd->thd">(weights, v);
-    } else {  // each of k's heads (h) serves a group of queries (g)
-      auto groups = reshape<detail::grouped(shape, decltype(k)::shape)>(q);
-      auto scores = batched<batch, "bthgd,bshd->bhgts", "thgd,shd->hgts">(groups, k);
-      auto weights =
-          cast<decltype(q)::element_type>(meganeura::softmax<-1>(masked(detail::widened(scores) * constant<scale>)));
-      return reshape<shape>(batched<batch, "bhgts,bshd->bthgd", "hgts,shd->thgd">(weights, v));
+  static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
+    const symbolic_shape shape = q.facts().shape, keys = k.facts().shape;
+    const double width = static_cast<double>(shape.last().coefficient);
+    const double scale = options.scale != 0 ? static_cast<double>(options.scale) : 1 / detail::square_root(width);
+    const auto weights = [&](auto scores) {
+      return detail::narrowed(softmax::forward(masked(detail::widened(scores) * scale, options.causal), -1), q);
+    };
+    const bool batch = shape.rank == 4;
+    if (shape.last(1) == keys.last(1)) {
+      const auto scores = einsum(batch ? "bthd,bshd->bhts" : "thd,shd->hts", q, k);
+      return einsum(batch ? "bhts,bshd->bthd" : "hts,shd->thd", weights(scores), v);
     }
-  }
-
- private:
-  template <bool Batch, fixed_string WithBatch, fixed_string Without>
-  static constexpr auto batched(value auto a, value auto b) {
-    if constexpr (Batch) {
-      return einsum<WithBatch>(a, b);
-    } else {
-      return einsum<Without>(a, b);
-    }
+    // Each of k's heads (h) serves a group of queries (g).
+    const auto groups = reshape(q, detail::grouped(shape, keys));
+    const auto scores = einsum(batch ? "bthgd,bshd->bhgts" : "thgd,shd->hgts", groups, k);
+    return reshape(einsum(batch ? "bhgts,bshd->bthgd" : "hgts,shd->thgd", weights(scores), v), shape);
   }
 };
 
-}  // namespace modules
+}  // namespace layers
 
 /// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
 /// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it).
 /// shapes: [.., positions, heads, width], unchanged. dtypes: f32. source: RoFormer, arXiv 2104.09864, eq. 34.
 /// errors: "x must be f32 [.., positions, heads, even width]".
-template <rope_options Options = rope_options{}, auto A>
-[[nodiscard]] constexpr auto rope(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr bool fits =
-      shape.rank >= 3 && shape.last().is_static() && shape.last().coefficient % 2 == 0 && A.root().type == dtype::f32;
-  static_assert(fits, "meganeura: rope<options>(x): x must be f32 [.., positions, heads, even width]");
-  if constexpr (fits) {
-    return call<"", modules::rope<Options>>(x);
-  } else {
-    return x;
-  }
+template <value A, class Options>
+[[nodiscard]] constexpr auto rope(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_rotate(x.facts()),
+                   "meganeura: rope<options>(x): x must be f32 [.., positions, heads, even width]", x)
+  return detail::layer<layers::rope>(fixed_text<"">{}, x, options);
+}
+template <rope_options Options = rope_options{}, value A>
+[[nodiscard]] constexpr auto rope(A x) {
+  return rope(x, c<Options>);
 }
 
 /// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
@@ -3980,20 +4781,22 @@ template <rope_options Options = rope_options{}, auto A>
 /// shapes: q [b?, t, heads, width], k and v [b?, s, kv heads, width] -> q's. dtypes: floats of one type.
 /// errors: "q, k, v must be [.., positions, heads, width]", "causal needs as many keys as queries".
 /// cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
-template <gqa_options Options = gqa_options{}, auto Q, auto K, auto V>
-[[nodiscard]] constexpr auto attend(expr<Q> q, expr<K> k, expr<V> v) {
-  constexpr const symbolic_shape &queries = *Q.root().shape, &keys = *K.root().shape;
-  constexpr bool fits = detail::can_attend(queries, keys, *V.root().shape);
-  static_assert(fits,
-                "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads and "
-                "width, the heads of q a multiple of those of k and v");
-  constexpr bool square = !fits || !Options.causal || queries.last(2) == keys.last(2);
-  static_assert(square, "meganeura: attend<options>(q, k, v): causal needs as many keys as queries");
-  if constexpr (fits && square) {
-    return call<"", modules::attend<Options>>(q, k, v);
-  } else {
-    return q;
-  }
+template <value Q, value K, value V, class Options>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
+  MEGANEURA_EXPECT(detail::can_attend(q.facts().shape, k.facts().shape, v.facts().shape),
+                   "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
+                   "and width, the heads of q a multiple of those of k and v",
+                   q, k, v)
+  MEGANEURA_EXPECT(detail::can_mask(q.facts().shape, k.facts().shape, options),
+                   "meganeura: attend<options>(q, k, v): causal needs as many keys as queries", q, k, v)
+  MEGANEURA_EXPECT(
+      (detail::floats_of_one_type(q.facts(), k.facts()) && detail::floats_of_one_type(k.facts(), v.facts())),
+      "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
+  return detail::layer<layers::attend>(fixed_text<"">{}, q, k, v, options);
+}
+template <gqa_options Options = gqa_options{}, value Q, value K, value V>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v) {
+  return attend(q, k, v, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -4017,36 +4820,54 @@ struct pool2d_options {
 
 namespace detail {
 
-constexpr std::int64_t window_positions(std::int64_t in, int window, int stride, int padding) {
-  return in + 2 * padding < window ? 0 : (in + 2 * padding - window) / stride + 1;
+constexpr convolution_attribute geometry_of(const conv2d_options& o) {
+  return {.stride = {o.stride, o.stride, 1},
+          .pad_low = {o.padding, o.padding, 0},
+          .pad_high = {o.padding, o.padding, 0},
+          .dilation = {o.dilation, o.dilation, 1},
+          .groups = o.groups};
 }
 
-constexpr bool window_fits(const symbolic_shape& x, int window, int stride, int padding) {
-  return x.rank >= 2 && x.last(0).is_static() && x.last(1).is_static() && stride >= 1 && padding >= 0 &&
-         window_positions(x.last(0).coefficient, window, stride, padding) >= 1 &&
-         window_positions(x.last(1).coefficient, window, stride, padding) >= 1;
+constexpr window_attribute geometry_of(const pool2d_options& o, reduce_kind kind) {
+  const int stride = o.stride != 0 ? o.stride : o.window;
+  return {.kind = kind,
+          .window = {o.window, o.window, 1},
+          .stride = {stride, stride, 1},
+          .pad_low = {o.padding, o.padding, 0},
+          .pad_high = {o.padding, o.padding, 0}};
 }
 
-constexpr symbolic_shape windowed(symbolic_shape x, int window, int stride, int padding) {
-  for (int i = x.rank - 2; i < x.rank; ++i) x[i] = window_positions(x[i].coefficient, window, stride, padding);
-  return x;
+constexpr bool can_convolve(const symbolic_shape& x, const symbolic_shape& filter, const conv2d_options& o) {
+  return filter.rank == 4 && filter[2] == dim{o.kernel} && filter[3] == dim{o.kernel} &&
+         convolution_shape(geometry_of(o), x, filter).rank == 4;
 }
 
-template <reduce_kind Kind, pool2d_options Options, auto A>
-constexpr auto window_reduce(expr<A>) {
-  constexpr int window = Options.window, stride = Options.stride ? Options.stride : Options.window,
-                pad = Options.padding;
-  constexpr integer_list list{{2, window, window, 1, stride, stride, 1, pad, pad, 0, pad, pad, 0}};
-  return apply<with_list(with_function(make_node(primitive::window_reduce, A.root().type,
-                                                 interned_shape<windowed(*A.root().shape, window, stride, pad)>),
-                                       static_cast<int>(Kind)),
-                         interned_list<list>),
-               A>();
+constexpr node_spec describe_convolution(const facts& x, const facts& filter, const conv2d_options& o) {
+  return {.kind = primitive::convolution,
+          .type = x.type,
+          .shape = convolution_shape(geometry_of(o), x.shape, filter.shape),
+          .list = packed(geometry_of(o))};
 }
 
-template <pool2d_options Options>
-constexpr bool pool_fits(const symbolic_shape& x) {
-  return window_fits(x, Options.window, Options.stride ? Options.stride : Options.window, Options.padding);
+// Of a filter that the layer makes itself.
+constexpr bool has_room(const symbolic_shape& x, const conv2d_options& o) {
+  return can_convolve(x, extents_of(o.groups, x[1].coefficient / o.groups, o.kernel, o.kernel), o);
+}
+
+constexpr bool can_pool(const symbolic_shape& x, const pool2d_options& o) {
+  return window_shape(geometry_of(o, reduce_kind::max), x).rank >= 2;
+}
+
+constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool2d_options& o) {
+  return {.kind = primitive::window_reduce,
+          .type = x.type,
+          .shape = window_shape(geometry_of(o, kind), x.shape),
+          .function = static_cast<int>(kind),
+          .list = packed(geometry_of(o, kind))};
+}
+
+constexpr node_spec describe_window_share(const facts& x, const pool2d_options& o) {
+  return constant_spec(1.0 / (o.window * o.window), x.type);
 }
 
 }  // namespace detail
@@ -4055,100 +4876,93 @@ constexpr bool pool_fits(const symbolic_shape& x) {
 /// shapes: x [n, c, h, w], filter [o, c / groups, kernel, kernel] -> [n, o, oh, ow].
 /// errors: "x must be [n, c, h, w] and the filter [o, c / groups, kh, kw]". cost: 2 n o oh ow (c / groups) kernel^2
 /// flops.
-template <conv2d_options Options, auto X, auto W>
-[[nodiscard]] constexpr auto convolution(expr<X> x, expr<W>) {
-  constexpr const symbolic_shape &in = *X.root().shape, &filter = *W.root().shape;
-  constexpr int window = (Options.kernel - 1) * Options.dilation + 1;
-  constexpr bool fits = in.rank == 4 && filter.rank == 4 && in[1] == filter[1] * Options.groups &&
-                        filter[2] == dim{Options.kernel} && filter[3] == dim{Options.kernel} && Options.groups >= 1 &&
-                        filter[0].coefficient % Options.groups == 0 && Options.dilation >= 1 &&
-                        detail::window_fits(in, window, Options.stride, Options.padding);
-  static_assert(fits,
-                "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
-                "filter [o, c / groups, kernel, kernel]");
-  static_assert(detail::dtypes_agree<X.root().type, W.root().type>,
-                "meganeura: convolution<options>(x, filter): dtypes must agree; cast one operand");
-  if constexpr (fits) {
-    constexpr int s = Options.stride, p = Options.padding, d = Options.dilation;
-    constexpr detail::integer_list list{{2, s, s, 1, p, p, 0, p, p, 0, d, d, 1, Options.groups}};
-    constexpr symbolic_shape out =
-        detail::with_extent(detail::windowed(in, window, Options.stride, Options.padding), 1, filter[0]);
-    return detail::apply<detail::with_list(
-                             detail::make_node(primitive::convolution, X.root().type, detail::interned_shape<out>),
-                             detail::interned_list<list>),
-                         X, W>();
-  } else {
-    return x;
-  }
+template <value X, value W, class Options>
+[[nodiscard]] constexpr auto convolution(X x, W filter, Options options) {
+  MEGANEURA_CHECK(x.facts().type == filter.facts().type, (detail::dtypes_agree<x.facts().type, filter.facts().type>),
+                  "meganeura: convolution<options>(x, filter): dtypes must agree; cast one operand", x, filter)
+  MEGANEURA_EXPECT(detail::can_convolve(x.facts().shape, filter.facts().shape, options),
+                   "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
+                   "filter [o, c / groups, kernel, kernel]",
+                   x, filter)
+  return detail::make<detail::describe_convolution>(x, filter, options);
+}
+template <conv2d_options Options, value X, value W>
+[[nodiscard]] constexpr auto convolution(X x, W filter) {
+  return convolution(x, filter, c<Options>);
 }
 
 /// The largest element of each window; padding never wins.
 /// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
-template <pool2d_options Options = pool2d_options{}, auto A>
-[[nodiscard]] constexpr auto max_pool2d(expr<A> x) {
-  constexpr bool fits = detail::pool_fits<Options>(*A.root().shape);
-  static_assert(fits, "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents");
-  if constexpr (fits) {
-    return detail::window_reduce<reduce_kind::max, Options>(x);
-  } else {
-    return x;
-  }
+template <value A, class Options>
+[[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options),
+                   "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
+  return detail::make<detail::describe_pool>(x, c<reduce_kind::max>, options);
+}
+template <pool2d_options Options = pool2d_options{}, value A>
+[[nodiscard]] constexpr auto max_pool2d(A x) {
+  return max_pool2d(x, c<Options>);
 }
 
 /// The mean of each window; padding counts as zeros (PyTorch's count_include_pad).
-template <pool2d_options Options = pool2d_options{}, auto A>
-[[nodiscard]] constexpr auto avg_pool2d(expr<A> x) {
-  constexpr bool fits = detail::pool_fits<Options>(*A.root().shape);
-  static_assert(fits, "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents");
-  if constexpr (fits) {
-    return detail::window_reduce<reduce_kind::sum, Options>(x) * constant<1.0 / (Options.window * Options.window)>;
-  } else {
-    return x;
-  }
+template <value A, class Options>
+[[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options),
+                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
+  return detail::make<detail::describe_pool>(x, c<reduce_kind::sum>, options) *
+         detail::make<detail::describe_window_share>(x, options);
+}
+template <pool2d_options Options = pool2d_options{}, value A>
+[[nodiscard]] constexpr auto avg_pool2d(A x) {
+  return avg_pool2d(x, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-namespace modules {
-/// Parameters "weight" [Out, c / groups, kernel, kernel] and "bias" [Out].
-template <std::int64_t Out, conv2d_options Options>
+namespace detail {
+constexpr bool is_geometry(const conv2d_options& o) {
+  return o.groups >= 1 && o.kernel >= 1 && o.stride >= 1 && o.dilation >= 1 && o.padding >= 0;
+}
+constexpr bool has_channels(const symbolic_shape& x, std::int64_t out, const conv2d_options& o) {
+  return x.rank == 4 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
+}
+}  // namespace detail
+
+namespace layers {
+/// Parameters "weight" [out, c / groups, kernel, kernel] and "bias" [out].
 struct conv2d {
-  static constexpr auto forward(value auto x) {
-    using input = decltype(x);
-    constexpr symbolic_shape filter =
-        dims<Out, input::shape[1].coefficient / Options.groups, Options.kernel, Options.kernel>;
-    auto y = convolution<Options>(x, parameter<"weight", filter, input::element_type>);
-    if constexpr (Options.bias) {
-      return y + reshape<dims<Out, 1, 1>>(parameter<"bias", dims<Out>, input::element_type>);
-    } else {
-      return y;
-    }
+  static constexpr auto forward(value auto x, std::int64_t out, conv2d_options options) {
+    const detail::facts in = x.facts();
+    const symbolic_shape filter =
+        detail::extents_of(out, in.shape[1].coefficient / options.groups, options.kernel, options.kernel);
+    const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type), options);
+    return options.bias ? y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type),
+                                      detail::extents_of(out, 1, 1))
+                        : y;
   }
 };
-}  // namespace modules
+}  // namespace layers
 
-/// As torch.nn.Conv2d with square kernels.
-/// shapes: [n, c, h, w] -> [n, Out, oh, ow]. errors: those of `convolution`. cost: see there.
-template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_options{}, auto A>
-[[nodiscard]] constexpr auto conv2d(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int groups = Options.groups < 1 ? 1 : Options.groups;
-  constexpr bool fits =
-      shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 && Out >= 1 && Out % groups == 0;
-  static_assert(
-      Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
-          Options.padding >= 0,
-      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0");
-  static_assert(fits,
-                "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups");
-  if constexpr (fits && Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
-                Options.padding >= 0) {
-    return call<Name, modules::conv2d<Out, Options>>(x);
-  } else {
-    return x;
-  }
+/// As torch.nn.Conv2d with square kernels: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
+/// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: those of `convolution`. cost: see there.
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv2d_options{}>>
+[[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(options),
+      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
+  MEGANEURA_EXPECT(detail::has_channels(x.facts().shape, out, options),
+                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
+                   "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
+                   "filter [o, c / groups, kernel, kernel]",
+                   x)
+  return detail::layer<layers::conv2d>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_options{}, value A>
+[[nodiscard]] constexpr auto conv2d(A x) {
+  return conv2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -4158,71 +4972,87 @@ template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_o
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-constexpr symbolic_shape gathered(const symbolic_shape& data, const symbolic_shape& indices, int axis) {
-  symbolic_shape result;
-  for (int i = 0; i < axis; ++i) result.push_back(data[i]);
-  for (int i = 0; i < indices.rank; ++i) result.push_back(indices[i]);
-  for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
-  return result;
+
+constexpr node_spec describe_gather(const facts& data, const facts& indices, int axis) {
+  axis = normal_axis(axis, data.shape.rank);
+  return {.kind = primitive::gather,
+          .type = data.type,
+          .shape = gathered_shape(data.shape, indices.shape, axis),
+          .count = axis};
 }
+
+constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& indices, const symbolic_shape& updates,
+                           int axis) {
+  return can_gather(shape, indices, axis) && gathered_shape(shape, indices, axis) == updates;
+}
+
+constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int axis, const symbolic_shape& shape) {
+  return {.kind = primitive::scatter_add, .type = updates.type, .shape = shape, .count = normal_axis(axis, shape.rank)};
+}
+
 }  // namespace detail
 
-/// Slices of `data` along `Axis`, one for each index.
+/// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
 /// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
 /// zeros, and its gradient goes nowhere; the option `checks` names it.
-template <int Axis, auto Data, auto Indices>
-[[nodiscard]] constexpr auto gather(expr<Data>, expr<Indices>) {
-  constexpr const symbolic_shape& from = *Data.root().shape;
-  constexpr const symbolic_shape& at = *Indices.root().shape;
-  constexpr int axis = detail::normal_axis(Axis, from.rank);
-  static_assert(axis >= 0 && from.rank + at.rank - 1 <= max_rank,
-                "meganeura: gather<axis>(data, indices): no such axis");
-  static_assert(detail::dtypes_agree<Indices.root().type, dtype::i32>,
-                "meganeura: gather<axis>(data, indices): indices must be i32");
-  return detail::apply<detail::make_node(primitive::gather, Data.root().type,
-                                         detail::interned_shape<detail::gathered(from, at, axis)>, axis),
-                       Data, Indices>();
+template <value Data, value Indices, detail::axis_like Axis>
+[[nodiscard]] constexpr auto gather(Data data, Indices indices, Axis axis) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: gather<axis>(data, indices): indices must be i32", data, indices)
+  MEGANEURA_EXPECT(detail::can_gather(data.facts().shape, indices.facts().shape, detail::axis_of(data, axis)),
+                   "meganeura: gather<axis>(data, indices): no such axis", data, indices)
+  return detail::make<detail::describe_gather>(data, indices, axis);
+}
+template <int Axis, value Data, value Indices>
+[[nodiscard]] constexpr auto gather(Data data, Indices indices) {
+  return gather(data, indices, c<Axis>);
 }
 
-/// zeros(Shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
+/// zeros(shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
 /// adjoint of gather.
-template <int Axis, symbolic_shape Shape, auto Indices, auto Updates>
-[[nodiscard]] constexpr auto scatter_add(expr<Indices>, expr<Updates>) {
-  constexpr int axis = detail::normal_axis(Axis, Shape.rank);
-  static_assert(
-      axis >= 0 && detail::gathered(Shape, *Indices.root().shape, axis) == *Updates.root().shape,
-      "meganeura: scatter_add<axis, dims>(indices, updates): updates must have the shape gather would return");
-  static_assert(detail::dtypes_agree<Indices.root().type, dtype::i32>,
-                "meganeura: scatter_add<axis, dims>(indices, updates): indices must be i32");
-  return detail::apply<detail::make_node(primitive::scatter_add, Updates.root().type, detail::interned_shape<Shape>,
-                                         axis),
-                       Indices, Updates>();
+template <value Indices, value Updates, detail::axis_like Axis, class Shape>
+[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates, Axis axis, Shape shape) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: scatter_add<axis, dims>(indices, updates): indices must be i32", indices, updates)
+  MEGANEURA_EXPECT(
+      detail::can_scatter(detail::symbolic_of(shape), indices.facts().shape, updates.facts().shape,
+                          detail::normal_axis(axis, detail::symbolic_of(shape).rank)),
+      "meganeura: scatter_add<axis, dims>(indices, updates): updates must have the shape gather would return", indices,
+      updates)
+  return detail::make<detail::describe_scatter_add>(indices, updates, axis, detail::as_symbolic(shape));
+}
+template <int Axis, symbolic_shape Shape, value Indices, value Updates>
+[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates) {
+  return scatter_add(indices, updates, c<Axis>, c<Shape>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-namespace modules {
-/// Parameter "weight" [Rows, Width].
-template <std::int64_t Rows, std::int64_t Width>
+namespace layers {
+/// Parameter "weight" [rows, width].
 struct embedding {
-  static constexpr auto forward(value auto tokens) { return gather<0>(parameter<"weight", dims<Rows, Width>>, tokens); }
-};
-}  // namespace modules
-
-/// shapes: [..] i32 -> [.., Width]. errors: "tokens must be i32". Tokens outside 0 .. Rows-1 give zeros
-/// and train nothing; the option `checks` names them.
-template <fixed_string Name, std::int64_t Rows, std::int64_t Width, auto A>
-[[nodiscard]] constexpr auto embedding(expr<A> tokens) {
-  constexpr bool indices = detail::dtypes_agree<A.root().type, dtype::i32>, counted = Rows >= 1 && Width >= 1;
-  static_assert(indices, "meganeura: embedding<name, rows, width>(tokens): tokens must be i32");
-  static_assert(counted, "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1");
-  if constexpr (indices && counted) {
-    return call<Name, modules::embedding<Rows, Width>>(tokens);
-  } else {
-    return tokens;
+  static constexpr auto forward(value auto tokens, std::int64_t rows, std::int64_t width) {
+    return gather(detail::parameter_of<"weight">(tokens, detail::extents_of(rows, width), dtype::f32), tokens, 0);
   }
+};
+}  // namespace layers
+
+/// A learned row for each token: embedding<"embed", rows, width>(tokens), or embedding("embed", tokens, rows, width) at
+/// run time. shapes: [..] i32 -> [.., width]. errors: "tokens must be i32". Tokens outside 0 .. rows-1 give zeros
+/// and train nothing; the option `checks` names them.
+template <detail::name_like Name, value A, class Rows, class Width>
+[[nodiscard]] constexpr auto embedding(const Name& name, A tokens, Rows rows, Width width) {
+  MEGANEURA_EXPECT(tokens.facts().type == dtype::i32,
+                   "meganeura: embedding<name, rows, width>(tokens): tokens must be i32", tokens)
+  MEGANEURA_EXPECT((rows >= 1 && width >= 1),
+                   "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1", tokens)
+  return detail::layer<layers::embedding>(name, tokens, rows, width);
+}
+template <fixed_string Name, std::int64_t Rows, std::int64_t Width, value A>
+[[nodiscard]] constexpr auto embedding(A tokens) {
+  return embedding(fixed_text<Name>{}, tokens, c<Rows>, c<Width>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -4237,71 +5067,158 @@ struct linear_options {
 inline constexpr linear_options no_bias{.bias = false};
 
 namespace detail {
-// x [.., in] with w [out, in] -> [.., out]
-constexpr contraction linear_labels(const symbolic_shape& x, dim out) {
-  contraction c;
-  for (int i = 0; i < x.rank; ++i) c.list.values[i] = i < x.rank - 1 ? i : x.rank;
-  c.list.values[max_rank] = x.rank - 1;
-  c.list.values[max_rank + 1] = x.rank;
-  c.list.values[2 * max_rank] = x.rank;
-  c.result = with_extent(x, x.rank - 1, out);
-  return c;
+// x [.., in] with weight [out, in] -> [.., out]
+constexpr node_spec describe_linear(const facts& x, const facts& weight) {
+  const int rank = x.shape.rank;
+  einsum_labels labels{{.result_rank = rank}, rank, 2, true};
+  for (int i = 0; i < rank; ++i) labels.numbers.a[i] = static_cast<std::uint8_t>(i < rank - 1 ? i : rank);
+  labels.numbers.b[0] = static_cast<std::uint8_t>(rank - 1);
+  labels.numbers.b[1] = static_cast<std::uint8_t>(rank);
+  return describe_contract(x, weight, labels);
+}
+
+constexpr bool can_tie(const facts& x, const facts& weight) {
+  return x.shape.rank >= 1 && weight.shape.rank == 2 && weight.shape[1] == x.shape.last() &&
+         floats_of_one_type(x, weight);
 }
 }  // namespace detail
 
-namespace modules {
+namespace layers {
 
-/// x [.., in] -> [.., Out]; parameters "weight" [Out, in] as checkpoints store it, and "bias" [Out].
-template <std::int64_t Out, linear_options Options>
+/// x [.., in] -> [.., out]; parameters "weight" [out, in] as checkpoints store it, and "bias" [out].
 struct linear {
-  template <auto A>
-  static constexpr auto forward(expr<A> x) {
-    constexpr const symbolic_shape& shape = *A.root().shape;
-    constexpr dtype type = A.root().type;
-    constexpr auto product =
-        detail::contracted<detail::linear_labels(shape, Out)>(x, parameter<"weight", dims<Out, shape.last()>, type>);
-    if constexpr (Options.bias) {
-      return product + parameter<"bias", dims<Out>, type>;
-    } else {
-      return product;
-    }
+  static constexpr auto forward(value auto x, std::int64_t out, linear_options options) {
+    const detail::facts in = x.facts();
+    const auto product = detail::make<detail::describe_linear>(
+        x, detail::parameter_of<"weight">(x, detail::extents_of(out, in.shape.last()), in.type));
+    return options.bias ? product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type) : product;
   }
 };
 
-}  // namespace modules
+}  // namespace layers
 
-/// x W^T + b over the last axis, as torch.nn.Linear.
-/// shapes: [.., in] -> [.., Out]. dtypes: floats; accumulation in f32. errors: "x needs a last extent that is a
-/// number", "x must be floats", "out is at least 1". cost: 2 in Out flops a row.
-template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, auto A>
-[[nodiscard]] constexpr auto linear(expr<A> x) {
-  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(known, "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol");
-  static_assert(floats, "meganeura: linear<name, out>(x): x must be floats; cast it");
-  static_assert(Out >= 1, "meganeura: linear<name, out>(x): out is at least 1");
-  if constexpr (known && floats && Out >= 1) {
-    return call<Name, modules::linear<Out, Options>>(x);
-  } else {
-    return x;
-  }
+/// x W^T + b over the last axis, as torch.nn.Linear: linear<"fc", out>(x), or linear("fc", x, out) at run time.
+/// shapes: [.., in] -> [.., out]. dtypes: floats; accumulation in f32. errors: "x needs a last extent that is a
+/// number", "x must be floats", "out is at least 1". cost: 2 in out flops a row.
+template <detail::name_like Name, value A, class Out, class Options = fixed<linear_options{}>>
+[[nodiscard]] constexpr auto linear(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+                   "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: linear<name, out>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", x)
+  return detail::layer<layers::linear>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
+[[nodiscard]] constexpr auto linear(A x) {
+  return linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
 
 /// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head,
 /// tied_linear(x, shared(parameter<"embed.weight", dims<rows, width>>)).
 /// errors: "the weight must be [out, in] of x's dtype, in the last extent of x".
-template <auto A, auto W>
-[[nodiscard]] constexpr auto tied_linear(expr<A> x, expr<W> weight) {
-  constexpr const symbolic_shape &shape = *A.root().shape, &matrix = *W.root().shape;
-  constexpr bool fits =
-      shape.rank >= 1 && matrix.rank == 2 && matrix[1] == shape.last() && detail::floats_of_one_type<A, W>;
-  static_assert(
-      fits, "meganeura: tied_linear(x, weight): the weight must be [out, in] of x's dtype, in the last extent of x");
-  if constexpr (fits) {
-    return detail::contracted<detail::linear_labels(shape, matrix[0])>(x, weight);
-  } else {
-    return x;
+template <value A, value W>
+[[nodiscard]] constexpr auto tied_linear(A x, W weight) {
+  MEGANEURA_EXPECT(
+      detail::can_tie(x.facts(), weight.facts()),
+      "meganeura: tied_linear(x, weight): the weight must be [out, in] of x's dtype, in the last extent of x", x,
+      weight)
+  return detail::make<detail::describe_linear>(x, weight);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Losses: what a trainer minimises, or a model computes by itself.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct cross_entropy_options {
+  std::int32_t ignore_index = -100;  // a label of this value is left out of the mean
+  friend constexpr bool operator==(const cross_entropy_options&, const cross_entropy_options&) = default;
+};
+
+namespace detail {
+
+constexpr node_spec describe_class_index(const facts& labels, const facts& logits, cross_entropy_options options) {
+  return {.kind = primitive::class_index,
+          .type = dtype::i32,
+          .shape = labels.shape,
+          .count = logits.shape.last().coefficient,
+          .value = static_cast<double>(options.ignore_index)};
+}
+
+constexpr bool can_label(const facts& logits, const facts& labels) {
+  const symbolic_shape& shape = logits.shape;
+  return shape.rank >= 1 && labels.type == dtype::i32 && is_float(logits.type) && shape.last().is_static() &&
+         labels.shape == reduced_shape(shape, 1u << (shape.rank - 1));
+}
+
+constexpr bool are_alike(const facts& a, const facts& b) {
+  return a.shape == b.shape && a.type == b.type && is_float(a.type);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct cross_entropy {
+  static constexpr auto forward(value auto logits, value auto labels, cross_entropy_options options) {
+    const std::int64_t classes = logits.facts().shape.last().coefficient;
+    const auto label = logits.added(detail::describe_class_index(labels.facts(), logits.facts(), options), &labels, 1);
+    const auto wide = detail::widened(logits);
+    const auto shifted = detail::shifted_by_max(wide, -1);
+    const auto is_label = equal(detail::coordinates_of(logits, detail::extents_of(classes), 0), unsqueeze(label, -1));
+    const auto at_label = sum(select(is_label, shifted, 0.0f), -1);  // no one-hot tensor, no gather
+    const auto losses = log(sum(exp(shifted), -1)) - at_label;
+    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
+    // reader, and the gradient stays one kernel over the logits.
+    const auto padded = counted(pad(unsqueeze(label, -1), -1, 0, 1, -1.0), classes, options);
+    const auto one = detail::number_of(logits, 1.0), zero = detail::number_of(logits, 0.0);
+    const auto share = reciprocal(maximum(sum(select(padded, one, zero)), one));
+    return sum(select(counted(label, classes, options), losses * share, zero));
   }
+
+ private:
+  // A class, and not the one that is left out.
+  static constexpr auto counted(value auto label, std::int64_t classes, cross_entropy_options options) {
+    const auto is_class = logical_and(less_equal(0, label), less(label, classes));
+    if (options.ignore_index < 0 || options.ignore_index >= classes) return is_class;
+    return logical_and(is_class, logical_not(equal(label, options.ignore_index)));
+  }
+};
+
+struct mean_squared_error {
+  static constexpr auto forward(value auto prediction, value auto target) {
+    const auto difference = detail::widened(prediction) - detail::widened(target);
+    return mean(difference * difference);
+  }
+};
+
+}  // namespace layers
+
+/// Mean over the positions that count of log(sum(exp(logits))) - logits[label], in f32, as
+/// torch.nn.functional.cross_entropy. A label that is `ignore_index` or no class at all adds nothing, neither to the
+/// mean nor to the gradient, and the option `checks` names the latter. If no position counts the loss is 0 (PyTorch's
+/// is NaN). shapes: logits [.., classes], labels i32 [..] -> []. errors: "labels must be i32 of the logits' shape less
+/// the last axis, which must be a number".
+template <value Logits, value Labels, class Options>
+[[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels, Options options) {
+  MEGANEURA_EXPECT(detail::can_label(logits.facts(), labels.facts()),
+                   "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the "
+                   "last axis, which must be a number",
+                   logits, labels)
+  return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, options);
+}
+template <cross_entropy_options Options = cross_entropy_options{}, value Logits, value Labels>
+[[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels) {
+  return cross_entropy_loss(logits, labels, c<Options>);
+}
+
+/// Mean over all elements of (prediction - target)^2, of floats in f32.
+template <value A, value B>
+[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
+  MEGANEURA_EXPECT(detail::are_alike(prediction.facts(), target.facts()),
+                   "meganeura: mean_squared_error_loss(prediction, target): both must have one shape and dtype",
+                   prediction, target)
+  return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -4314,147 +5231,67 @@ struct norm_options {
   friend constexpr bool operator==(const norm_options&, const norm_options&) = default;
 };
 
-namespace modules {
+namespace detail {
+// A parameter of one number for each place of the last axis.
+template <fixed_string Name>
+constexpr auto parameter_along(value auto x) {
+  symbolic_shape width;
+  width.push_back(x.facts().shape.last());
+  return widened(parameter_of<Name>(x, width, x.facts().type));
+}
+}  // namespace detail
+
+namespace layers {
 
 /// Parameter "weight" [width].
-template <norm_options Options>
 struct rms_norm {
-  static constexpr auto forward(value auto x) {
-    using input = decltype(x);
-    auto wide = detail::widened(x);
-    auto scale = rsqrt(mean<-1>(wide * wide) + constant<Options.epsilon>);
-    auto weight = detail::widened(parameter<"weight", dims<input::shape.last()>, input::element_type>);
-    return cast<input::element_type>(wide * unsqueeze<-1>(scale) * weight);
+  static constexpr auto forward(value auto x, norm_options options) {
+    const auto wide = detail::widened(x);
+    const auto scale = rsqrt(mean(wide * wide, -1) + options.epsilon);
+    return detail::narrowed(wide * unsqueeze(scale, -1) * detail::parameter_along<"weight">(x), x);
   }
 };
 
 /// Parameters "weight" and "bias" [width].
-template <norm_options Options>
 struct layer_norm {
-  static constexpr auto forward(value auto x) {
-    using input = decltype(x);
-    constexpr symbolic_shape width = dims<input::shape.last()>;
-    auto wide = detail::widened(x);
-    auto centred = wide - unsqueeze<-1>(mean<-1>(wide));
-    auto scale = rsqrt(mean<-1>(centred * centred) + constant<Options.epsilon>);
-    auto weight = detail::widened(parameter<"weight", width, input::element_type>);
-    auto bias = detail::widened(parameter<"bias", width, input::element_type>);
-    return cast<input::element_type>(centred * unsqueeze<-1>(scale) * weight + bias);
+  static constexpr auto forward(value auto x, norm_options options) {
+    const auto wide = detail::widened(x);
+    const auto centred = wide - unsqueeze(mean(wide, -1), -1);
+    const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
+    const auto weight = detail::parameter_along<"weight">(x);
+    const auto bias = detail::parameter_along<"bias">(x);
+    return detail::narrowed(centred * unsqueeze(scale, -1) * weight + bias, x);
   }
 };
 
-}  // namespace modules
+}  // namespace layers
 
-/// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
-template <fixed_string Name, norm_options Options = norm_options{}, auto A>
-[[nodiscard]] constexpr auto rms_norm(expr<A> x) {
-  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(known, "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol");
-  static_assert(floats, "meganeura: rms_norm<name>(x): x must be floats; cast it");
-  if constexpr (known && floats) {
-    return call<Name, modules::rms_norm<Options>>(x);
-  } else {
-    return x;
-  }
+/// x / sqrt(mean(x^2) + epsilon) weight: rms_norm<"norm">(x), or rms_norm("norm", x) at run time.
+/// shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
+template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
+[[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+                   "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: rms_norm<name>(x): x must be floats; cast it", x)
+  return detail::layer<layers::rms_norm>(name, x, options);
+}
+template <fixed_string Name, norm_options Options = norm_options{}, value A>
+[[nodiscard]] constexpr auto rms_norm(A x) {
+  return rms_norm(fixed_text<Name>{}, x, c<Options>);
 }
 
 /// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. dtypes: floats, computed in f32.
 /// source: arXiv 1607.06450.
-template <fixed_string Name, norm_options Options = norm_options{}, auto A>
-[[nodiscard]] constexpr auto layer_norm(expr<A> x) {
-  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(known, "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol");
-  static_assert(floats, "meganeura: layer_norm<name>(x): x must be floats; cast it");
-  if constexpr (known && floats) {
-    return call<Name, modules::layer_norm<Options>>(x);
-  } else {
-    return x;
-  }
+template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
+[[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+                   "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: layer_norm<name>(x): x must be floats; cast it", x)
+  return detail::layer<layers::layer_norm>(name, x, options);
 }
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Losses for models that compute their own; a trainer's `cross_entropy{"label"}` is the same on the run-time graph.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-struct cross_entropy_options {
-  int ignore_index = -100;  // a label of this value is left out of the mean
-  friend constexpr bool operator==(const cross_entropy_options&, const cross_entropy_options&) = default;
-};
-
-namespace modules {
-template <cross_entropy_options Options>
-struct cross_entropy {
-  static constexpr auto forward(value auto logits, value auto labels) {
-    constexpr symbolic_shape shape = decltype(logits)::shape;
-    auto label = checked(labels, logits);
-    auto wide = detail::widened(logits);
-    auto shifted = wide - unsqueeze<-1>(stop_gradient(max<-1>(wide)));
-    auto is_label = equal(coordinates<dims<shape.last()>, 0>, unsqueeze<-1>(label));
-    auto at_label = sum<-1>(select(is_label, shifted, constant<0.0f>));  // no one-hot tensor, no gather
-    auto losses = log(sum<-1>(exp(shifted))) - at_label;
-    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
-    // reader, and the gradient stays one kernel over the logits.
-    auto padded = counted<shape.last().coefficient>(pad<-1, 0, 1, -1.0f>(unsqueeze<-1>(label)));
-    auto share = reciprocal(maximum(sum(select(padded, constant<1.0f>, constant<0.0f>)), constant<1.0f>));
-    return sum(select(counted<shape.last().coefficient>(label), losses * share, constant<0.0f>));
-  }
-
- private:
-  template <auto Labels, auto Logits>
-  static constexpr auto checked(expr<Labels>, expr<Logits>) {
-    constexpr typed_node node = [] {
-      typed_node made = detail::make_node(primitive::class_index, dtype::i32, Labels.root().shape,
-                                          static_cast<int>(Logits.root().shape->last().coefficient));
-      made.value = Options.ignore_index;
-      return made;
-    }();
-    return detail::apply<node, Labels>();
-  }
-
-  // A class, and not the one that is left out.
-  template <std::int64_t Classes>
-  static constexpr auto counted(value auto label) {
-    auto is_class = logical_and(less_equal(constant<0>, label), less(label, constant<static_cast<double>(Classes)>));
-    if constexpr (Options.ignore_index >= 0 && Options.ignore_index < Classes) {
-      return logical_and(is_class, logical_not(equal(label, constant<Options.ignore_index>)));
-    } else {
-      return is_class;
-    }
-  }
-};
-}  // namespace modules
-
-/// Mean over the positions that count of log(sum(exp(logits))) - logits[label], in f32. A label that is
-/// `Options.ignore_index` or no class at all adds nothing, neither to the mean nor to the gradient, and the option
-/// `checks` names the latter. If no position counts the loss is 0 (PyTorch's is NaN).
-/// shapes: logits [.., classes], labels i32 [..] -> []. errors: "labels must be i32 of the logits' shape less the last
-/// axis, which must be a number".
-template <cross_entropy_options Options = cross_entropy_options{}, auto Logits, auto Labels>
-[[nodiscard]] constexpr auto cross_entropy_loss(expr<Logits> logits, expr<Labels> labels) {
-  constexpr const symbolic_shape& shape = *Logits.root().shape;
-  constexpr bool fits = shape.rank >= 1 && Labels.root().type == dtype::i32 && is_float(Logits.root().type) &&
-                        shape.last().is_static() &&
-                        *Labels.root().shape == detail::reduced_shape(shape, 1 << (shape.rank - 1));
-  static_assert(fits,
-                "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the last "
-                "axis, which must be a number");
-  if constexpr (fits) {
-    return call<"", modules::cross_entropy<Options>>(logits, labels);
-  } else {
-    return logits;
-  }
-}
-
-/// Mean over all elements of (prediction - target)^2, of floats in f32.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto mean_squared_error_loss(expr<A> prediction, expr<B> target) {
-  static_assert(*A.root().shape == *B.root().shape && A.root().type == B.root().type,
-                "meganeura: mean_squared_error_loss(prediction, target): both must have one shape and dtype");
-  auto difference = detail::widened(prediction) - detail::widened(target);
-  return mean_of_all(difference * difference);
+template <fixed_string Name, norm_options Options = norm_options{}, value A>
+[[nodiscard]] constexpr auto layer_norm(A x) {
+  return layer_norm(fixed_text<Name>{}, x, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -5851,6 +6688,68 @@ class progress {
 
 // Inference of a typed model: names and types are checked while compiling.
 // From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
+// Values of run time: nodes of a graph that take the same functions, layers and modules as typed values.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+struct condition;
+}  // namespace detail
+
+/// A node with its graph, which must outlive it and stay where it is. What typed values take as template arguments may
+/// be a plain argument here: `relu(linear("layers." + std::to_string(i), x, widths[i]))`, `softmax(x, axis)`; typed
+/// leaves join in: `x * constant<2.0f>`, and so do plain numbers. Modules run as they are: `block::forward(x)`, or
+/// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
+/// (graph::scope); one asked for again by its name is the same one. A comparison gives a condition, which is no node:
+/// select, logical_and, logical_or and logical_not take it.
+/// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
+/// found.
+class node_value {
+ public:
+  using value_tag = void;
+
+  node_value() = default;
+  /// errors: invalid_argument unless `id` is a node of that graph with a value.
+  node_value(graph& in, node_id id);
+
+  /// errors: invalid_argument for a condition.
+  [[nodiscard]] node_id id() const;
+  // NOLINTNEXTLINE(google-explicit-constructor): the graph's functions take it
+  [[nodiscard]] operator node_id() const { return id(); }
+  [[nodiscard]] graph& owner() const { return *graph_; }
+
+  // What functions of values ask a carrier for, see expr/carrier.hpp.
+  [[nodiscard]] detail::facts facts() const;
+  [[nodiscard]] node_value added(const detail::node_spec& spec, const node_value* operands = nullptr,
+                                 int count = 0) const;
+  [[nodiscard]] node_value lifted(const node_value& other) const;
+  template <auto Graph>
+  [[nodiscard]] node_value lifted(expr<Graph>) const {
+    return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
+  }
+  [[nodiscard]] graph::scope scope(const char* name) const { return {*graph_, name}; }
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+
+ private:
+  friend struct detail::condition;
+  [[nodiscard]] node_value lifted(const module_body& body) const;
+
+  graph* graph_ = nullptr;
+  node_id id_ = no_id;
+  std::shared_ptr<const detail::condition> condition_;
+};
+
+namespace detail {
+
+// One primitive of which every extent is known.
+node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
+
+// The path of the scopes that live, and the name behind it.
+std::string full_name(const graph& g, const symbol& name);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5863,10 +6762,15 @@ namespace meganeura::inline MEGANEURA_ABI {
 void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
                     std::span<const binding> bindings);
 
-/// One body after its operands are nodes; returns its result. `prefix` stands before every parameter name.
-/// errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
-node_id lower_body(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
+/// One body after its operands are nodes; returns its result. The scopes of the graph that live stand before every
+/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
+node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
                    std::span<const binding> bindings);
+
+namespace detail {
+// A typed value without inputs where it meets values of run time.
+node_value lowered_leaf(graph& g, const module_body& body);
+}  // namespace detail
 
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
 /// appends the loss to it.
@@ -5880,7 +6784,7 @@ node_id lower_into(graph& g, std::span<const binding> bindings) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
                                bound(*Model::input_types[i].shape, bindings)));
   }
-  return lower_body(g, Model::body, "", operands, bindings);
+  return lower_body(g, Model::body, operands, bindings);
 }
 
 /// The graph of a model alone, its result named "output".
@@ -6606,19 +7510,16 @@ class session : public inference {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Mean over the positions that count of log(sum(exp(z))) - z[label], in f32, as torch.nn.functional.cross_entropy.
-/// Adds an i32 input named `label` with the logits' shape less the last axis. A label that is `ignore_index` or no
-/// class at all adds nothing, neither to the mean nor to the gradient, and the option `checks` names the latter. If no
-/// position counts the loss is 0 (PyTorch's is NaN). The picked logit is a sum over select(index == label, z, 0):
-/// neither a one-hot tensor nor a gather. errors: invalid_argument unless logits are floats of rank 1 or more.
+/// cross_entropy_loss of the output, with an i32 input named `label` of the logits' shape less the last axis.
+/// errors: invalid_argument unless logits are floats of rank 1 or more.
 struct cross_entropy {
   std::string label;
   std::int32_t ignore_index = -100;
   node_id operator()(graph& g, node_id logits) const;
 };
 
-/// Mean over all elements of (prediction - target)^2, in f32. Adds an input named `target` of the prediction's dtype
-/// and shape. errors: invalid_argument unless the prediction is floats.
+/// mean_squared_error_loss of the output, with an input named `target` of the prediction's dtype and shape.
+/// errors: invalid_argument unless the prediction is floats.
 struct mean_squared_error {
   std::string target;
   node_id operator()(graph& g, node_id prediction) const;
@@ -8145,10 +9046,7 @@ MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_
          to_string(operand.extents));
   }
   if (axes == 0) return is_arg(kind) ? full(shape(operand.extents), 0, dtype::i32) : a;
-  shape result;
-  for (int i = 0; i < operand.extents.rank(); ++i) {
-    if (!(axes >> i & 1)) result.push_back(operand.extents[i]);
-  }
+  const shape result = detail::numeric(detail::reduced_shape(operand.extents, axes));
   const node_id operands[] = {a};
   const dtype type = is_arg(kind) ? dtype::i32 : operand.type;
   return add_node(op::reduce, type, result, reduce_attribute{kind, axes}, operands);
@@ -8157,28 +9055,16 @@ MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
                                          std::string_view labels_result) {
   expect_values("contract", {a, b});
-  std::string order(labels_result);  // canonical numbering: position in this string
-  for (char label : labels_a) {
-    if (order.find(label) == std::string::npos) order += label;
-  }
-  contract_attribute labels{.result_rank = static_cast<int>(labels_result.size())};
-  const auto refuse = [&] {
+  const auto rank = [](std::string_view labels) { return static_cast<int>(std::min<std::size_t>(labels.size(), 99)); };
+  const detail::label_names letters(labels_a.data(), rank(labels_a), labels_b.data(), rank(labels_b),
+                                    labels_result.data(), rank(labels_result));
+  if (!letters.well_formed || rank(labels_a) != nodes_[a].extents.rank() ||
+      rank(labels_b) != nodes_[b].extents.rank()) {
     fail(error_category::invalid_argument,
          "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
          labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
-  };
-  const auto number = [&](std::string_view text, std::uint8_t(&out)[max_rank], node_id operand) {
-    if (text.size() != static_cast<std::size_t>(nodes_[operand].extents.rank())) refuse();
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      const std::size_t at = order.find(text[i]);
-      if (at == std::string::npos) refuse();
-      out[i] = static_cast<std::uint8_t>(at);
-    }
-  };
-  if (labels_result.size() > max_rank) refuse();
-  number(labels_a, labels.a, a);
-  number(labels_b, labels.b, b);
-  return contract(a, b, labels, order);
+  }
+  return contract(a, b, letters.numbers, {letters.order, static_cast<std::size_t>(letters.count)});
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
@@ -8188,10 +9074,11 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels,
                                          std::string_view letters) {
-  constexpr int max_labels = 2 * max_rank;
-  std::int64_t extents[2][max_labels]{};  // of each label in each operand, 0 = absent
+  using detail::contraction, detail::max_labels;
   const node_id operands[] = {a, b};
-  const auto name_of = [&](std::size_t label) { return label < letters.size() ? letters[label] : '?'; };
+  const auto name_of = [&](int label) {
+    return static_cast<std::size_t>(label) < letters.size() ? letters[static_cast<std::size_t>(label)] : '?';
+  };
   const auto refuse = [&](const std::string& rule) {
     const auto term = [&](const std::uint8_t(&of)[max_rank], node_id operand) {
       std::string text;
@@ -8202,39 +9089,35 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
          term(labels.b, b), letters.substr(0, static_cast<std::size_t>(std::clamp(labels.result_rank, 0, max_labels))),
          to_string(nodes_[a].extents), to_string(nodes_[b].extents), rule);
   };
-  if (labels.result_rank < 0 || labels.result_rank > max_rank) refuse("the result has too many or too few labels");
-  for (int side = 0; side < 2; ++side) {
-    const shape& operand = nodes_[operands[side]].extents;
-    for (int i = 0; i < operand.rank(); ++i) {
-      const int label = (side == 0 ? labels.a : labels.b)[i];
-      if (label >= max_labels) refuse("labels must be below 16, twice the largest rank");
-      std::int64_t& extent = extents[side][label];
-      if (extent != 0) {
-        refuse(fmt::format("label {} may stand only once in a term; take a diagonal first",
-                           name_of(static_cast<std::size_t>(label))));
-      }
-      extent = operand[i];
-    }
-  }
-  shape result;
-  for (int label = 0; label < max_labels; ++label) {
-    const std::int64_t in_a = extents[0][label], in_b = extents[1][label];
-    const char name = name_of(static_cast<std::size_t>(label));
-    if (in_a && in_b && in_a != in_b) {
+  const contraction rule = detail::contract_rule(labels, nodes_[a].extents, nodes_[b].extents);
+  const std::int64_t in_a = rule.left.coefficient, in_b = rule.right.coefficient;
+  const char name = name_of(rule.label);
+  switch (rule.fault) {
+    case contraction::none:
+      break;
+    case contraction::result_rank:
+      refuse("the result has too many or too few labels");
+      break;
+    case contraction::range:
+      refuse("labels must be below 16, twice the largest rank");
+      break;
+    case contraction::twice:
+      refuse(fmt::format("label {} may stand only once in a term; take a diagonal first", name));
+      break;
+    case contraction::extents:
       refuse(fmt::format("extents of one label must agree; {} is {} in the one and {} in the other", name, in_a, in_b));
-    }
-    if (label < labels.result_rank && !in_a && !in_b) {
+      break;
+    case contraction::nowhere:
       refuse(fmt::format("label {} of the result is in no operand", name));
-    }
-    if (label >= labels.result_rank && !in_a != !in_b) {
+      break;
+    case contraction::one_sided:
       refuse(fmt::format("label {} ({}) is summed over one operand alone; reduce it first", name, in_a ? in_a : in_b));
-    }
-    if (label < labels.result_rank) result.push_back(in_a ? in_a : in_b);
+      break;
   }
   if (nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
     refuse("operands must be floats of one type; cast one of them");
   }
-  return add_node(op::contract, nodes_[a].type, result, labels, operands);
+  return add_node(op::contract, nodes_[a].type, detail::numeric(rule.result), labels, operands);
 }
 
 // ---- views ----------------------------------------------------------------------------------------------------------
@@ -8376,16 +9259,11 @@ MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
   const shape from = nodes_[a].extents;
   const view_attribute dense = dense_view(from);
   view_attribute map;
-  const int added = extents.rank() - from.rank();
-  bool fits = added >= 0;
-  for (int i = 0; fits && i < from.rank(); ++i) {
-    fits = from[i] == 1 || from[i] == extents[i + added];
-    map.strides[i + added] = dense.strides[i];
-  }
-  if (!fits) {
+  if (!detail::can_expand(from, extents)) {
     fail(error_category::invalid_argument, "expand {} to {}: trailing extents must be equal or 1", to_string(from),
          to_string(extents));
   }
+  for (int i = 0; i < from.rank(); ++i) map.strides[i + extents.rank() - from.rank()] = dense.strides[i];
   return view(a, extents, map);
 }
 
@@ -8438,17 +9316,13 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
   if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
   shape extents = nodes_[operands[0]].extents;
   for (std::size_t i = 1; i < operands.size(); ++i) {
-    shape other = nodes_[operands[i]].extents;
-    const std::int64_t added = axis >= 0 && axis < std::min(other.rank(), extents.rank()) ? other[axis] : 0;
-    if (added) other.set(axis, 1);
-    shape rest = extents;
-    if (added) rest.set(axis, 1);
-    if (!added || other != rest || nodes_[operands[i]].type != nodes_[operands[0]].type) {
+    const symbolic_shape left = extents, right = nodes_[operands[i]].extents;
+    if (!detail::can_concat(left, right, axis) || nodes_[operands[i]].type != nodes_[operands[0]].type) {
       fail(error_category::invalid_argument,
            "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(extents),
            to_string(nodes_[operands[i]].extents));
     }
-    extents.set(axis, extents[axis] + added);
+    extents = detail::numeric(detail::concat_shape(left, right, axis));
   }
   return operands.size() == 1 ? operands[0]
                               : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
@@ -8456,22 +9330,10 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
 
 // ---- gather, scatter ------------------------------------------------------------------------------------------------
 
-namespace detail {
-
-inline shape gathered_shape(const shape& data, const shape& indices, int axis) {
-  shape result;
-  for (int i = 0; i < axis; ++i) result.push_back(data[i]);
-  for (std::int64_t extent : indices) result.push_back(extent);
-  for (int i = axis + 1; i < data.rank(); ++i) result.push_back(data[i]);
-  return result;
-}
-
-}  // namespace detail
-
 MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
   expect_values("gather", {data, indices});
   const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
-  if (axis < 0 || axis >= from.rank() || nodes_[indices].type != dtype::i32 || from.rank() + at.rank() - 1 > max_rank) {
+  if (!detail::can_gather(from, at, axis) || nodes_[indices].type != dtype::i32) {
     fail(error_category::invalid_argument,
          "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
          to_string(nodes_[indices].type), to_string(at));
@@ -8483,16 +9345,16 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
                   {},
                   fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
                               to_string(from), from[axis])});
-  return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis},
-                  operands);
+  const symbolic_shape result = detail::gathered_shape(from, at, axis);
+  return add_node(op::gather, nodes_[data].type, detail::numeric(result), axis_attribute{axis}, operands);
 }
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
   expect_values("scatter_add", {indices, updates});
   const shape& at = nodes_[indices].extents;
-  if (axis < 0 || axis >= extents.rank() || nodes_[indices].type != dtype::i32 ||
-      extents.rank() + at.rank() - 1 > max_rank ||
-      detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
+  const symbolic_shape rows = at, whole = extents;
+  if (!detail::can_gather(whole, rows, axis) || nodes_[indices].type != dtype::i32 ||
+      detail::gathered_shape(whole, rows, axis) != symbolic_shape(nodes_[updates].extents)) {
     fail(error_category::invalid_argument,
          "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
          to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
@@ -8507,57 +9369,37 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
 
 namespace detail {
 
-// Kernels compute places in a padded operand with signed 32-bit integers.
 inline void expect_countable(const char* what, int axis, std::int64_t value) {
-  constexpr std::int64_t most = 0x7fffffff;
-  if (value <= most) return;
+  if (value <= max_places) return;
   fail(error_category::invalid_argument,
        "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
-       axis, value, most);
+       axis, value, max_places);
 }
 
-struct window_axis {
-  int axis;
-  std::int64_t in, window, dilation, stride, pad_low, pad_high;
-};
-
-// Places of the window; 0: it does not fit or the geometry is none.
-inline std::int64_t window_count(const window_axis& w) {
-  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return 0;
-  expect_countable("window", w.axis, w.window);
-  expect_countable("dilation", w.axis, w.dilation);
-  expect_countable("stride", w.axis, w.stride);
-  expect_countable("low padding", w.axis, w.pad_low);
-  expect_countable("high padding", w.axis, w.pad_high);
-  const std::int64_t reach = (w.window - 1) * w.dilation + 1, padded = w.in + w.pad_low + w.pad_high;
-  expect_countable("dilated window", w.axis, reach);
-  expect_countable("padded extent", w.axis, padded);
-  return padded < reach ? 0 : (padded - reach) / w.stride + 1;
+inline void expect_countable(int axis, const window_axis& w) {
+  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return;
+  expect_countable("window", axis, w.window);
+  expect_countable("dilation", axis, w.dilation);
+  expect_countable("stride", axis, w.stride);
+  expect_countable("low padding", axis, w.pad_low);
+  expect_countable("high padding", axis, w.pad_high);
+  expect_countable("dilated window", axis, w.reach());
+  expect_countable("padded extent", axis, w.padded());
 }
 
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
-  if (c.spatial < 1 || c.spatial > max_spatial) return false;
-  const int rank = c.spatial + 2;
-  if (x.rank() != rank || w.rank() != rank || y.rank() != rank) return false;
-  if (c.groups < 1 || x[0] != y[0] || x[1] != w[1] * c.groups || y[1] != w[0] || w[0] % c.groups != 0) return false;
-  for (int i = 0; i < c.spatial; ++i) {
-    const window_axis geometry{i, x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]};
-    if (y[i + 2] != window_count(geometry)) return false;
+  for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
+    expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
   }
-  return true;
+  return y.rank() > 0 && convolution_shape(c, x, w) == symbolic_shape(y);
 }
 
-// Nothing where a window does not fit into the padded operand.
-inline std::optional<shape> window_shape(const window_attribute& w, const shape& x) {
-  if (w.spatial < 1 || w.spatial > max_spatial || w.spatial > x.rank()) return std::nullopt;
-  shape y = x;
-  for (int i = 0; i < w.spatial; ++i) {
-    const int axis = x.rank() - w.spatial + i;
-    const std::int64_t count = window_count({i, x[axis], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
-    if (count < 1) return std::nullopt;
-    y.set(axis, count);
+// Of rank 0 where a window does not fit into the padded operand.
+inline symbolic_shape checked_window_shape(const window_attribute& w, const shape& x) {
+  for (int i = 0; i < w.spatial && w.spatial <= std::min(max_spatial, x.rank()); ++i) {
+    expect_countable(i, {x[x.rank() - w.spatial + i], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
   }
-  return y;
+  return window_shape(w, x);
 }
 
 }  // namespace detail
@@ -8590,13 +9432,13 @@ MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute&
     fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
          to_string(attribute(w)), to_string(x));
   }
-  const std::optional<shape> y = detail::window_shape(w, x);
-  if (!y) {
+  const symbolic_shape y = detail::checked_window_shape(w, x);
+  if (y.rank == 0) {
     fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
          to_string(attribute(w)), to_string(x));
   }
   const node_id operands[] = {a};
-  return add_node(op::window_reduce, nodes_[a].type, *y, w, operands);
+  return add_node(op::window_reduce, nodes_[a].type, detail::numeric(y), w, operands);
 }
 
 MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
@@ -8604,8 +9446,8 @@ MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands
   expect_values("window_scatter", operands);
   const bool is_max = w.kind == reduce_kind::max;
   const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
-                    (!is_max || nodes_[operands[0]].extents == extents) &&
-                    detail::window_shape(w, extents) == nodes_[operands.back()].extents;
+                    (!is_max || nodes_[operands[0]].extents == extents) && nodes_[operands.back()].extents.rank() > 0 &&
+                    detail::checked_window_shape(w, extents) == symbolic_shape(nodes_[operands.back()].extents);
   if (!fits) {
     fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
          to_string(attribute(w)), to_string(extents));
@@ -14626,6 +15468,233 @@ MEGANEURA_INLINE std::string progress::line(float loss) const {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// From a primitive's description to nodes of the run-time graph.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// Never stored: the map that consumes it writes it into its scalar program.
+struct condition {
+  scalar_op function{};
+  shape extents;
+  std::vector<node_value> operands;
+
+  [[nodiscard]] static const condition* of(const node_value& x) { return x.condition_.get(); }
+  [[nodiscard]] static node_value make(graph& in, condition parts) {
+    node_value result;
+    result.graph_ = &in;
+    result.condition_ = std::make_shared<const condition>(std::move(parts));
+    return result;
+  }
+};
+
+// A map's program as it is written: its operands, each once if there are conditions to read them as well, and the
+// conditions that are part of it.
+class map_writer {
+ public:
+  map_writer(graph& g, const shape& whole, std::span<const node_value> operands)
+      : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
+
+  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
+  scalar_ref write(scalar_op function, std::span<const node_value> operands) {
+    scalar_ref refs[3]{};
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      if (const condition* inner = condition::of(operands[k])) {
+        const auto known = conditions_.find(inner);
+        refs[k] = known != conditions_.end() ? known->second : write(inner->function, inner->operands);
+        conditions_.emplace(inner, refs[k]);
+        continue;
+      }
+      const node_id id = graph_.expand(operands[k], whole_);
+      auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
+      if (place == operands_.end()) place = operands_.insert(place, id);
+      refs[k] = builder_.argument(static_cast<int>(place - operands_.begin()), graph_[id].type);
+    }
+    return builder_.apply(function, {refs, operands.size()});
+  }
+  node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
+
+ private:
+  graph& graph_;
+  const shape& whole_;
+  bool reuses_;
+  scalar_builder builder_{};
+  std::vector<node_id> operands_{};
+  std::map<const condition*, scalar_ref> conditions_{};
+};
+
+MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
+  const std::string path = g.paths().text(g.scope_path());
+  return path.empty() ? name.text : path + '.' + name.text;
+}
+
+inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto function = static_cast<scalar_op>(spec.function);
+  const shape whole = numeric(spec.shape);
+  if (spec.type == dtype::boolean) return condition::make(g, {function, whole, {operands.begin(), operands.end()}});
+  if (function == scalar_op::negate && g[operands[0]].kind == op::map &&
+      g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
+    return {g, g.operand(operands[0], 0)};  // -(-x)
+  }
+  map_writer writer(g, whole, operands);
+  return {g, writer.finish(writer.write(function, operands), spec.type)};
+}
+
+inline node_id reciprocal_count(graph& g, const node_spec& spec, node_id whole) {
+  double count = 1;
+  for (int i = 0; i < g[whole].extents.rank(); ++i) {
+    count *= spec.count >> i & 1 ? static_cast<double>(g[whole].extents[i]) : 1.0;
+  }
+  return g.constant(1.0 / count, spec.type);
+}
+
+inline node_id pad_node(graph& g, const node_spec& spec, node_id a) {
+  const auto borders = unpacked<pad_attribute>(spec.list);
+  const auto rank = static_cast<std::size_t>(spec.shape.rank);
+  return g.pad(a, {borders.low, rank}, {borders.high, rank}, spec.value);
+}
+
+inline node_id window_node(graph& g, const node_spec& spec, node_id a) {
+  auto geometry = unpacked<window_attribute>(spec.list);
+  geometry.kind = static_cast<reduce_kind>(spec.function);
+  return g.window_reduce(a, geometry);
+}
+
+inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
+  g.expect_indices({labels, spec.count, static_cast<std::int64_t>(spec.value),
+                    fmt::format("cross_entropy has {} classes", spec.count)});
+  return labels;
+}
+
+inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto a = [&] { return operands[0].id(); };
+  const auto b = [&] { return operands[1].id(); };
+  const shape extents = numeric(spec.shape);
+  const int axis = static_cast<int>(spec.count);
+  switch (spec.kind) {
+    case primitive::parameter:
+      return g.parameter(full_name(g, *spec.name), spec.type, extents);
+    case primitive::state:
+      return g.state(full_name(g, *spec.name), spec.type, extents);
+    case primitive::constant:
+      return g.constant(spec.value, spec.type);
+    case primitive::iota:
+      return g.coordinates(extents, axis);
+    case primitive::random:
+      return g.random(full_name(g, *spec.name), static_cast<distribution>(spec.function), extents);
+    case primitive::reciprocal_count:
+      return reciprocal_count(g, spec, a());
+    case primitive::cast:
+      return g.cast(a(), spec.type);
+    case primitive::reduce:
+      return g.reduce(static_cast<reduce_kind>(spec.function), a(), static_cast<std::uint32_t>(spec.count));
+    case primitive::contract:
+      return g.contract(a(), b(), unpacked<contract_attribute>(spec.list));
+    case primitive::reshape:
+      return g.reshape(a(), extents);
+    case primitive::permute:
+      return g.permute(a(), {unpacked<axis_order>(spec.list).axes, static_cast<std::size_t>(spec.shape.rank)});
+    case primitive::slice: {
+      const auto range = unpacked<slice_range>(spec.list);
+      return g.slice(a(), static_cast<int>(range.axis), range.start, range.count, range.step);
+    }
+    case primitive::pad:
+      return pad_node(g, spec, a());
+    case primitive::expand:
+      return g.expand(a(), extents);
+    case primitive::flip:
+      return g.flip(a(), axis);
+    case primitive::concat:
+      return g.concat(std::initializer_list<node_id>{a(), b()}, axis);
+    case primitive::gather:
+      return g.gather(a(), b(), axis);
+    case primitive::scatter_add:
+      return g.scatter_add(a(), b(), axis, extents);
+    case primitive::convolution:
+      return g.convolution(a(), b(), unpacked<convolution_attribute>(spec.list), extents);
+    case primitive::window_reduce:
+      return window_node(g, spec, a());
+    case primitive::stop_gradient:
+      return g.stop_gradient(a());
+    case primitive::class_index:
+      return labelled(g, spec, a());
+    case primitive::map:  // see map_node
+    case primitive::argument:
+    case primitive::call:
+    case primitive::repeat:
+      break;
+  }
+  fail(error_category::internal, "a node of the kind {} is no primitive", static_cast<int>(spec.kind));
+}
+
+MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  if (spec.kind == primitive::map) return map_node(g, spec, operands);
+  return {g, primitive_node(g, spec, operands)};
+}
+
+// "f32 [batch, 784]"
+inline std::string shown(const facts& x) {
+  std::string extents;
+  for (int i = 0; i < x.shape.rank; ++i) {
+    const dim& each = x.shape[i];
+    const std::string factor = each.is_static() || each.coefficient != 1 ? std::to_string(each.coefficient) : "";
+    extents += fmt::format("{}{}{}{}", i > 0 ? ", " : "", factor, !factor.empty() && each.name ? " " : "",
+                           each.name ? each.name->text : "");
+  }
+  return fmt::format("{} [{}]", to_string(x.type), extents);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_value::node_value(graph& in, node_id id) : graph_(&in), id_(id) {
+  in.expect_values("node_value", {id});
+}
+
+MEGANEURA_INLINE node_id node_value::id() const {
+  if (condition_) {
+    fail(error_category::invalid_argument,
+         "a condition is used by something other than select; select values first, then reshape or reduce");
+  }
+  return id_;
+}
+
+MEGANEURA_INLINE detail::facts node_value::facts() const {
+  if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
+  const node& n = (*graph_)[id_];
+  const bool number = n.kind == op::constant;
+  return {.kind = number ? primitive::constant : primitive::argument,
+          .type = n.type,
+          .shape = n.extents,
+          .value = number ? graph_->get<constant_attribute>(id_).value : 0};
+}
+
+MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
+                                              int count) const {
+  return detail::run_time_node(*graph_, spec, {operands, static_cast<std::size_t>(count)});
+}
+
+MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
+  if (other.graph_ != graph_) {
+    fail(error_category::invalid_argument, "two values of different graphs meet; build both in one graph");
+  }
+  return other;
+}
+
+MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
+  return detail::lowered_leaf(*graph_, body);
+}
+
+MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const {
+  std::string found;
+  for (const detail::facts& each : operands) found += (found.empty() ? "" : ", ") + detail::shown(each);
+  constexpr std::string_view library = "meganeura: ";
+  std::string_view text = sentence;
+  if (text.starts_with(library)) text.remove_prefix(library.size());
+  fail(error_category::invalid_argument, "{}; found {}", text, found);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // The pass from typed nodes to run-time nodes.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -14725,228 +15794,65 @@ class used_names {
 // Lowers one body; a call makes another one over the same graph.
 class body_lowering {
  public:
-  body_lowering(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
+  body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
                 std::span<const binding> bindings, used_names& names, bool shared = false)
-      : graph_(g),
-        body_(body),
-        prefix_(prefix),
-        arguments_(operands),
-        bindings_(bindings),
-        names_(names),
-        shared_(shared) {}
+      : graph_(g), body_(body), arguments_(operands), bindings_(bindings), names_(names), shared_(shared) {}
 
-  node_id run() {
-    ids_.assign(static_cast<std::size_t>(body_.size), no_id);
-    for (int i = 0; i < body_.size; ++i) {
-      // A condition is never stored: the map that consumes it holds it in its scalar program.
-      if (body_.nodes[i].type != dtype::boolean) ids_[static_cast<std::size_t>(i)] = lower(body_.nodes[i]);
-    }
-    if (ids_.back() == no_id) {
-      fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
-    }
-    return ids_.back();
+  node_value run() {
+    for (int i = 0; i < body_.size; ++i) values_.push_back(lower(body_.nodes[i]));
+    return values_.back();
   }
 
  private:
-  node_id lower(const typed_node& n) {
-    switch (n.kind) {
-      case primitive::argument:
-        return arguments_[static_cast<std::size_t>(n.count)];
-      case primitive::parameter:
-        return graph_.parameter(full_name(n), n.type, extents(n));
-      case primitive::state:
-        return graph_.state(full_name(n), n.type, extents(n));
-      case primitive::constant:
-        return graph_.constant(n.value, n.type);
-      case primitive::iota:
-        return graph_.coordinates(extents(n), n.count);
-      case primitive::random:
-        return graph_.random(full_name(n), static_cast<distribution>(n.function), extents(n));
-      case primitive::reciprocal_count:
-        return reciprocal_count(n);
-      case primitive::map:
-        return map(n);
-      case primitive::cast:
-        return graph_.cast(operand(n, 0), n.type);
-      case primitive::reduce:
-        return graph_.reduce(static_cast<reduce_kind>(n.function), operand(n, 0), static_cast<std::uint32_t>(n.count));
-      case primitive::contract:
-        return contract(n);
-      case primitive::gather:
-        return graph_.gather(operand(n, 0), operand(n, 1), n.count);
-      case primitive::scatter_add:
-        return graph_.scatter_add(operand(n, 0), operand(n, 1), n.count, extents(n));
-      case primitive::convolution:
-        return convolution(n);
-      case primitive::window_reduce:
-        return window_reduce(n);
-      case primitive::stop_gradient:
-        return graph_.stop_gradient(operand(n, 0));
-      case primitive::class_index:
-        graph_.expect_indices({operand(n, 0), n.count, static_cast<std::int64_t>(n.value),
-                               fmt::format("cross_entropy has {} classes", n.count)});
-        return operand(n, 0);
-      case primitive::call:
-      case primitive::repeat:
-        return call(n);
-      case primitive::reshape:
-        return graph_.reshape(operand(n, 0), extents(n));
-      case primitive::expand:
-        return graph_.expand(operand(n, 0), extents(n));
-      case primitive::permute:
-        return graph_.permute(operand(n, 0), std::vector<int>(n.list->values, n.list->values + n.shape->rank));
-      case primitive::slice: {
-        const natural* list = n.list->values;
-        return graph_.slice(operand(n, 0), list[0], list[1], list[2], list[3]);
-      }
-      case primitive::flip:
-        return graph_.flip(operand(n, 0), n.count);
-      case primitive::pad:
-        return pad(n);
-      case primitive::concat: {
-        const node_id operands[] = {operand(n, 0), operand(n, 1)};
-        return graph_.concat(operands, n.count);
-      }
+  node_value lower(const typed_node& n) {
+    if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
+    std::vector<node_value> operands;
+    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
+    if (n.body) return call(n, std::move(operands));
+    if (is_named(n)) {
+      const std::string name = full_name(graph_, *n.name);
+      names_.use(n.kind == primitive::random ? "random " + name : name, shared_ || is_shared(n));
     }
-    fail(error_category::internal, "lower: unknown primitive {}", static_cast<int>(n.kind));
+    node_spec spec = spec_of(n);
+    spec.shape = bound(*n.shape, bindings_);
+    return run_time_node(graph_, spec, operands);
   }
 
-  node_id pad(const typed_node& n) {
-    const natural* list = n.list->values;
-    const std::vector<std::int64_t> low(list, list + n.shape->rank);
-    const std::vector<std::int64_t> high(list + max_rank, list + max_rank + n.shape->rank);
-    return graph_.pad(operand(n, 0), low, high, n.value);
-  }
-
-  node_id reciprocal_count(const typed_node& n) {
-    const shape whole = bound(*body_.nodes[n.operand(0)].shape, bindings_);
-    double count = 1;
-    for (int i = 0; i < whole.rank(); ++i) count *= n.count >> i & 1 ? static_cast<double>(whole[i]) : 1.0;
-    return graph_.constant(1.0 / count, n.type);
-  }
-
-  node_id map(const typed_node& n) {
-    const shape whole = extents(n);
-    bool conditional = false;
-    for (int k = 0; k < n.operand_count; ++k) conditional |= body_.nodes[n.operand(k)].type == dtype::boolean;
-    map_program program{whole, conditional};
-    const scalar_ref result = scalar(program, n);
-    return graph_.map(program.builder.finish(result), program.operands, n.type);
-  }
-
-  // What a map's program has so far: its operands, each once if there are conditions to read them as well, and the
-  // conditions that are written into it, by their places in the body.
-  struct map_program {
-    const shape& whole;
-    bool reuses;
-    scalar_builder builder{};
-    std::vector<node_id> operands{};
-    std::map<int, scalar_ref> conditions{};
-  };
-
-  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
-  scalar_ref scalar(map_program& program, const typed_node& n) {
-    scalar_ref refs[3]{};
-    for (std::size_t k = 0; k < n.operand_count; ++k) {
-      const int at = n.operand(static_cast<int>(k));
-      const typed_node& each = body_.nodes[at];
-      if (each.type == dtype::boolean) {
-        const auto known = program.conditions.find(at);
-        refs[k] = known != program.conditions.end() ? known->second : scalar(program, each);
-        program.conditions.emplace(at, refs[k]);
-        continue;
-      }
-      const node_id id = graph_.expand(operand(n, static_cast<int>(k)), program.whole);
-      auto place = program.reuses ? std::ranges::find(program.operands, id) : program.operands.end();
-      if (place == program.operands.end()) place = program.operands.insert(place, id);
-      refs[k] = program.builder.argument(static_cast<int>(place - program.operands.begin()), each.type);
-    }
-    return program.builder.apply(static_cast<scalar_op>(n.function), {refs, n.operand_count});
-  }
-
-  node_id contract(const typed_node& n) {
-    contract_attribute labels;
-    for (int i = 0; i < max_rank; ++i) {
-      labels.a[i] = static_cast<std::uint8_t>(n.list->values[i]);
-      labels.b[i] = static_cast<std::uint8_t>(n.list->values[max_rank + i]);
-    }
-    labels.result_rank = n.list->values[2 * max_rank];
-    return graph_.contract(operand(n, 0), operand(n, 1), labels);
-  }
-
-  node_id convolution(const typed_node& n) {
-    const natural* list = n.list->values;
-    convolution_attribute geometry{.spatial = list[0]};
-    for (int i = 0; i < max_spatial; ++i) {
-      geometry.stride[i] = list[1 + i];
-      geometry.pad_low[i] = list[4 + i];
-      geometry.pad_high[i] = list[7 + i];
-      geometry.dilation[i] = list[10 + i];
-    }
-    geometry.groups = list[13];
-    return graph_.convolution(operand(n, 0), operand(n, 1), geometry, extents(n));
-  }
-
-  node_id window_reduce(const typed_node& n) {
-    const natural* list = n.list->values;
-    window_attribute geometry{.kind = static_cast<reduce_kind>(n.function), .spatial = list[0]};
-    for (int i = 0; i < max_spatial; ++i) {
-      geometry.window[i] = list[1 + i];
-      geometry.stride[i] = list[4 + i];
-      geometry.pad_low[i] = list[7 + i];
-      geometry.pad_high[i] = list[10 + i];
-    }
-    return graph_.window_reduce(operand(n, 0), geometry);
-  }
-
-  node_id call(const typed_node& n) {
-    std::vector<node_id> operands;
-    for (int k = 0; k < n.operand_count; ++k) operands.push_back(operand(n, k));
-    const std::string name = joined(prefix_, n.name->text);
+  node_value call(const typed_node& n, std::vector<node_value> operands) {
     const graph::scope in(graph_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
-      const std::string number = n.kind == primitive::repeat ? std::to_string(turn) : "", prefix = joined(name, number);
-      const graph::scope in_turn(graph_, number);
-      operands[0] = body_lowering(graph_, *n.body, prefix, operands, bindings_, names_, shared_ || is_shared(n)).run();
+      const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
+      operands[0] = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n)).run();
     }
     return operands[0];
   }
 
-  [[nodiscard]] static std::string joined(const std::string& prefix, const std::string& name) {
-    return prefix.empty() || name.empty() ? prefix + name : prefix + '.' + name;
-  }
-  [[nodiscard]] std::string full_name(const typed_node& n) const {
-    const std::string name = joined(prefix_, n.name->text);
-    names_.use(n.kind == primitive::random ? "random " + name : name, shared_ || is_shared(n));
-    return name;
-  }
-  [[nodiscard]] shape extents(const typed_node& n) const { return bound(*n.shape, bindings_); }
-  [[nodiscard]] node_id operand(const typed_node& n, int index) const {
-    const node_id id = ids_[static_cast<std::size_t>(n.operand(index))];
-    if (id == no_id) {
-      fail(error_category::invalid_argument,
-           "a condition is used by something other than select; select values first, then reshape or reduce");
-    }
-    return id;
-  }
-
   graph& graph_;
   const module_body& body_;
-  const std::string& prefix_;
-  std::span<const node_id> arguments_;
+  std::span<const node_value> arguments_;
   std::span<const binding> bindings_;
   used_names& names_;
   bool shared_;
-  std::vector<node_id> ids_;
+  std::vector<node_value> values_;
 };
+
+MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
+  used_names names;
+  return body_lowering(g, body, {}, {}, names).run();
+}
 
 }  // namespace detail
 
-MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, const std::string& prefix,
-                                    std::span<const node_id> operands, std::span<const binding> bindings) {
+MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
+                                    std::span<const binding> bindings) {
   detail::used_names names;
-  const node_id result = detail::body_lowering(g, body, prefix, operands, bindings, names).run();
+  std::vector<node_value> arguments;
+  for (node_id id : operands) arguments.emplace_back(g, id);
+  const node_value result = detail::body_lowering(g, body, arguments, bindings, names).run();
   names.check();
+  if (result.facts().type == dtype::boolean) {
+    fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
+  }
   return result;
 }
 
@@ -17632,21 +18538,11 @@ MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> in
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Losses as primitives of the run-time graph.
+// Losses appended to a model's output: an input of their own, and the functions of nn/loss.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-
-inline node_id sum_of_all(graph& g, node_id a) {
-  return g.reduce(reduce_kind::sum, a, (1u << g[a].extents.rank()) - 1);
-}
-
-inline node_id mean_of_all(graph& g, node_id a) {
-  const shape whole = g[a].extents;
-  const node_id total = sum_of_all(g, a);
-  return g.multiply(total, g.full_like(total, 1.0 / static_cast<double>(whole.elements())));
-}
 
 // What a loss compares with: an input of its own, or the model's of that name, dtype and shape (an autoencoder's).
 inline node_id wanted_input(graph& g, std::string_view name, dtype type, const shape& extents) {
@@ -17664,54 +18560,6 @@ inline node_id wanted_input(graph& g, std::string_view name, dtype type, const s
        quote(name), to_string(type), to_string(extents), to_string(g[known].type), to_string(g[known].extents));
 }
 
-// select(index == label, z, 0), one map over the logits; node for node what ops/loss.hpp lowers to.
-inline node_id picked(graph& g, node_id z, node_id label) {
-  const shape whole = g[z].extents;
-  const int last = whole.rank() - 1;
-  const node_id operands[] = {g.coordinates(whole, last), g.expand_axes(label, whole, 1u << last), z,
-                              g.full_like(z, 0)};
-  const dtype type = g[z].type;
-  scalar_builder builder;
-  const scalar_ref is_label =
-      builder.binary(scalar_op::equal, builder.argument(0, dtype::i32), builder.argument(1, dtype::i32));
-  const scalar_ref value = builder.argument(2, type), zero = builder.argument(3, type);
-  return g.map(builder.finish(builder.select(is_label, value, zero)), operands, type);
-}
-
-// A second column of labels that are no class; ops/loss.hpp says why.
-inline node_id with_one_more(graph& g, node_id labels) {
-  shape column = g[labels].extents;
-  column.push_back(1);
-  const std::vector<std::int64_t> low(static_cast<std::size_t>(column.rank()), 0);
-  std::vector<std::int64_t> high = low;
-  high.back() = 1;
-  return g.pad(g.reshape(labels, column), low, high, -1);
-}
-
-// Where a label is a class and not ignored `then`, elsewhere 0.
-inline node_id where_counted(graph& g, node_id label, std::int64_t classes, std::int64_t ignored, node_id then) {
-  const shape rows = g[label].extents;
-  std::vector<node_id> operands;
-  scalar_builder b;
-  const auto argument = [&](node_id id) {
-    auto place = std::ranges::find(operands, id);
-    if (place == operands.end()) place = operands.insert(place, id);
-    return b.argument(static_cast<int>(place - operands.begin()), g[id].type);
-  };
-  const auto number = [&](std::int64_t value) {
-    return argument(g.full(rows, static_cast<double>(value), dtype::i32));
-  };
-  const scalar_ref zero = number(0), index = argument(label);
-  scalar_ref counted = b.binary(scalar_op::logical_and, b.binary(scalar_op::less_equal, zero, index),
-                                b.binary(scalar_op::less, index, number(classes)));
-  if (ignored >= 0 && ignored < classes) {
-    counted = b.binary(scalar_op::logical_and, counted,
-                       b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, index, number(ignored))));
-  }
-  const scalar_ref value = argument(then), nothing = argument(g.full(rows, 0));
-  return g.map(b.finish(b.select(counted, value, nothing)), operands, dtype::f32);
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const try {
@@ -17721,25 +18569,10 @@ MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) con
     fail(error_category::invalid_argument, "cross_entropy: logits must be floats [.., classes]; found {} {}",
          to_string(g[logits].type), to_string(whole));
   }
-  const std::uint32_t last = 1u << (whole.rank() - 1);
   shape rows = whole;
   rows.pop_back();
-  const std::int64_t classes = whole[whole.rank() - 1];
-  const node_id labels = detail::wanted_input(g, label, dtype::i32, rows);
-  g.expect_indices({labels, classes, ignore_index, fmt::format("cross_entropy has {} classes", classes)});
-  // The shift cancels in the difference, so its gradient is zero and is not built.
-  const node_id wide = g.cast(logits, dtype::f32);
-  const node_id largest = g.stop_gradient(g.reduce(reduce_kind::max, wide, last));
-  const node_id shifted = g.subtract(wide, g.expand_axes(largest, whole, last));
-  const node_id total = g.reduce(reduce_kind::sum, g.map(scalar_op::exp, {shifted}), last);
-  const node_id at_label = g.reduce(reduce_kind::sum, detail::picked(g, shifted, labels), last);
-  const node_id losses = g.subtract(g.map(scalar_op::log, {total}), at_label);
-  const node_id padded = detail::with_one_more(g, labels);
-  const node_id ones = detail::where_counted(g, padded, classes, ignore_index, g.full(g[padded].extents, 1));
-  const node_id count = g.map(scalar_op::maximum, {detail::sum_of_all(g, ones), g.constant(1)});
-  const node_id share = g.map(scalar_op::reciprocal, {count});
-  return detail::sum_of_all(
-      g, detail::where_counted(g, labels, classes, ignore_index, g.multiply(losses, g.expand(share, rows))));
+  const node_value labels(g, detail::wanted_input(g, label, dtype::i32, rows));
+  return cross_entropy_loss(node_value(g, logits), labels, cross_entropy_options{ignore_index});
 } catch (...) {
   rethrow_as_error("adding a loss");
 }
@@ -17750,9 +18583,8 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
     fail(error_category::invalid_argument, "mean_squared_error: the prediction must be floats; found {} {}; cast it",
          to_string(g[prediction].type), to_string(g[prediction].extents));
   }
-  const node_id wanted = detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents));
-  const node_id difference = g.subtract(g.cast(prediction, dtype::f32), g.cast(wanted, dtype::f32));
-  return detail::mean_of_all(g, g.multiply(difference, difference));
+  const node_value wanted(g, detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents)));
+  return mean_squared_error_loss(node_value(g, prediction), wanted);
 } catch (...) {
   rethrow_as_error("adding a loss");
 }

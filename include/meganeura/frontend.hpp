@@ -7,12 +7,12 @@
 #include <meganeura/nn/conv.hpp>
 #include <meganeura/nn/embedding.hpp>
 #include <meganeura/nn/linear.hpp>
+#include <meganeura/nn/loss.hpp>
 #include <meganeura/nn/norm.hpp>
 #include <meganeura/nn/softmax.hpp>
 #include <meganeura/ops/contract.hpp>
 #include <meganeura/ops/elementwise.hpp>
 #include <meganeura/ops/gather.hpp>
-#include <meganeura/ops/loss.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/view.hpp>
 #include <meganeura/ops/window.hpp>

@@ -79,6 +79,13 @@ constexpr symbolic_shape make_shape() {
   return result;
 }
 
+template <class... Extents>
+constexpr symbolic_shape extents_of(Extents... extents) {
+  symbolic_shape result;
+  (result.push_back(extents), ...);
+  return result;
+}
+
 // A shape may hold leftovers past its rank; equal shapes must be equal template arguments.
 constexpr symbolic_shape canonical(const symbolic_shape& shape) {
   symbolic_shape result;

@@ -2,6 +2,7 @@
 // Run-time shapes: up to max_rank extents, row-major, no symbols left; every shape that exists can be counted.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/dim.hpp>
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/rank.hpp>
@@ -25,6 +26,13 @@ class shape {
   constexpr shape() = default;
   constexpr shape(std::initializer_list<std::int64_t> list) {
     for (std::int64_t extent : list) push_back(extent);
+  }
+
+  // NOLINTNEXTLINE(google-explicit-constructor): where shapes may hold symbols, this one holds none
+  [[nodiscard]] constexpr operator symbolic_shape() const {
+    symbolic_shape result;
+    for (std::int64_t extent : *this) result.push_back(extent);
+    return result;
   }
 
   [[nodiscard]] constexpr int rank() const { return rank_; }
@@ -79,6 +87,15 @@ class shape {
   std::int64_t extents_[max_rank]{};
   int rank_ = 0;
 };
+
+namespace detail {
+// A shape without symbols.
+[[nodiscard]] constexpr shape numeric(const symbolic_shape& extents) {
+  shape result;
+  for (int i = 0; i < extents.rank; ++i) result.push_back(extents[i].coefficient);
+  return result;
+}
+}  // namespace detail
 
 /// "[32, 784]".
 [[nodiscard]] std::string to_string(const shape& extents);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Typed values: an empty handle whose template argument is the graph that computes it.
 #pragma once
+#include <meganeura/core/constant.hpp>
 #include <meganeura/expr/node.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -16,6 +17,7 @@ struct expr {
   static constexpr const auto& graph = Graph;
   static constexpr symbolic_shape shape = *Graph.root().shape;
   static constexpr dtype element_type = Graph.root().type;
+  [[nodiscard]] static constexpr detail::facts facts() { return detail::facts_of(Graph.root()); }
 };
 
 /// Anything a forward function takes and returns.
@@ -62,14 +64,25 @@ struct graph_merger {
 
 template <class T>
 inline constexpr int graph_size = 0;
-template <int Size>
-inline constexpr int graph_size<const graph_data<Size>> = Size;
+template <auto Graph>
+inline constexpr int graph_size<expr<Graph>> = Graph.size;
 
-template <typed_node Root, auto... Graphs>
+template <class T>
+inline constexpr bool is_expr = false;
+template <auto Graph>
+inline constexpr bool is_expr<expr<Graph>> = true;
+
+template <class Operand, int Capacity>
+constexpr void add_operand(typed_node& root, graph_merger<Capacity>& merger) {
+  if constexpr (is_expr<Operand>) root.set_operand(root.operand_count++, merger.merge(Operand::graph));
+}
+
+// `Root` over those of its arguments that are values.
+template <typed_node Root, class... Arguments>
 consteval auto join() {
-  graph_merger<(graph_size<const decltype(Graphs)> + ... + 1)> merger;
+  graph_merger<(graph_size<Arguments> + ... + 1)> merger;
   typed_node root = Root;
-  (root.set_operand(root.operand_count++, merger.merge(Graphs)), ...);
+  (add_operand<Arguments>(root, merger), ...);
   merger.add(root);
   return merger;
 }
@@ -90,10 +103,10 @@ consteval graph_data<Size> shrink(const graph_merger<Capacity>& merger) {
 
 // Variable templates, not alias templates: GCC 12.2 crashes on an alias that computes a class template argument from a
 // pack.
-template <typed_node Root, auto... Graphs>
-inline constexpr auto joined = join<Root, Graphs...>();
-template <typed_node Root, auto... Graphs>
-inline constexpr auto fitted = shrink<joined<Root, Graphs...>.size>(joined<Root, Graphs...>);
+template <typed_node Root, class... Arguments>
+inline constexpr auto joined = join<Root, Arguments...>();
+template <typed_node Root, class... Arguments>
+inline constexpr auto fitted = shrink<joined<Root, Arguments...>.size>(joined<Root, Arguments...>);
 template <auto Graph, int Root>
 inline constexpr auto cut_off = cut<Graph, Root>();
 template <auto Graph, int Root>
@@ -112,14 +125,14 @@ constexpr typed_node too_large_node(typed_node root) {
   return result;
 }
 
-// The value of `Root` applied to graphs; Root's operands are filled in here.
-template <typed_node Root, auto... Graphs>
+// The value of `Root` applied to those of the arguments that are values; Root's operands are filled in here.
+template <typed_node Root, class... Arguments>
 constexpr auto apply() {
-  static_assert(sizeof...(Graphs) <= max_operands);
-  if constexpr (joined<Root, Graphs...>.size > max_body_nodes) {
+  static_assert((0 + ... + is_expr<Arguments>) <= max_operands);
+  if constexpr (joined<Root, Arguments...>.size > max_body_nodes) {
     return expr<fitted<too_large_node(Root)>>{};
   } else {
-    return expr<fitted<Root, Graphs...>>{};
+    return expr<fitted<Root, Arguments...>>{};
   }
 }
 

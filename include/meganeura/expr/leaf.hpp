@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Values without operands: parameters, states, constants, coordinates, random numbers.
 #pragma once
-#include <meganeura/expr/expr.hpp>
+#include <meganeura/expr/carrier.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -16,6 +16,10 @@ struct number {
   constexpr number(int from) : value(from) {}
   friend constexpr bool operator==(const number&, const number&) = default;
 };
+
+constexpr node_spec constant_spec(double value, dtype type) {
+  return {.kind = primitive::constant, .type = type, .value = value};
+}
 
 constexpr typed_node constant_node(double value, dtype type) {
   typed_node result = make_node(primitive::constant, type, interned_shape<symbolic_shape{}>);
@@ -55,6 +59,20 @@ template <symbolic_shape Shape, int Axis>
 constexpr auto coordinate_leaf() {
   static_assert(axis_exists<Axis, Shape.rank>, "meganeura: coordinates<dims, axis>: the shape has no such axis");
   return apply<make_node(primitive::iota, dtype::i32, interned_shape<Shape>, normal_axis(Axis, Shape.rank))>();
+}
+
+// The same leaves where `x` is, for bodies whose sizes are arguments. A full name is the path of the calls around.
+template <fixed_string Name, class X>
+constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type) {
+  return x.added({.kind = primitive::parameter, .type = type, .shape = shape, .name = &symbol_of<Name>});
+}
+template <class X>
+constexpr auto number_of(X x, double value) {
+  return x.added(constant_spec(value, dtype::f32));
+}
+template <class X>
+constexpr auto coordinates_of(X x, const symbolic_shape& shape, int axis) {
+  return x.added({.kind = primitive::iota, .type = dtype::i32, .shape = shape, .count = axis});
 }
 
 }  // namespace detail

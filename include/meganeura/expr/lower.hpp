@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/model.hpp>
+#include <meganeura/expr/value.hpp>
 #include <meganeura/graph/graph.hpp>
 
 #include <span>
@@ -20,10 +21,15 @@ namespace meganeura::inline MEGANEURA_ABI {
 void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
                     std::span<const binding> bindings);
 
-/// One body after its operands are nodes; returns its result. `prefix` stands before every parameter name.
-/// errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
-node_id lower_body(graph& g, const module_body& body, const std::string& prefix, std::span<const node_id> operands,
+/// One body after its operands are nodes; returns its result. The scopes of the graph that live stand before every
+/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
+node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
                    std::span<const binding> bindings);
+
+namespace detail {
+// A typed value without inputs where it meets values of run time.
+node_value lowered_leaf(graph& g, const module_body& body);
+}  // namespace detail
 
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
 /// appends the loss to it.
@@ -37,7 +43,7 @@ node_id lower_into(graph& g, std::span<const binding> bindings) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
                                bound(*Model::input_types[i].shape, bindings)));
   }
-  return lower_body(g, Model::body, "", operands, bindings);
+  return lower_body(g, Model::body, operands, bindings);
 }
 
 /// The graph of a model alone, its result named "output".

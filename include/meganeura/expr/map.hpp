@@ -5,113 +5,162 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-// The first axis, counted from the end, whose extents do not broadcast; {0, 1, 1, true} if all do.
-struct extent_pair {
-  int axis_from_end = 0;
-  std::int64_t left = 1;
-  std::int64_t right = 1;
-  bool same_symbol = true;
-  friend constexpr bool operator==(const extent_pair&, const extent_pair&) = default;
-};
-
-constexpr bool is_one(const dim& extent) { return extent == dim{1}; }
-
-constexpr extent_pair broadcast_mismatch(const symbolic_shape& a, const symbolic_shape& b) {
-  for (int i = 0; i < a.rank && i < b.rank; ++i) {
-    const dim &left = a.last(i), &right = b.last(i);
-    if (left == right || is_one(left) || is_one(right)) continue;
-    return {i, left.coefficient, right.coefficient, left.name == right.name};
-  }
-  return {};
-}
-
-template <int AxisFromEnd, std::int64_t Left, std::int64_t Right, bool SameSymbol>
-inline constexpr bool extents_agree = (Left == Right && SameSymbol);
+// Its arguments are what a compiler shows.
+template <extent_pair Extents>
+inline constexpr bool extents_agree = Extents.agrees();
 
 template <dtype Left, dtype Right>
 inline constexpr bool dtypes_agree = Left == Right;
-
-// NumPy's rule; where extents do not agree (already reported) the left one.
-constexpr symbolic_shape broadcast(const symbolic_shape& a, const symbolic_shape& b) {
-  symbolic_shape result = a.rank >= b.rank ? a : b;
-  const symbolic_shape& shorter = a.rank >= b.rank ? b : a;
-  for (int i = 0; i < shorter.rank; ++i) {
-    if (is_one(result.last(i))) result[result.rank - 1 - i] = shorter.last(i);
-  }
-  return result;
-}
-
-template <auto Graph>
-inline constexpr bool is_constant = Graph.root().kind == primitive::constant;
-
-template <auto Graph, scalar_op Function>
-inline constexpr bool is_map_of = Graph.root().kind == primitive::map&& Graph.root().function ==
-                                  static_cast<int>(Function);
+template <dtype Type>
+inline constexpr bool is_float_dtype = is_float(Type);
 
 // A number takes the dtype of what it meets.
-template <dtype Type, auto Graph>
-constexpr auto adapted(expr<Graph> a) {
-  if constexpr (is_constant<Graph> && Graph.root().type != Type && Type != dtype::boolean) {
-    return apply<constant_node(Graph.root().value, Type)>();
+constexpr dtype common_type(const facts& a, const facts& b) { return a.is_number() ? b.type : a.type; }
+constexpr bool both_fit(const facts& a, const facts& b) { return a.type == b.type || a.is_number() || b.is_number(); }
+
+// Of the numbers among two operands one that the other's dtype does not hold, otherwise 0.
+constexpr number unfitting_number(const facts& a, const facts& b) {
+  if (a.is_number() && !holds(common_type(a, b), a.value)) return a.value;
+  if (b.is_number() && !holds(common_type(a, b), b.value)) return b.value;
+  return 0.0;
+}
+
+constexpr bool divides_by_zero(const facts& a, const facts& b) {
+  return b.is_number() && b.value == 0 && !is_float(common_type(a, b));
+}
+
+// A function argument is no constant expression in C++20, so a plain number cannot become part of a type; beside a
+// value of run time it is a number like another.
+template <class T>
+concept number_like = std::is_arithmetic_v<T>;
+template <class A, class B>
+concept operands = (value<A> && (value<B> || number_like<B>)) || (number_like<A> && value<B>);
+template <class A, class B>
+inline constexpr bool number_beside_type = (number_like<A> && is_expr<B>) || (number_like<B> && is_expr<A>);
+template <class>
+inline constexpr bool number_in_type = false;
+template <class A, class B>
+constexpr auto plain_number(A a, B b) {
+  static_assert(number_in_type<std::conditional_t<number_like<A>, A, B>>,
+                "meganeura: x * 2.0f: a number must be part of the type; write x * mn::constant<2.0f>");
+  if constexpr (number_like<A>) {
+    return b;
   } else {
     return a;
   }
 }
 
-template <auto A, auto B>
-inline constexpr dtype common_type = is_constant<A> ? B.root().type : A.root().type;
-
-template <auto A, auto B>
-inline constexpr bool both_fit = dtypes_agree<A.root().type, B.root().type> || is_constant<A> || is_constant<B>;
-
-// Of the numbers among two operands one that the other's dtype does not hold, otherwise 0. No templates: every operator
-// asks, and models are long types.
-constexpr number unfitting_number(const typed_node& a, const typed_node& b) {
-  const dtype type = a.kind == primitive::constant ? b.type : a.type;
-  if (a.kind == primitive::constant && !holds(type, a.value)) return a.value;
-  if (b.kind == primitive::constant && !holds(type, b.value)) return b.value;
-  return 0.0;
-}
-
-constexpr bool divides_by_zero(const typed_node& a, const typed_node& b) {
-  return b.kind == primitive::constant && b.value == 0 && !is_float(a.kind == primitive::constant ? b.type : a.type);
-}
-
-template <dtype Type>
-inline constexpr bool is_float_dtype = is_float(Type);
-
-template <scalar_op Function, auto A>
-constexpr auto unary(expr<A>) {
-  if constexpr (Function == scalar_op::negate && is_map_of<A, Function>) {
-    return at_root<A, A.root().operand(0)>();  // -(-x)
-  } else if constexpr (Function == scalar_op::negate && is_constant<A> && holds(A.root().type, -A.root().value)) {
-    return apply<constant_node(-A.root().value, A.root().type)>();
+template <class A, class B>
+constexpr facts facts_beside(const A& a, const B& b) {
+  if constexpr (number_like<A>) {
+    return {.kind = primitive::constant, .type = b.facts().type, .value = static_cast<double>(a)};
   } else {
-    return apply<with_function(make_node(primitive::map, A.root().type, A.root().shape), static_cast<int>(Function)),
-                 A>();
+    return a.facts();
   }
 }
 
-template <scalar_op Function, auto A, auto B>
-constexpr auto same_type_binary(expr<A>, expr<B>) {
-  constexpr scalar_flags is = info(Function).is;
-  constexpr dtype type = is.compares || is.logical ? dtype::boolean : A.root().type;
-  if constexpr (is.arithmetic && is_constant<A> && is_constant<B> && is_float(type)) {
-    return apply<constant_node(evaluate_real(Function, A.root().value, B.root().value, 0), type)>();
+// `a` where it meets `b`: a number in b's dtype.
+template <class A, class B>
+constexpr auto adapted(A a, B b) {
+  if constexpr (all_typed<A, B>::value) {
+    constexpr facts from = A::facts();
+    constexpr dtype type = common_type(from, B::facts());
+    if constexpr (from.is_number() && from.type != type && type != dtype::boolean) {
+      return apply<constant_node(from.value, type)>();
+    } else {
+      return a;
+    }
   } else {
-    return apply<with_function(
-                     make_node(primitive::map, type, interned_shape<broadcast(*A.root().shape, *B.root().shape)>),
-                     static_cast<int>(Function)),
-                 A, B>();
+    const auto& carrier = carrier_of(a, b);
+    const facts from = facts_beside(a, b);
+    const dtype type = common_type(from, facts_beside(b, a));
+    if constexpr (number_like<A>) {
+      return carrier.added(constant_spec(from.value, type));
+    } else {
+      const bool changes = from.is_number() && from.type != type && type != dtype::boolean;
+      return changes ? carrier.added(constant_spec(from.value, type)) : carrier.lifted(a);
+    }
   }
 }
 
-template <scalar_op Function, auto A, auto B>
-constexpr auto binary(expr<A> a, expr<B> b) {
-  return same_type_binary<Function>(adapted<common_type<A, B>>(a), adapted<common_type<A, B>>(b));
+constexpr node_spec describe_unary(const facts& a, scalar_op function) {
+  if (function == scalar_op::negate && a.is_number() && holds(a.type, -a.value)) {
+    return constant_spec(-a.value, a.type);
+  }
+  return {.kind = primitive::map, .type = a.type, .shape = a.shape, .function = static_cast<int>(function)};
 }
 
-template <auto A, auto B>
-inline constexpr extent_pair mismatch = broadcast_mismatch(*A.root().shape, *B.root().shape);
+constexpr node_spec describe_binary(const facts& a, const facts& b, scalar_op function) {
+  const scalar_flags is = info(function).is;
+  const dtype type = is.compares || is.logical ? dtype::boolean : a.type;
+  if (is.arithmetic && a.is_number() && b.is_number() && is_float(type)) {
+    return constant_spec(evaluate_real(function, a.value, b.value, 0), type);
+  }
+  return {.kind = primitive::map,
+          .type = type,
+          .shape = broadcast(a.shape, b.shape),
+          .function = static_cast<int>(function)};
+}
+
+constexpr node_spec describe_select(const facts& condition, const facts& a, const facts& b) {
+  return {.kind = primitive::map,
+          .type = a.type,
+          .shape = broadcast(condition.shape, broadcast(a.shape, b.shape)),
+          .function = static_cast<int>(scalar_op::select)};
+}
+
+constexpr node_spec describe_cast(const facts& a, dtype type) {
+  if (type == a.type) return {};
+  return {.kind = primitive::cast, .type = type, .shape = a.shape};
+}
+
+constexpr node_spec describe_stop_gradient(const facts& a) {
+  return {.kind = primitive::stop_gradient, .type = a.type, .shape = a.shape};
+}
+
+template <scalar_op Function, value A>
+constexpr auto unary(A a) {
+  return make<describe_unary>(a, c<Function>);
+}
+
+template <scalar_op Function, class A, class B>
+constexpr auto binary(A a, B b) {
+  if constexpr (number_beside_type<A, B>) {
+    return plain_number(a, b);
+  } else {
+    return make<describe_binary>(adapted(a, b), adapted(b, a), c<Function>);
+  }
+}
+
+// The same of two arguments of a function.
+template <class A, class B>
+constexpr extent_pair mismatch(const A& a, const B& b) {
+  return broadcast_mismatch(facts_beside(a, b).shape, facts_beside(b, a).shape);
+}
+template <class A, class B>
+  requires operands<A, B>
+constexpr dtype common_type(const A& a, const B& b) { return common_type(facts_beside(a, b), facts_beside(b, a)); }
+template <class A, class B>
+  requires operands<A, B>
+constexpr bool both_fit(const A& a, const B& b) { return both_fit(facts_beside(a, b), facts_beside(b, a)); }
+template <class A, class B>
+  requires operands<A, B>
+constexpr number unfitting_number(const A& a, const B& b) {
+  return unfitting_number(facts_beside(a, b), facts_beside(b, a));
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+// The rules of two operands of a scalar function; `call` is how it is written.
+#define MEGANEURA_CHECK_OPERANDS(call, a, b)                                                 \
+  MEGANEURA_CHECK(::meganeura::detail::mismatch(a, b).agrees(),                              \
+                  (::meganeura::detail::extents_agree<::meganeura::detail::mismatch(a, b)>), \
+                  "meganeura: " call ": extents must be equal or 1", a, b)                   \
+  MEGANEURA_CHECK(::meganeura::detail::both_fit(a, b), ::meganeura::detail::both_fit(a, b),  \
+                  "meganeura: " call ": dtypes must agree; cast one operand", a, b)
+#define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                        \
+  MEGANEURA_CHECK_OPERANDS(call, a, b)                                                             \
+  MEGANEURA_CHECK(::meganeura::detail::unfitting_number(a, b).value == 0,                          \
+                  (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
+                                                    ::meganeura::detail::unfitting_number(a, b)>), \
+                  "meganeura: " call ": an integer takes whole numbers within its range; cast it to f32", a, b)

@@ -94,58 +94,101 @@ consteval auto marked_shared() {
 template <auto Graph>
 inline constexpr auto shared_graph = marked_shared<Graph>();
 
+template <class Name>
+constexpr const char* text_of(const Name& name) {
+  if constexpr (std::is_convertible_v<Name, const char*>) {
+    return name;
+  } else {
+    return name.c_str();
+  }
+}
+
+// A number as text; <string> is none of the front end's.
+struct decimal {
+  char text[12]{};
+  constexpr explicit decimal(int number) {
+    int digits = 1;
+    for (int rest = number; rest >= 10; rest /= 10) ++digits;
+    for (; digits-- > 0; number /= 10) text[digits] = static_cast<char>('0' + number % 10);
+  }
+};
+
 template <auto... Graphs>
 inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) && ... && true);
 
 }  // namespace detail
 
 /// Module::forward(operands...) as one node; `Name` stands before the names of its parameters, "" adds nothing. A
-/// module is a struct with `static constexpr auto forward(value auto...)`.
-template <fixed_string Name, class Module, auto... Graphs>
-[[nodiscard]] constexpr auto call(expr<Graphs>...) {
+/// module is a struct with `static constexpr auto forward(value auto...)`. On values of run time it is run then and
+/// there, and the name may be an argument: call<block>("layers." + std::to_string(i), x).
+template <fixed_string Name, class Module, value... X>
+[[nodiscard]] constexpr auto call(X... operands) {
   static_assert(detail::text_fits<Name, detail::is_prefix(Name)>,
                 "meganeura: call<name, module>(x...): the name holds a zero byte");
-  static_assert(sizeof...(Graphs) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
-  static_assert(detail::no_conditions<Graphs...>,
-                "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");
-  return detail::apply<detail::call_node(primitive::call, &detail::body_of<Module, detail::type_of<Graphs>...>,
-                                         &detail::symbol_of<Name>, 1),
-                       Graphs...>();
+  if constexpr (detail::all_typed<X...>::value) {
+    static_assert(sizeof...(X) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
+    static_assert(detail::no_conditions<X::graph...>,
+                  "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");
+    return detail::apply<detail::call_node(primitive::call, &detail::body_of<Module, detail::type_of<X::graph>...>,
+                                           &detail::symbol_of<Name>, 1),
+                         X...>();
+  } else {
+    return call<Module>(Name.text, operands...);
+  }
+}
+template <class Module, detail::name_like Name, value... X>
+[[nodiscard]] constexpr auto call(const Name& name, X... operands) {
+  const auto& carrier = detail::carrier_of(operands...);
+  [[maybe_unused]] const auto scope = carrier.scope(detail::text_of(name));
+  return Module::forward(carrier.lifted(operands)...);
 }
 
 /// Module applied `Count` times, each result the first operand of the next; further operands go to all alike.
 /// Parameters of turn i are named "Name.i.": typed once, run `Count` times.
 /// errors: "the module must return what it takes".
-template <fixed_string Name, int Count, class Module, auto First, auto... Others>
-[[nodiscard]] constexpr auto repeat(expr<First> x, expr<Others>...) {
+template <fixed_string Name, int Count, class Module, value First, value... Others>
+[[nodiscard]] constexpr auto repeat(First x, Others... others) {
   static_assert(Count >= 1, "meganeura: repeat<name, count, module>(x): count must be at least 1");
-  constexpr detail::tensor_type result{
-      detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>.root().type,
-      detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>.root().shape};
-  constexpr bool closed = result == detail::type_of<First>;
-  static_assert(closed, "meganeura: repeat<name, count, module>(x): the module must return what it takes");
-  if constexpr (closed) {
-    return detail::apply<detail::call_node(primitive::repeat,
-                                           &detail::body_of<Module, detail::type_of<First>, detail::type_of<Others>...>,
-                                           &detail::symbol_of<Name>, Count),
-                         First, Others...>();
+  if constexpr (detail::all_typed<First, Others...>::value) {
+    constexpr const module_body& body =
+        detail::body_of<Module, detail::type_of<First::graph>, detail::type_of<Others::graph>...>;
+    constexpr detail::tensor_type result{body.root().type, body.root().shape};
+    constexpr bool closed = result == detail::type_of<First::graph>;
+    static_assert(closed, "meganeura: repeat<name, count, module>(x): the module must return what it takes");
+    if constexpr (closed) {
+      return detail::apply<detail::call_node(primitive::repeat, &body, &detail::symbol_of<Name>, Count), First,
+                           Others...>();
+    } else {
+      return x;
+    }
   } else {
-    return x;
+    const auto& carrier = detail::carrier_of(x, others...);
+    [[maybe_unused]] const auto scope = carrier.scope(Name.text);
+    auto result = carrier.lifted(x);
+    for (int turn = 0; turn < Count; ++turn) {
+      result = call<Module>(detail::decimal(turn).text, result, others...);
+    }
+    return result;
   }
 }
 
 /// The same weights as another layer of this name, on purpose: shared(linear<"encode", 64>(b)) beside
 /// linear<"encode", 64>(a), or shared(parameter<"embed.weight", dims<rows, width>>) beside embedding<"embed", ..>. All
-/// names inside the layer must occur elsewhere in the model, exactly once without `shared`.
+/// names inside the layer must occur elsewhere in the model, exactly once without `shared`. Values of run time share
+/// whatever has one name.
 /// errors: "x must be the result of a layer", and in the model "there is none".
-template <auto A>
-[[nodiscard]] constexpr auto shared(expr<A> x) {
-  static_assert(detail::can_share(A.root()),
-                "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
-  if constexpr (detail::can_share(A.root())) {
-    return expr<detail::shared_graph<A>>{};
-  } else {
+template <value X>
+[[nodiscard]] constexpr auto shared(X x) {
+  if constexpr (!detail::all_typed<X>::value) {
     return x;
+  } else {
+    static_assert(detail::can_share(X::graph.root()),
+                  "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
+    if constexpr (detail::can_share(X::graph.root())) {
+      return expr<detail::shared_graph<X::graph>>{};
+    } else {
+      return x;
+    }
   }
 }
 

@@ -3,11 +3,13 @@
 #pragma once
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/dtype.hpp>
+#include <meganeura/graph/geometry.hpp>
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/scalar_op.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -45,33 +47,83 @@ enum class primitive : std::uint8_t {
 
 namespace detail {
 
-// Integers of the rarer primitives; equal lists are one object. Layouts:
-//   permute: axes; slice: axis, start, count, step; pad: low[8], high[8]; contract: labels a[8], b[8], result rank;
-//   convolution: spatial, stride[3], low[3], high[3], dilation[3], groups; window_reduce: spatial, window, stride, low,
-// high
-//
 // Stored plus one: GCC 12.2 leaves zeros out of arrays in template arguments and then ignores the positions when it
 // compares, so that {1, 0, 2} and {1, 2, 0} would be one argument. tests/static/expr_shape.cpp holds the case.
 struct natural {
-  int plus_one = 1;
+  std::int64_t plus_one = 1;
   constexpr natural() = default;
-  constexpr natural(int value) : plus_one(value + 1) {}
-  constexpr operator int() const { return plus_one - 1; }
+  constexpr natural(std::int64_t value) : plus_one(value + 1) {}
+  constexpr operator std::int64_t() const { return plus_one - 1; }
 };
 
-struct integer_list {
-  natural values[2 * max_rank + 2]{};
+// What the rarer primitives carry besides their operands, with those of graph/geometry.hpp: f(number) for each number.
+struct axis_order {
+  int axes[max_rank]{};
 };
+struct slice_range {
+  std::int64_t axis = 0, start = 0, count = 0, step = 1;
+};
+constexpr void each_number(auto& structure, auto f) requires requires { structure.axes; }
+{
+  for (auto& each : structure.axes) f(each);
+}
+constexpr void each_number(auto& range, auto f) requires requires { range.start; }
+{ f(range.axis), f(range.start), f(range.count), f(range.step); }
+constexpr void each_number(auto& borders, auto f) requires requires { borders.low; }
+{
+  for (auto& each : borders.low) f(each);
+  for (auto& each : borders.high) f(each);
+}
+constexpr void each_number(auto& labels, auto f) requires requires { labels.result_rank; }
+{
+  for (auto& each : labels.a) f(each);
+  for (auto& each : labels.b) f(each);
+  f(labels.result_rank);
+}
+constexpr void each_number(auto& geometry, auto f) requires requires { geometry.spatial; }
+{
+  f(geometry.spatial);
+  for (int i = 0; i < max_spatial; ++i) f(geometry.stride[i]), f(geometry.pad_low[i]), f(geometry.pad_high[i]);
+  if constexpr (requires { geometry.window; }) {
+    for (auto& each : geometry.window) f(each);
+  } else {
+    for (auto& each : geometry.dilation) f(each);
+    f(geometry.groups);
+  }
+}
+
+// One of these as a list of numbers; equal lists are one object.
+struct integer_list {
+  natural values[2 * max_rank + 1]{};
+  friend constexpr bool operator==(const integer_list&, const integer_list&) = default;
+};
+template <class Structure>
+constexpr integer_list packed(const Structure& from) {
+  integer_list result;
+  int count = 0;
+  each_number(from, [&](const auto& each) { result.values[count++] = static_cast<std::int64_t>(each); });
+  return result;
+}
+template <class Structure>
+constexpr Structure unpacked(const integer_list& from) {
+  Structure result{};
+  int count = 0;
+  each_number(result, [&](auto& each) {
+    each = static_cast<std::remove_reference_t<decltype(each)>>(std::int64_t{from.values[count++]});
+  });
+  return result;
+}
+
 // By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
 // what it has instantiated before. tests/static/expr_shape.cpp holds that case too.
-template <int... Values>
+template <std::int64_t... Values>
 inline constexpr integer_list list_of{{Values...}};
 template <integer_list List, std::size_t... I>
 constexpr const integer_list* intern(std::index_sequence<I...>) {
   return &list_of<List.values[I]...>;
 }
 template <integer_list List>
-inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<2 * max_rank + 2>{});
+inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<2 * max_rank + 1>{});
 
 }  // namespace detail
 
@@ -101,6 +153,43 @@ struct typed_node {
 
   friend constexpr bool operator==(const typed_node&, const typed_node&) = default;
 };
+
+namespace detail {
+
+// A primitive about to be applied: what typed_node says by pointers to interned objects, by value. Every function of
+// ops/ makes one from what it knows of its operands, and each carrier of values adds it to its own graph.
+struct node_spec {
+  primitive kind{};  // `argument`: nothing is to be done, the result is the operand
+  dtype type = dtype::f32;
+  symbolic_shape shape{};  // of the result
+  int function = 0;
+  std::int64_t count = 0;
+  double value = 0;
+  const symbol* name = nullptr;
+  const module_body* body = nullptr;
+  integer_list list{};
+
+  friend constexpr bool operator==(const node_spec&, const node_spec&) = default;
+};
+
+constexpr node_spec spec_of(const typed_node& n) {
+  return {n.kind, n.type, *n.shape, n.function, n.count, n.value, n.name, n.body, n.list ? *n.list : integer_list{}};
+}
+
+// What is known of an operand.
+struct facts {
+  primitive kind{};
+  int function = 0;
+  dtype type = dtype::f32;
+  symbolic_shape shape{};
+  double value = 0;
+
+  [[nodiscard]] constexpr bool is_number() const { return kind == primitive::constant; }
+};
+
+constexpr facts facts_of(const typed_node& n) { return {n.kind, n.function, n.type, *n.shape, n.value}; }
+
+}  // namespace detail
 
 /// A traced module: its nodes in topological order, the result last.
 struct module_body {

@@ -2,6 +2,7 @@
 // What a node carries besides its operands: one plain struct a kind, interned in the graph.
 #pragma once
 #include <meganeura/core/shape.hpp>
+#include <meganeura/graph/geometry.hpp>
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/scalar.hpp>
 
@@ -46,15 +47,6 @@ struct reduce_attribute {
   friend bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
-/// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
-struct contract_attribute {
-  std::uint8_t a[max_rank]{};
-  std::uint8_t b[max_rank]{};
-  int result_rank = 0;
-  friend bool operator==(const contract_attribute&, const contract_attribute&) = default;
-};
-
 /// out[i] = in.flat[offset + sum strides[k] * i[k]]; axes of extent 1 have stride 0 (canonical form).
 struct view_attribute {
   std::int64_t offset = 0;
@@ -62,51 +54,10 @@ struct view_attribute {
   friend bool operator==(const view_attribute&, const view_attribute&) = default;
 };
 
-/// Non-negative numbers of elements added before and after each axis.
-struct pad_attribute {
-  std::int64_t low[max_rank]{};
-  std::int64_t high[max_rank]{};
-  double value = 0;
-  friend bool operator==(const pad_attribute&, const pad_attribute&) = default;
-};
-
 /// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
 struct axis_attribute {
   int axis = 0;
   friend bool operator==(const axis_attribute&, const axis_attribute&) = default;
-};
-
-inline constexpr int max_spatial = 3;
-
-/// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
-/// in PyTorch (a correlation). `form` says which of the three the node computes from the other two, in the order named:
-/// output(x, w), input(y, w), filter(x, y). Each is linear in both operands and its gradients are the other two forms.
-/// A tap outside of the image adds nothing or zero times the second operand: beside an infinity or NaN there, that is
-/// open.
-struct convolution_attribute {
-  enum form_kind : std::uint8_t { output, input, filter };
-  form_kind form = output;
-  int spatial = 2;  // number of spatial axes
-  std::int64_t stride[max_spatial]{1, 1, 1};
-  std::int64_t pad_low[max_spatial]{};
-  std::int64_t pad_high[max_spatial]{};
-  std::int64_t dilation[max_spatial]{1, 1, 1};
-  std::int64_t groups = 1;
-  friend bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
-};
-
-/// window_reduce(x [outer..., in...]) -> [outer..., out...] over the last `spatial` axes; max ignores padding
-/// and is NaN where the window holds one, sum counts padding as 0. window_scatter is its adjoint: sum(y) spreads each
-/// value over its window, max(x, y) adds it to the window's first maximum in row-major order, a NaN being larger than
-/// any number. PyTorch's out = floor((in + pads - window) / stride) + 1.
-struct window_attribute {
-  reduce_kind kind = reduce_kind::max;
-  int spatial = 2;
-  std::int64_t window[max_spatial]{1, 1, 1};
-  std::int64_t stride[max_spatial]{1, 1, 1};
-  std::int64_t pad_low[max_spatial]{};
-  std::int64_t pad_high[max_spatial]{};
-  friend bool operator==(const window_attribute&, const window_attribute&) = default;
 };
 
 /// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.

@@ -174,6 +174,8 @@ class graph {
   }
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
   [[nodiscard]] const path_pool& paths() const { return paths_; }
+  /// Of the scopes that live, where new nodes belong.
+  [[nodiscard]] path_id scope_path() const { return path_; }
   /// "layers.7.mlp", "layers.7.mlp backward", or nothing for what no module made.
   [[nodiscard]] std::string path_of(node_id id) const { return paths_.text(nodes_[id].path); }
   [[nodiscard]] const std::vector<graph_output>& outputs() const { return outputs_; }

@@ -288,10 +288,7 @@ MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_
          to_string(operand.extents));
   }
   if (axes == 0) return is_arg(kind) ? full(shape(operand.extents), 0, dtype::i32) : a;
-  shape result;
-  for (int i = 0; i < operand.extents.rank(); ++i) {
-    if (!(axes >> i & 1)) result.push_back(operand.extents[i]);
-  }
+  const shape result = detail::numeric(detail::reduced_shape(operand.extents, axes));
   const node_id operands[] = {a};
   const dtype type = is_arg(kind) ? dtype::i32 : operand.type;
   return add_node(op::reduce, type, result, reduce_attribute{kind, axes}, operands);
@@ -300,28 +297,16 @@ MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
                                          std::string_view labels_result) {
   expect_values("contract", {a, b});
-  std::string order(labels_result);  // canonical numbering: position in this string
-  for (char label : labels_a) {
-    if (order.find(label) == std::string::npos) order += label;
-  }
-  contract_attribute labels{.result_rank = static_cast<int>(labels_result.size())};
-  const auto refuse = [&] {
+  const auto rank = [](std::string_view labels) { return static_cast<int>(std::min<std::size_t>(labels.size(), 99)); };
+  const detail::label_names letters(labels_a.data(), rank(labels_a), labels_b.data(), rank(labels_b),
+                                    labels_result.data(), rank(labels_result));
+  if (!letters.well_formed || rank(labels_a) != nodes_[a].extents.rank() ||
+      rank(labels_b) != nodes_[b].extents.rank()) {
     fail(error_category::invalid_argument,
          "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
          labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
-  };
-  const auto number = [&](std::string_view text, std::uint8_t(&out)[max_rank], node_id operand) {
-    if (text.size() != static_cast<std::size_t>(nodes_[operand].extents.rank())) refuse();
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      const std::size_t at = order.find(text[i]);
-      if (at == std::string::npos) refuse();
-      out[i] = static_cast<std::uint8_t>(at);
-    }
-  };
-  if (labels_result.size() > max_rank) refuse();
-  number(labels_a, labels.a, a);
-  number(labels_b, labels.b, b);
-  return contract(a, b, labels, order);
+  }
+  return contract(a, b, letters.numbers, {letters.order, static_cast<std::size_t>(letters.count)});
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
@@ -331,10 +316,11 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels,
                                          std::string_view letters) {
-  constexpr int max_labels = 2 * max_rank;
-  std::int64_t extents[2][max_labels]{};  // of each label in each operand, 0 = absent
+  using detail::contraction, detail::max_labels;
   const node_id operands[] = {a, b};
-  const auto name_of = [&](std::size_t label) { return label < letters.size() ? letters[label] : '?'; };
+  const auto name_of = [&](int label) {
+    return static_cast<std::size_t>(label) < letters.size() ? letters[static_cast<std::size_t>(label)] : '?';
+  };
   const auto refuse = [&](const std::string& rule) {
     const auto term = [&](const std::uint8_t(&of)[max_rank], node_id operand) {
       std::string text;
@@ -345,39 +331,35 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_at
          term(labels.b, b), letters.substr(0, static_cast<std::size_t>(std::clamp(labels.result_rank, 0, max_labels))),
          to_string(nodes_[a].extents), to_string(nodes_[b].extents), rule);
   };
-  if (labels.result_rank < 0 || labels.result_rank > max_rank) refuse("the result has too many or too few labels");
-  for (int side = 0; side < 2; ++side) {
-    const shape& operand = nodes_[operands[side]].extents;
-    for (int i = 0; i < operand.rank(); ++i) {
-      const int label = (side == 0 ? labels.a : labels.b)[i];
-      if (label >= max_labels) refuse("labels must be below 16, twice the largest rank");
-      std::int64_t& extent = extents[side][label];
-      if (extent != 0) {
-        refuse(fmt::format("label {} may stand only once in a term; take a diagonal first",
-                           name_of(static_cast<std::size_t>(label))));
-      }
-      extent = operand[i];
-    }
-  }
-  shape result;
-  for (int label = 0; label < max_labels; ++label) {
-    const std::int64_t in_a = extents[0][label], in_b = extents[1][label];
-    const char name = name_of(static_cast<std::size_t>(label));
-    if (in_a && in_b && in_a != in_b) {
+  const contraction rule = detail::contract_rule(labels, nodes_[a].extents, nodes_[b].extents);
+  const std::int64_t in_a = rule.left.coefficient, in_b = rule.right.coefficient;
+  const char name = name_of(rule.label);
+  switch (rule.fault) {
+    case contraction::none:
+      break;
+    case contraction::result_rank:
+      refuse("the result has too many or too few labels");
+      break;
+    case contraction::range:
+      refuse("labels must be below 16, twice the largest rank");
+      break;
+    case contraction::twice:
+      refuse(fmt::format("label {} may stand only once in a term; take a diagonal first", name));
+      break;
+    case contraction::extents:
       refuse(fmt::format("extents of one label must agree; {} is {} in the one and {} in the other", name, in_a, in_b));
-    }
-    if (label < labels.result_rank && !in_a && !in_b) {
+      break;
+    case contraction::nowhere:
       refuse(fmt::format("label {} of the result is in no operand", name));
-    }
-    if (label >= labels.result_rank && !in_a != !in_b) {
+      break;
+    case contraction::one_sided:
       refuse(fmt::format("label {} ({}) is summed over one operand alone; reduce it first", name, in_a ? in_a : in_b));
-    }
-    if (label < labels.result_rank) result.push_back(in_a ? in_a : in_b);
+      break;
   }
   if (nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
     refuse("operands must be floats of one type; cast one of them");
   }
-  return add_node(op::contract, nodes_[a].type, result, labels, operands);
+  return add_node(op::contract, nodes_[a].type, detail::numeric(rule.result), labels, operands);
 }
 
 // ---- views ----------------------------------------------------------------------------------------------------------
@@ -519,16 +501,11 @@ MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
   const shape from = nodes_[a].extents;
   const view_attribute dense = dense_view(from);
   view_attribute map;
-  const int added = extents.rank() - from.rank();
-  bool fits = added >= 0;
-  for (int i = 0; fits && i < from.rank(); ++i) {
-    fits = from[i] == 1 || from[i] == extents[i + added];
-    map.strides[i + added] = dense.strides[i];
-  }
-  if (!fits) {
+  if (!detail::can_expand(from, extents)) {
     fail(error_category::invalid_argument, "expand {} to {}: trailing extents must be equal or 1", to_string(from),
          to_string(extents));
   }
+  for (int i = 0; i < from.rank(); ++i) map.strides[i + extents.rank() - from.rank()] = dense.strides[i];
   return view(a, extents, map);
 }
 
@@ -581,17 +558,13 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
   if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
   shape extents = nodes_[operands[0]].extents;
   for (std::size_t i = 1; i < operands.size(); ++i) {
-    shape other = nodes_[operands[i]].extents;
-    const std::int64_t added = axis >= 0 && axis < std::min(other.rank(), extents.rank()) ? other[axis] : 0;
-    if (added) other.set(axis, 1);
-    shape rest = extents;
-    if (added) rest.set(axis, 1);
-    if (!added || other != rest || nodes_[operands[i]].type != nodes_[operands[0]].type) {
+    const symbolic_shape left = extents, right = nodes_[operands[i]].extents;
+    if (!detail::can_concat(left, right, axis) || nodes_[operands[i]].type != nodes_[operands[0]].type) {
       fail(error_category::invalid_argument,
            "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(extents),
            to_string(nodes_[operands[i]].extents));
     }
-    extents.set(axis, extents[axis] + added);
+    extents = detail::numeric(detail::concat_shape(left, right, axis));
   }
   return operands.size() == 1 ? operands[0]
                               : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
@@ -599,22 +572,10 @@ MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int ax
 
 // ---- gather, scatter ------------------------------------------------------------------------------------------------
 
-namespace detail {
-
-inline shape gathered_shape(const shape& data, const shape& indices, int axis) {
-  shape result;
-  for (int i = 0; i < axis; ++i) result.push_back(data[i]);
-  for (std::int64_t extent : indices) result.push_back(extent);
-  for (int i = axis + 1; i < data.rank(); ++i) result.push_back(data[i]);
-  return result;
-}
-
-}  // namespace detail
-
 MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
   expect_values("gather", {data, indices});
   const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
-  if (axis < 0 || axis >= from.rank() || nodes_[indices].type != dtype::i32 || from.rank() + at.rank() - 1 > max_rank) {
+  if (!detail::can_gather(from, at, axis) || nodes_[indices].type != dtype::i32) {
     fail(error_category::invalid_argument,
          "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
          to_string(nodes_[indices].type), to_string(at));
@@ -626,16 +587,16 @@ MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) 
                   {},
                   fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
                               to_string(from), from[axis])});
-  return add_node(op::gather, nodes_[data].type, detail::gathered_shape(from, at, axis), axis_attribute{axis},
-                  operands);
+  const symbolic_shape result = detail::gathered_shape(from, at, axis);
+  return add_node(op::gather, nodes_[data].type, detail::numeric(result), axis_attribute{axis}, operands);
 }
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
   expect_values("scatter_add", {indices, updates});
   const shape& at = nodes_[indices].extents;
-  if (axis < 0 || axis >= extents.rank() || nodes_[indices].type != dtype::i32 ||
-      extents.rank() + at.rank() - 1 > max_rank ||
-      detail::gathered_shape(extents, at, axis) != nodes_[updates].extents) {
+  const symbolic_shape rows = at, whole = extents;
+  if (!detail::can_gather(whole, rows, axis) || nodes_[indices].type != dtype::i32 ||
+      detail::gathered_shape(whole, rows, axis) != symbolic_shape(nodes_[updates].extents)) {
     fail(error_category::invalid_argument,
          "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
          to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
@@ -650,57 +611,37 @@ MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, in
 
 namespace detail {
 
-// Kernels compute places in a padded operand with signed 32-bit integers.
 inline void expect_countable(const char* what, int axis, std::int64_t value) {
-  constexpr std::int64_t most = 0x7fffffff;
-  if (value <= most) return;
+  if (value <= max_places) return;
   fail(error_category::invalid_argument,
        "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
-       axis, value, most);
+       axis, value, max_places);
 }
 
-struct window_axis {
-  int axis;
-  std::int64_t in, window, dilation, stride, pad_low, pad_high;
-};
-
-// Places of the window; 0: it does not fit or the geometry is none.
-inline std::int64_t window_count(const window_axis& w) {
-  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return 0;
-  expect_countable("window", w.axis, w.window);
-  expect_countable("dilation", w.axis, w.dilation);
-  expect_countable("stride", w.axis, w.stride);
-  expect_countable("low padding", w.axis, w.pad_low);
-  expect_countable("high padding", w.axis, w.pad_high);
-  const std::int64_t reach = (w.window - 1) * w.dilation + 1, padded = w.in + w.pad_low + w.pad_high;
-  expect_countable("dilated window", w.axis, reach);
-  expect_countable("padded extent", w.axis, padded);
-  return padded < reach ? 0 : (padded - reach) / w.stride + 1;
+inline void expect_countable(int axis, const window_axis& w) {
+  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return;
+  expect_countable("window", axis, w.window);
+  expect_countable("dilation", axis, w.dilation);
+  expect_countable("stride", axis, w.stride);
+  expect_countable("low padding", axis, w.pad_low);
+  expect_countable("high padding", axis, w.pad_high);
+  expect_countable("dilated window", axis, w.reach());
+  expect_countable("padded extent", axis, w.padded());
 }
 
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
-  if (c.spatial < 1 || c.spatial > max_spatial) return false;
-  const int rank = c.spatial + 2;
-  if (x.rank() != rank || w.rank() != rank || y.rank() != rank) return false;
-  if (c.groups < 1 || x[0] != y[0] || x[1] != w[1] * c.groups || y[1] != w[0] || w[0] % c.groups != 0) return false;
-  for (int i = 0; i < c.spatial; ++i) {
-    const window_axis geometry{i, x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]};
-    if (y[i + 2] != window_count(geometry)) return false;
+  for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
+    expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
   }
-  return true;
+  return y.rank() > 0 && convolution_shape(c, x, w) == symbolic_shape(y);
 }
 
-// Nothing where a window does not fit into the padded operand.
-inline std::optional<shape> window_shape(const window_attribute& w, const shape& x) {
-  if (w.spatial < 1 || w.spatial > max_spatial || w.spatial > x.rank()) return std::nullopt;
-  shape y = x;
-  for (int i = 0; i < w.spatial; ++i) {
-    const int axis = x.rank() - w.spatial + i;
-    const std::int64_t count = window_count({i, x[axis], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
-    if (count < 1) return std::nullopt;
-    y.set(axis, count);
+// Of rank 0 where a window does not fit into the padded operand.
+inline symbolic_shape checked_window_shape(const window_attribute& w, const shape& x) {
+  for (int i = 0; i < w.spatial && w.spatial <= std::min(max_spatial, x.rank()); ++i) {
+    expect_countable(i, {x[x.rank() - w.spatial + i], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
   }
-  return y;
+  return window_shape(w, x);
 }
 
 }  // namespace detail
@@ -733,13 +674,13 @@ MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute&
     fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
          to_string(attribute(w)), to_string(x));
   }
-  const std::optional<shape> y = detail::window_shape(w, x);
-  if (!y) {
+  const symbolic_shape y = detail::checked_window_shape(w, x);
+  if (y.rank == 0) {
     fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
          to_string(attribute(w)), to_string(x));
   }
   const node_id operands[] = {a};
-  return add_node(op::window_reduce, nodes_[a].type, *y, w, operands);
+  return add_node(op::window_reduce, nodes_[a].type, detail::numeric(y), w, operands);
 }
 
 MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
@@ -747,8 +688,8 @@ MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands
   expect_values("window_scatter", operands);
   const bool is_max = w.kind == reduce_kind::max;
   const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
-                    (!is_max || nodes_[operands[0]].extents == extents) &&
-                    detail::window_shape(w, extents) == nodes_[operands.back()].extents;
+                    (!is_max || nodes_[operands[0]].extents == extents) && nodes_[operands.back()].extents.rank() > 0 &&
+                    detail::checked_window_shape(w, extents) == symbolic_shape(nodes_[operands.back()].extents);
   if (!fits) {
     fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
          to_string(attribute(w)), to_string(extents));

@@ -51,102 +51,88 @@ constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& 
   return result;
 }
 
+constexpr bool can_rotate(const facts& x) {
+  return x.shape.rank >= 3 && x.shape.rank < max_rank && x.shape.last().is_static() &&
+         x.shape.last().coefficient % 2 == 0 && x.type == dtype::f32;
+}
+
 constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
   if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != k) return false;
   if (!q.last().is_static() || !q.last(1).is_static() || !k.last(1).is_static()) return false;
   return q.last() == k.last() && (q.rank == 3 || q[0] == k[0]) && q.last(1).coefficient % k.last(1).coefficient == 0;
 }
 
+constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const gqa_options& options) {
+  return !options.causal || q.last(2) == k.last(2);
+}
+
 }  // namespace detail
 
-namespace modules {
+namespace layers {
 
-template <rope_options Options>
 struct rope {
   // angle = position theta^(-2 i / width) for pair i. [position, 1, 1, width / 2], broadcast over heads and halves.
-  template <symbolic_shape X>
-  static constexpr auto angles() {
-    constexpr std::int64_t half = X.last().coefficient / 2;
-    constexpr double rate =
-        -2 * detail::natural_log(static_cast<double>(Options.theta)) / static_cast<double>(2 * half);
-    auto position = cast<dtype::f32>(coordinates<dims<X.last(2), 1, 1, 1>, 0>);
-    auto pair = cast<dtype::f32>(coordinates<dims<half>, 0>);
-    return position * exp(pair * constant<rate>);
+  static constexpr auto angles(value auto x, rope_options options) {
+    const symbolic_shape shape = x.facts().shape;
+    const std::int64_t half = shape.last().coefficient / 2;
+    const double rate = -2 * detail::natural_log(static_cast<double>(options.theta)) / static_cast<double>(2 * half);
+    const auto position = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(shape.last(2), 1, 1, 1), 0));
+    const auto pair = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(half), 0));
+    return position * exp(pair * rate);
   }
 
-  static constexpr auto forward(value auto x) {
-    constexpr symbolic_shape shape = decltype(x)::shape;
-    auto pairs = reshape<detail::halves(shape)>(x);  // element i turns with element i + width / 2
-    auto angle = angles<shape>();
+  static constexpr auto forward(value auto x, rope_options options) {
+    const symbolic_shape shape = x.facts().shape;
+    const auto pairs = reshape(x, detail::halves(shape));  // element i turns with element i + width / 2
+    const auto angle = angles(x, options);
     // -1 for the first half, 1 for the second
-    auto sign = cast<dtype::f32>(coordinates<dims<2, 1>, 0>) * constant<2.0f> - constant<1.0f>;
-    auto turned = pairs * cos(angle) + flip<-2>(pairs) * (sin(angle) * sign);
-    return reshape<shape>(turned);
+    const auto sign = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(2, 1), 0)) * 2.0f - 1.0f;
+    return reshape(pairs * cos(angle) + flip(pairs, -2) * (sin(angle) * sign), shape);
   }
 };
 
-template <gqa_options Options>
 struct attend {
-  template <value Scores>
-  static constexpr auto masked(Scores scores) {
-    constexpr symbolic_shape shape = Scores::shape;
-    if constexpr (Options.causal) {
-      constexpr symbolic_shape square = dims<shape.last(1), shape.last()>;
-      // Not infinity: a row of nothing else would be inf - inf in softmax.
-      return select(less_equal(coordinates<square, 1>, coordinates<square, 0>), scores, constant<-1.5e38>);
-    } else {
-      return scores;
-    }
+  static constexpr auto masked(value auto scores, bool causal) {
+    if (!causal) return scores;
+    const symbolic_shape shape = scores.facts().shape, square = detail::extents_of(shape.last(1), shape.last());
+    const auto sees = less_equal(detail::coordinates_of(scores, square, 1), detail::coordinates_of(scores, square, 0));
+    return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
   }
 
-  static constexpr auto forward(value auto q, value auto k, value auto v) {
-    constexpr symbolic_shape shape = decltype(q)::shape;
-    constexpr bool batch = shape.rank == 4;
-    constexpr double scale = Options.scale != 0
-                                 ? static_cast<double>(Options.scale)
-                                 : 1 / detail::square_root(static_cast<double>(shape.last().coefficient));
-    if constexpr (shape.last(1) == decltype(k)::shape.last(1)) {
-      auto scores = batched<batch, "bthd,bshd->bhts", "thd,shd->hts">(q, k);
-      auto weights =
-          cast<decltype(q)::element_type>(meganeura::softmax<-1>(masked(detail::widened(scores) * constant<scale>)));
-      return batched<batch, "bhts,bshd->bthd", "hts,shd->thd">(weights, v);
-    } else {  // each of k's heads (h) serves a group of queries (g)
-      auto groups = reshape<detail::grouped(shape, decltype(k)::shape)>(q);
-      auto scores = batched<batch, "bthgd,bshd->bhgts", "thgd,shd->hgts">(groups, k);
-      auto weights =
-          cast<decltype(q)::element_type>(meganeura::softmax<-1>(masked(detail::widened(scores) * constant<scale>)));
-      return reshape<shape>(batched<batch, "bhgts,bshd->bthgd", "hgts,shd->thgd">(weights, v));
+  static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
+    const symbolic_shape shape = q.facts().shape, keys = k.facts().shape;
+    const double width = static_cast<double>(shape.last().coefficient);
+    const double scale = options.scale != 0 ? static_cast<double>(options.scale) : 1 / detail::square_root(width);
+    const auto weights = [&](auto scores) {
+      return detail::narrowed(softmax::forward(masked(detail::widened(scores) * scale, options.causal), -1), q);
+    };
+    const bool batch = shape.rank == 4;
+    if (shape.last(1) == keys.last(1)) {
+      const auto scores = einsum(batch ? "bthd,bshd->bhts" : "thd,shd->hts", q, k);
+      return einsum(batch ? "bhts,bshd->bthd" : "hts,shd->thd", weights(scores), v);
     }
-  }
-
- private:
-  template <bool Batch, fixed_string WithBatch, fixed_string Without>
-  static constexpr auto batched(value auto a, value auto b) {
-    if constexpr (Batch) {
-      return einsum<WithBatch>(a, b);
-    } else {
-      return einsum<Without>(a, b);
-    }
+    // Each of k's heads (h) serves a group of queries (g).
+    const auto groups = reshape(q, detail::grouped(shape, keys));
+    const auto scores = einsum(batch ? "bthgd,bshd->bhgts" : "thgd,shd->hgts", groups, k);
+    return reshape(einsum(batch ? "bhgts,bshd->bthgd" : "hgts,shd->thgd", weights(scores), v), shape);
   }
 };
 
-}  // namespace modules
+}  // namespace layers
 
 /// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
 /// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it).
 /// shapes: [.., positions, heads, width], unchanged. dtypes: f32. source: RoFormer, arXiv 2104.09864, eq. 34.
 /// errors: "x must be f32 [.., positions, heads, even width]".
-template <rope_options Options = rope_options{}, auto A>
-[[nodiscard]] constexpr auto rope(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr bool fits =
-      shape.rank >= 3 && shape.last().is_static() && shape.last().coefficient % 2 == 0 && A.root().type == dtype::f32;
-  static_assert(fits, "meganeura: rope<options>(x): x must be f32 [.., positions, heads, even width]");
-  if constexpr (fits) {
-    return call<"", modules::rope<Options>>(x);
-  } else {
-    return x;
-  }
+template <value A, class Options>
+[[nodiscard]] constexpr auto rope(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_rotate(x.facts()),
+                   "meganeura: rope<options>(x): x must be f32 [.., positions, heads, even width]", x)
+  return detail::layer<layers::rope>(fixed_text<"">{}, x, options);
+}
+template <rope_options Options = rope_options{}, value A>
+[[nodiscard]] constexpr auto rope(A x) {
+  return rope(x, c<Options>);
 }
 
 /// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
@@ -154,20 +140,22 @@ template <rope_options Options = rope_options{}, auto A>
 /// shapes: q [b?, t, heads, width], k and v [b?, s, kv heads, width] -> q's. dtypes: floats of one type.
 /// errors: "q, k, v must be [.., positions, heads, width]", "causal needs as many keys as queries".
 /// cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
-template <gqa_options Options = gqa_options{}, auto Q, auto K, auto V>
-[[nodiscard]] constexpr auto attend(expr<Q> q, expr<K> k, expr<V> v) {
-  constexpr const symbolic_shape &queries = *Q.root().shape, &keys = *K.root().shape;
-  constexpr bool fits = detail::can_attend(queries, keys, *V.root().shape);
-  static_assert(fits,
-                "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads and "
-                "width, the heads of q a multiple of those of k and v");
-  constexpr bool square = !fits || !Options.causal || queries.last(2) == keys.last(2);
-  static_assert(square, "meganeura: attend<options>(q, k, v): causal needs as many keys as queries");
-  if constexpr (fits && square) {
-    return call<"", modules::attend<Options>>(q, k, v);
-  } else {
-    return q;
-  }
+template <value Q, value K, value V, class Options>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
+  MEGANEURA_EXPECT(detail::can_attend(q.facts().shape, k.facts().shape, v.facts().shape),
+                   "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
+                   "and width, the heads of q a multiple of those of k and v",
+                   q, k, v)
+  MEGANEURA_EXPECT(detail::can_mask(q.facts().shape, k.facts().shape, options),
+                   "meganeura: attend<options>(q, k, v): causal needs as many keys as queries", q, k, v)
+  MEGANEURA_EXPECT(
+      (detail::floats_of_one_type(q.facts(), k.facts()) && detail::floats_of_one_type(k.facts(), v.facts())),
+      "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
+  return detail::layer<layers::attend>(fixed_text<"">{}, q, k, v, options);
+}
+template <gqa_options Options = gqa_options{}, value Q, value K, value V>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v) {
+  return attend(q, k, v, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

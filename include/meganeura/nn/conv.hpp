@@ -1,49 +1,53 @@
 // SPDX-License-Identifier: MIT
 // Convolution layer.
 #pragma once
-#include <meganeura/expr/module.hpp>
+#include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/window.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-namespace modules {
-/// Parameters "weight" [Out, c / groups, kernel, kernel] and "bias" [Out].
-template <std::int64_t Out, conv2d_options Options>
+namespace detail {
+constexpr bool is_geometry(const conv2d_options& o) {
+  return o.groups >= 1 && o.kernel >= 1 && o.stride >= 1 && o.dilation >= 1 && o.padding >= 0;
+}
+constexpr bool has_channels(const symbolic_shape& x, std::int64_t out, const conv2d_options& o) {
+  return x.rank == 4 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
+}
+}  // namespace detail
+
+namespace layers {
+/// Parameters "weight" [out, c / groups, kernel, kernel] and "bias" [out].
 struct conv2d {
-  static constexpr auto forward(value auto x) {
-    using input = decltype(x);
-    constexpr symbolic_shape filter =
-        dims<Out, input::shape[1].coefficient / Options.groups, Options.kernel, Options.kernel>;
-    auto y = convolution<Options>(x, parameter<"weight", filter, input::element_type>);
-    if constexpr (Options.bias) {
-      return y + reshape<dims<Out, 1, 1>>(parameter<"bias", dims<Out>, input::element_type>);
-    } else {
-      return y;
-    }
+  static constexpr auto forward(value auto x, std::int64_t out, conv2d_options options) {
+    const detail::facts in = x.facts();
+    const symbolic_shape filter =
+        detail::extents_of(out, in.shape[1].coefficient / options.groups, options.kernel, options.kernel);
+    const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type), options);
+    return options.bias ? y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type),
+                                      detail::extents_of(out, 1, 1))
+                        : y;
   }
 };
-}  // namespace modules
+}  // namespace layers
 
-/// As torch.nn.Conv2d with square kernels.
-/// shapes: [n, c, h, w] -> [n, Out, oh, ow]. errors: those of `convolution`. cost: see there.
-template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_options{}, auto A>
-[[nodiscard]] constexpr auto conv2d(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int groups = Options.groups < 1 ? 1 : Options.groups;
-  constexpr bool fits =
-      shape.rank == 4 && shape[1].is_static() && shape[1].coefficient % groups == 0 && Out >= 1 && Out % groups == 0;
-  static_assert(
-      Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
-          Options.padding >= 0,
-      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0");
-  static_assert(fits,
-                "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups");
-  if constexpr (fits && Options.groups >= 1 && Options.kernel >= 1 && Options.stride >= 1 && Options.dilation >= 1 &&
-                Options.padding >= 0) {
-    return call<Name, modules::conv2d<Out, Options>>(x);
-  } else {
-    return x;
-  }
+/// As torch.nn.Conv2d with square kernels: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
+/// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: those of `convolution`. cost: see there.
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv2d_options{}>>
+[[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(options),
+      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
+  MEGANEURA_EXPECT(detail::has_channels(x.facts().shape, out, options),
+                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
+                   "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
+                   "filter [o, c / groups, kernel, kernel]",
+                   x)
+  return detail::layer<layers::conv2d>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_options{}, value A>
+[[nodiscard]] constexpr auto conv2d(A x) {
+  return conv2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Normalisation over the last axis.
 #pragma once
-#include <meganeura/expr/module.hpp>
+#include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/view.hpp>
 
@@ -12,64 +12,67 @@ struct norm_options {
   friend constexpr bool operator==(const norm_options&, const norm_options&) = default;
 };
 
-namespace modules {
+namespace detail {
+// A parameter of one number for each place of the last axis.
+template <fixed_string Name>
+constexpr auto parameter_along(value auto x) {
+  symbolic_shape width;
+  width.push_back(x.facts().shape.last());
+  return widened(parameter_of<Name>(x, width, x.facts().type));
+}
+}  // namespace detail
+
+namespace layers {
 
 /// Parameter "weight" [width].
-template <norm_options Options>
 struct rms_norm {
-  static constexpr auto forward(value auto x) {
-    using input = decltype(x);
-    auto wide = detail::widened(x);
-    auto scale = rsqrt(mean<-1>(wide * wide) + constant<Options.epsilon>);
-    auto weight = detail::widened(parameter<"weight", dims<input::shape.last()>, input::element_type>);
-    return cast<input::element_type>(wide * unsqueeze<-1>(scale) * weight);
+  static constexpr auto forward(value auto x, norm_options options) {
+    const auto wide = detail::widened(x);
+    const auto scale = rsqrt(mean(wide * wide, -1) + options.epsilon);
+    return detail::narrowed(wide * unsqueeze(scale, -1) * detail::parameter_along<"weight">(x), x);
   }
 };
 
 /// Parameters "weight" and "bias" [width].
-template <norm_options Options>
 struct layer_norm {
-  static constexpr auto forward(value auto x) {
-    using input = decltype(x);
-    constexpr symbolic_shape width = dims<input::shape.last()>;
-    auto wide = detail::widened(x);
-    auto centred = wide - unsqueeze<-1>(mean<-1>(wide));
-    auto scale = rsqrt(mean<-1>(centred * centred) + constant<Options.epsilon>);
-    auto weight = detail::widened(parameter<"weight", width, input::element_type>);
-    auto bias = detail::widened(parameter<"bias", width, input::element_type>);
-    return cast<input::element_type>(centred * unsqueeze<-1>(scale) * weight + bias);
+  static constexpr auto forward(value auto x, norm_options options) {
+    const auto wide = detail::widened(x);
+    const auto centred = wide - unsqueeze(mean(wide, -1), -1);
+    const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
+    const auto weight = detail::parameter_along<"weight">(x);
+    const auto bias = detail::parameter_along<"bias">(x);
+    return detail::narrowed(centred * unsqueeze(scale, -1) * weight + bias, x);
   }
 };
 
-}  // namespace modules
+}  // namespace layers
 
-/// x / sqrt(mean(x^2) + epsilon) weight. shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
-template <fixed_string Name, norm_options Options = norm_options{}, auto A>
-[[nodiscard]] constexpr auto rms_norm(expr<A> x) {
-  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(known, "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol");
-  static_assert(floats, "meganeura: rms_norm<name>(x): x must be floats; cast it");
-  if constexpr (known && floats) {
-    return call<Name, modules::rms_norm<Options>>(x);
-  } else {
-    return x;
-  }
+/// x / sqrt(mean(x^2) + epsilon) weight: rms_norm<"norm">(x), or rms_norm("norm", x) at run time.
+/// shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
+template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
+[[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+                   "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: rms_norm<name>(x): x must be floats; cast it", x)
+  return detail::layer<layers::rms_norm>(name, x, options);
+}
+template <fixed_string Name, norm_options Options = norm_options{}, value A>
+[[nodiscard]] constexpr auto rms_norm(A x) {
+  return rms_norm(fixed_text<Name>{}, x, c<Options>);
 }
 
 /// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. dtypes: floats, computed in f32.
 /// source: arXiv 1607.06450.
-template <fixed_string Name, norm_options Options = norm_options{}, auto A>
-[[nodiscard]] constexpr auto layer_norm(expr<A> x) {
-  constexpr bool known = A.root().shape->rank >= 1 && A.root().shape->last().is_static();
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(known, "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol");
-  static_assert(floats, "meganeura: layer_norm<name>(x): x must be floats; cast it");
-  if constexpr (known && floats) {
-    return call<Name, modules::layer_norm<Options>>(x);
-  } else {
-    return x;
-  }
+template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
+[[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+                   "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: layer_norm<name>(x): x must be floats; cast it", x)
+  return detail::layer<layers::layer_norm>(name, x, options);
+}
+template <fixed_string Name, norm_options Options = norm_options{}, value A>
+[[nodiscard]] constexpr auto layer_norm(A x) {
+  return layer_norm(fixed_text<Name>{}, x, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Softmax and its logarithm along one axis.
 #pragma once
-#include <meganeura/expr/module.hpp>
+#include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/view.hpp>
 
@@ -9,60 +9,52 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 // x less its largest element along the axis; the shift cancels, so no gradient flows through the maximum.
-template <int Axis, auto A>
-constexpr auto shifted_by_max(expr<A> x) {
-  return x - unsqueeze<Axis>(stop_gradient(max<Axis>(x)));
-}
+constexpr auto shifted_by_max(value auto x, int axis) { return x - unsqueeze(stop_gradient(max(x, axis)), axis); }
 }  // namespace detail
 
-namespace modules {
+namespace layers {
 
-template <int Axis>
 struct softmax {
-  static constexpr auto forward(value auto x) {
-    auto numerator = exp(detail::shifted_by_max<Axis>(detail::widened(x)));
-    return cast<decltype(x)::element_type>(numerator / unsqueeze<Axis>(sum<Axis>(numerator)));
+  static constexpr auto forward(value auto x, int axis) {
+    const auto numerator = exp(detail::shifted_by_max(detail::widened(x), axis));
+    return detail::narrowed(numerator / unsqueeze(sum(numerator, axis), axis), x);
   }
 };
 
-template <int Axis>
 struct log_softmax {
-  static constexpr auto forward(value auto x) {
-    auto shifted = detail::shifted_by_max<Axis>(detail::widened(x));
-    return cast<decltype(x)::element_type>(shifted - unsqueeze<Axis>(log(sum<Axis>(exp(shifted)))));
+  static constexpr auto forward(value auto x, int axis) {
+    const auto shifted = detail::shifted_by_max(detail::widened(x), axis);
+    return detail::narrowed(shifted - unsqueeze(log(sum(exp(shifted), axis)), axis), x);
   }
 };
 
-}  // namespace modules
+}  // namespace layers
 
-/// exp(x) / sum(exp(x)) along `Axis` (negative: from the end), shifted by the maximum so that it cannot overflow.
+/// exp(x) / sum(exp(x)) along `axis` (negative: from the end), shifted by the maximum so that it cannot overflow:
+/// softmax<-1>(x), or softmax(x, -1).
 /// A row that holds NaN or +inf, or nothing but -inf, is NaN; -inf beside numbers is 0 (as PyTorch's).
 /// shapes: unchanged. dtypes: floats, computed in f32. cost: reads and writes x once when fused, 4 flops an element.
-template <int Axis = -1, auto A>
-[[nodiscard]] constexpr auto softmax(expr<A> x) {
-  constexpr int rank = A.root().shape->rank;
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(detail::axis_exists<Axis, rank>, "meganeura: softmax<axis>(x): x has no such axis");
-  static_assert(floats, "meganeura: softmax<axis>(x): x must be floats; cast it");
-  if constexpr (detail::axis_exists<Axis, rank> && floats) {
-    return call<"", modules::softmax<detail::normal_axis(Axis, rank)>>(x);
-  } else {
-    return x;
-  }
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto softmax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: softmax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: softmax<axis>(x): x must be floats; cast it", x)
+  return detail::layer<layers::softmax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto softmax(A x) {
+  return softmax(x, c<Axis>);
 }
 
 /// log(softmax(x)) without the loss of precision of taking the logarithm afterwards; rows that are not finite as there.
-template <int Axis = -1, auto A>
-[[nodiscard]] constexpr auto log_softmax(expr<A> x) {
-  constexpr int rank = A.root().shape->rank;
-  constexpr bool floats = is_float(A.root().type);
-  static_assert(detail::axis_exists<Axis, rank>, "meganeura: log_softmax<axis>(x): x has no such axis");
-  static_assert(floats, "meganeura: log_softmax<axis>(x): x must be floats; cast it");
-  if constexpr (detail::axis_exists<Axis, rank> && floats) {
-    return call<"", modules::log_softmax<detail::normal_axis(Axis, rank)>>(x);
-  } else {
-    return x;
-  }
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto log_softmax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: log_softmax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: log_softmax<axis>(x): x must be floats; cast it", x)
+  return detail::layer<layers::log_softmax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto log_softmax(A x) {
+  return log_softmax(x, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

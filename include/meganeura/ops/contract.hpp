@@ -7,158 +7,117 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// "bik,bkj->bij" taken apart: labels of a and b numbered as graph's contract_attribute wants them (the result's labels
-// in order, then summed ones in the order of a).
-struct contraction {
-  integer_list list;  // a[8], b[8], result rank
+// "bik,bkj->bij" taken apart.
+struct einsum_labels {
+  contract_attribute numbers{};
   int rank_a = 0, rank_b = 0;
-  bool well_formed = true;
-  extent_pair mismatch;
-  symbolic_shape result;
+  bool well_formed = false;
 };
 
-constexpr int position(const char* text, int count, char label) {
-  for (int i = 0; i < count; ++i) {
-    if (text[i] == label) return i;
-  }
-  return -1;
-}
-
-struct einsum_terms {
-  char labels[3][max_rank + 1]{};
-  int count[3]{};
-  bool well_formed = true;
-};
-
-constexpr einsum_terms split_terms(const char* text) {
-  einsum_terms terms;
-  int term = 0;
+constexpr einsum_labels parse_einsum(const char* text) {
+  const char* terms[3]{text, text, text};
+  int counts[3]{}, term = 0;
   for (; *text != '\0'; ++text) {
     const bool arrow = *text == '-' && text[1] == '>';
     if ((*text == ',' && term == 0) || (arrow && term == 1)) {
-      ++term;
       text += arrow ? 1 : 0;
-    } else if (*text < 'a' || *text > 'z' || terms.count[term] == max_rank) {
-      terms.well_formed = false;
-      break;
+      terms[++term] = text + 1;
+    } else if (*text < 'a' || *text > 'z') {
+      return {};
     } else {
-      terms.labels[term][terms.count[term]++] = *text;
+      ++counts[term];
     }
   }
-  terms.well_formed = terms.well_formed && term == 2;
-  return terms;
+  const label_names names(terms[0], counts[0], terms[1], counts[1], terms[2], counts[2]);
+  return {names.numbers, counts[0], counts[1], term == 2 && names.well_formed};
 }
 
-constexpr contraction parse_einsum(const char* text, const symbolic_shape& a, const symbolic_shape& b) {
-  const einsum_terms terms = split_terms(text);
-  contraction c;
-  c.rank_a = terms.count[0];
-  c.rank_b = terms.count[1];
-  char order[2 * max_rank]{};
-  int known = 0;
-  for (; known < terms.count[2]; ++known) order[known] = terms.labels[2][known];
-  c.list.values[2 * max_rank] = known;
-  c.well_formed = terms.well_formed && c.rank_a == a.rank && c.rank_b == b.rank;
-  dim extents[2 * max_rank]{};
-  bool seen[2 * max_rank][2]{};
-  for (int side = 0; c.well_formed && side < 2; ++side) {
-    for (int i = 0; i < terms.count[side]; ++i) {
-      int at = position(order, known, terms.labels[side][i]);
-      if (at < 0) order[at = known++] = terms.labels[side][i];
-      const dim extent = (side == 0 ? a : b)[i];
-      if (seen[at][side]) c.well_formed = false;
-      if (seen[at][0] && extents[at] != extent && c.mismatch == extent_pair{}) {
-        c.mismatch = {at, extents[at].coefficient, extent.coefficient, extents[at].name == extent.name};
-      }
-      seen[at][side] = true;
-      if (side == 0 || !seen[at][0]) extents[at] = extent;
-      c.list.values[side * max_rank + i] = at;
-    }
+constexpr contraction contract_of(const einsum_labels& labels, const facts& a, const facts& b) {
+  if (!labels.well_formed || labels.rank_a != a.shape.rank || labels.rank_b != b.shape.rank) {
+    return {.fault = contraction::nowhere};
   }
-  for (int i = 0; i < known; ++i) {
-    const bool kept = i < terms.count[2];
-    if (kept ? !seen[i][0] && !seen[i][1] : !seen[i][0] || !seen[i][1]) c.well_formed = false;
-    if (kept) c.result.push_back(extents[i]);
-  }
-  return c;
+  return contract_rule(labels.numbers, a.shape, b.shape);
 }
 
-// The primitive itself, for functions that made the labels.
-template <contraction C, auto A, auto B>
-constexpr auto contracted(expr<A>, expr<B>) {
-  return apply<with_list(make_node(primitive::contract, A.root().type, interned_shape<C.result>),
-                         interned_list<C.list>),
-               A, B>();
+constexpr node_spec describe_contract(const facts& a, const facts& b, const einsum_labels& labels) {
+  return {.kind = primitive::contract,
+          .type = a.type,
+          .shape = contract_rule(labels.numbers, a.shape, b.shape).result,
+          .list = packed(labels.numbers)};
 }
 
-template <auto A, auto B>
-inline constexpr bool floats_of_one_type = A.root().type == B.root().type&& is_float(A.root().type);
+constexpr node_spec describe_einsum(const facts& a, const facts& b, const char* labels) {
+  return describe_contract(a, b, parse_einsum(labels));
+}
 
 // matmul's labels: batch axes by position, then m, k and k, n.
-constexpr contraction matmul_labels(const symbolic_shape& a, const symbolic_shape& b) {
-  contraction c;
-  c.well_formed = a.rank >= 2 && b.rank >= 2 && (b.rank == 2 || b.rank == a.rank);
-  if (!c.well_formed) return c;
-  const int batch = a.rank - 2;
-  for (int i = 0; i < a.rank; ++i) c.list.values[i] = i < a.rank - 1 ? i : a.rank;
-  for (int i = 0; i < b.rank - 2; ++i) {
-    c.list.values[max_rank + i] = i;
-    if (a[i] != b[i] && c.mismatch == extent_pair{}) {
-      c.mismatch = {i, a[i].coefficient, b[i].coefficient, a[i].name == b[i].name};
-    }
-  }
-  c.list.values[max_rank + b.rank - 2] = a.rank;
-  c.list.values[max_rank + b.rank - 1] = batch + 1;
-  c.list.values[2 * max_rank] = a.rank;
-  if (a.last() != b.last(1)) {
-    c.mismatch = {a.rank - 1, a.last().coefficient, b.last(1).coefficient, a.last().name == b.last(1).name};
-  }
-  c.result = with_extent(a, a.rank - 1, b.last());
-  return c;
+constexpr einsum_labels matmul_labels(const facts& a, const facts& b) {
+  const int rank = a.shape.rank, rank_b = b.shape.rank;
+  einsum_labels labels{{}, rank, rank_b, rank >= 2 && rank_b >= 2 && (rank_b == 2 || rank_b == rank)};
+  if (!labels.well_formed) return labels;
+  labels.numbers.result_rank = rank;
+  const auto number = [](std::uint8_t& label, int value) { label = static_cast<std::uint8_t>(value); };
+  for (int i = 0; i < rank; ++i) number(labels.numbers.a[i], i < rank - 1 ? i : rank);
+  for (int i = 0; i < rank_b - 2; ++i) number(labels.numbers.b[i], i);
+  number(labels.numbers.b[rank_b - 2], rank);
+  number(labels.numbers.b[rank_b - 1], rank - 1);
+  return labels;
+}
+
+constexpr node_spec describe_matmul(const facts& a, const facts& b) {
+  return describe_contract(a, b, matmul_labels(a, b));
+}
+
+constexpr bool floats_of_one_type(const facts& a, const facts& b) { return a.type == b.type && is_float(a.type); }
+
+// A contraction that is none for another reason than its extents.
+constexpr bool is_contraction(const contraction& rule) {
+  return rule.fault == contraction::none || rule.fault == contraction::extents;
 }
 
 }  // namespace detail
 
-/// Sum of products over labelled axes: einsum<"bik,bkj->bij">(a, b).
+/// Sum of products over labelled axes: einsum<"bik,bkj->bij">(a, b), or einsum("bik,bkj->bij", a, b) at run time.
 /// shapes: one lower-case letter an axis; letters missing from the result are summed over and stand in both operands.
 /// dtypes: floats of one type; accumulation in f32. cost: 2 flops for each combination of all labels.
 /// errors: "labels must name each axis", "extents of one label must be equal", "operands must be floats of one type".
-template <fixed_string Labels, auto A, auto B>
-[[nodiscard]] constexpr auto einsum(expr<A> a, expr<B> b) {
-  constexpr detail::contraction c = detail::parse_einsum(Labels.text, *A.root().shape, *B.root().shape);
-  static_assert(
-      c.well_formed,
-      "meganeura: einsum<\"ik,kj->ij\">(a, b): labels must name each axis, and a summed one stand in both operands");
-  static_assert(
-      detail::extents_agree<c.mismatch.axis_from_end, c.mismatch.left, c.mismatch.right, c.mismatch.same_symbol>,
-      "meganeura: einsum<\"ik,kj->ij\">(a, b): extents of one label must be equal");
-  static_assert(detail::floats_of_one_type<A, B>,
-                "meganeura: einsum<\"ik,kj->ij\">(a, b): operands must be floats of one type; cast one of them");
-  if constexpr (c.well_formed) {
-    return detail::contracted<c>(a, b);
-  } else {
-    return a;
-  }
+template <class Labels, value A, value B>
+[[nodiscard]] constexpr auto einsum(Labels labels, A a, B b) {
+  MEGANEURA_EXPECT(
+      detail::is_contraction(detail::contract_of(detail::parse_einsum(labels), a.facts(), b.facts())),
+      "meganeura: einsum<\"ik,kj->ij\">(a, b): labels must name each axis, and a summed one stand in both operands", a,
+      b)
+  MEGANEURA_EXPECT_SHOWN(
+      detail::contract_of(detail::parse_einsum(labels), a.facts(), b.facts()).mismatch().agrees(),
+      (detail::extents_agree<detail::contract_of(detail::parse_einsum(labels), a.facts(), b.facts()).mismatch()>),
+      "meganeura: einsum<\"ik,kj->ij\">(a, b): extents of one label must be equal", a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: einsum<\"ik,kj->ij\">(a, b): operands must be floats of one type; cast one of them", a,
+                   b)
+  return detail::make<detail::describe_einsum>(a, b, labels);
+}
+template <fixed_string Labels, value A, value B>
+[[nodiscard]] constexpr auto einsum(A a, B b) {
+  return einsum(fixed_text<Labels>{}, a, b);
 }
 
 /// Matrix product over the last two axes, batched over the others.
 /// shapes: a [.., m, k], b [.., k, n] or [k, n] -> [.., m, n]. dtypes: floats of one type; accumulation in f32.
 /// errors: "the last extent of a must equal the first of b", "operands must be floats of one type". cost: 2 m n k
 /// flops.
-template <auto A, auto B>
-[[nodiscard]] constexpr auto matmul(expr<A> a, expr<B> b) {
-  constexpr detail::contraction c = detail::matmul_labels(*A.root().shape, *B.root().shape);
-  static_assert(c.well_formed, "meganeura: matmul(a, b): needs matrices, and b either one or as many batch axes as a");
-  static_assert(
-      detail::extents_agree<c.mismatch.axis_from_end, c.mismatch.left, c.mismatch.right, c.mismatch.same_symbol>,
-      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents each other");
-  static_assert(detail::floats_of_one_type<A, B>,
-                "meganeura: matmul(a, b): operands must be floats of one type; cast one of them");
-  if constexpr (c.well_formed) {
-    return detail::contracted<c>(a, b);
-  } else {
-    return a;
-  }
+template <value A, value B>
+[[nodiscard]] constexpr auto matmul(A a, B b) {
+  MEGANEURA_EXPECT(
+      detail::is_contraction(detail::contract_of(detail::matmul_labels(a.facts(), b.facts()), a.facts(), b.facts())),
+      "meganeura: matmul(a, b): needs matrices, and b either one or as many batch axes as a", a, b)
+  MEGANEURA_EXPECT_SHOWN(
+      detail::contract_of(detail::matmul_labels(a.facts(), b.facts()), a.facts(), b.facts()).mismatch().agrees(),
+      (detail::extents_agree<
+          detail::contract_of(detail::matmul_labels(a.facts(), b.facts()), a.facts(), b.facts()).mismatch()>),
+      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents each other", a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: matmul(a, b): operands must be floats of one type; cast one of them", a, b)
+  return detail::make<detail::describe_matmul>(a, b);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

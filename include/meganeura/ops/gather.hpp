@@ -6,45 +6,58 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-constexpr symbolic_shape gathered(const symbolic_shape& data, const symbolic_shape& indices, int axis) {
-  symbolic_shape result;
-  for (int i = 0; i < axis; ++i) result.push_back(data[i]);
-  for (int i = 0; i < indices.rank; ++i) result.push_back(indices[i]);
-  for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
-  return result;
+
+constexpr node_spec describe_gather(const facts& data, const facts& indices, int axis) {
+  axis = normal_axis(axis, data.shape.rank);
+  return {.kind = primitive::gather,
+          .type = data.type,
+          .shape = gathered_shape(data.shape, indices.shape, axis),
+          .count = axis};
 }
+
+constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& indices, const symbolic_shape& updates,
+                           int axis) {
+  return can_gather(shape, indices, axis) && gathered_shape(shape, indices, axis) == updates;
+}
+
+constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int axis, const symbolic_shape& shape) {
+  return {.kind = primitive::scatter_add, .type = updates.type, .shape = shape, .count = normal_axis(axis, shape.rank)};
+}
+
 }  // namespace detail
 
-/// Slices of `data` along `Axis`, one for each index.
+/// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
 /// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
 /// zeros, and its gradient goes nowhere; the option `checks` names it.
-template <int Axis, auto Data, auto Indices>
-[[nodiscard]] constexpr auto gather(expr<Data>, expr<Indices>) {
-  constexpr const symbolic_shape& from = *Data.root().shape;
-  constexpr const symbolic_shape& at = *Indices.root().shape;
-  constexpr int axis = detail::normal_axis(Axis, from.rank);
-  static_assert(axis >= 0 && from.rank + at.rank - 1 <= max_rank,
-                "meganeura: gather<axis>(data, indices): no such axis");
-  static_assert(detail::dtypes_agree<Indices.root().type, dtype::i32>,
-                "meganeura: gather<axis>(data, indices): indices must be i32");
-  return detail::apply<detail::make_node(primitive::gather, Data.root().type,
-                                         detail::interned_shape<detail::gathered(from, at, axis)>, axis),
-                       Data, Indices>();
+template <value Data, value Indices, detail::axis_like Axis>
+[[nodiscard]] constexpr auto gather(Data data, Indices indices, Axis axis) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: gather<axis>(data, indices): indices must be i32", data, indices)
+  MEGANEURA_EXPECT(detail::can_gather(data.facts().shape, indices.facts().shape, detail::axis_of(data, axis)),
+                   "meganeura: gather<axis>(data, indices): no such axis", data, indices)
+  return detail::make<detail::describe_gather>(data, indices, axis);
+}
+template <int Axis, value Data, value Indices>
+[[nodiscard]] constexpr auto gather(Data data, Indices indices) {
+  return gather(data, indices, c<Axis>);
 }
 
-/// zeros(Shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
+/// zeros(shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
 /// adjoint of gather.
-template <int Axis, symbolic_shape Shape, auto Indices, auto Updates>
-[[nodiscard]] constexpr auto scatter_add(expr<Indices>, expr<Updates>) {
-  constexpr int axis = detail::normal_axis(Axis, Shape.rank);
-  static_assert(
-      axis >= 0 && detail::gathered(Shape, *Indices.root().shape, axis) == *Updates.root().shape,
-      "meganeura: scatter_add<axis, dims>(indices, updates): updates must have the shape gather would return");
-  static_assert(detail::dtypes_agree<Indices.root().type, dtype::i32>,
-                "meganeura: scatter_add<axis, dims>(indices, updates): indices must be i32");
-  return detail::apply<detail::make_node(primitive::scatter_add, Updates.root().type, detail::interned_shape<Shape>,
-                                         axis),
-                       Indices, Updates>();
+template <value Indices, value Updates, detail::axis_like Axis, class Shape>
+[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates, Axis axis, Shape shape) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: scatter_add<axis, dims>(indices, updates): indices must be i32", indices, updates)
+  MEGANEURA_EXPECT(
+      detail::can_scatter(detail::symbolic_of(shape), indices.facts().shape, updates.facts().shape,
+                          detail::normal_axis(axis, detail::symbolic_of(shape).rank)),
+      "meganeura: scatter_add<axis, dims>(indices, updates): updates must have the shape gather would return", indices,
+      updates)
+  return detail::make<detail::describe_scatter_add>(indices, updates, axis, detail::as_symbolic(shape));
+}
+template <int Axis, symbolic_shape Shape, value Indices, value Updates>
+[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates) {
+  return scatter_add(indices, updates, c<Axis>, c<Shape>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -27,118 +27,58 @@ constexpr bool same_symbols(const symbolic_shape& a, const symbolic_shape& b) {
 template <std::int64_t Left, std::int64_t Right, bool SameSymbols>
 inline constexpr bool elements_agree = Left == Right&& SameSymbols;
 
-// Reshape without the check, for functions that made the shape themselves.
-template <symbolic_shape Shape, auto A>
-constexpr auto reshaped(expr<A> x) {
-  if constexpr (Shape == *A.root().shape) {
-    return x;
-  } else if constexpr (A.root().kind == primitive::reshape) {  // of a reshape: one reshape
-    return reshaped<Shape>(at_root<A, A.root().operand(0)>());
+template <value X, class Axis>
+constexpr int axis_of(const X& x, Axis axis) {
+  return normal_axis(axis, x.facts().shape.rank);
+}
+
+constexpr node_spec describe_reshape(const facts& x, const symbolic_shape& shape) {
+  if (shape == x.shape) return {};
+  return {.kind = primitive::reshape, .type = x.type, .shape = shape};
+}
+
+// Where x has no symbol, the only one of the wanted shape is what the other extents leave.
+constexpr symbolic_shape resolved(const symbolic_shape& x, symbolic_shape wanted) {
+  int symbols = 0, at = 0;
+  for (int i = 0; i < wanted.rank; ++i) {
+    if (!wanted[i].is_static()) ++symbols, at = i;
+  }
+  const std::int64_t rest = wanted.coefficient();
+  if (!x.is_static() || symbols != 1 || rest < 1 || x.coefficient() % rest != 0) return wanted;
+  return with_extent(wanted, at, wanted[at].coefficient * (x.coefficient() / rest));
+}
+template <bool Typed, class Shape>
+constexpr auto target(const symbolic_shape& x, const Shape& wanted) {
+  if constexpr (Typed) {
+    return wanted;
   } else {
-    return apply<make_node(primitive::reshape, A.root().type, interned_shape<Shape>), A>();
+    return resolved(x, symbolic_of(wanted));
   }
 }
 
-template <int Rank, int... Axes>
-constexpr bool is_permutation() {
-  int seen = 0;
-  ((seen |= axis_exists<Axes, Rank> ? 1 << normal_axis(Axes, Rank) : 0), ...);
-  return sizeof...(Axes) == Rank && seen == (1 << Rank) - 1;
+constexpr node_spec describe_unsqueeze(const facts& x, int axis) {
+  return describe_reshape(x, with_axis(x.shape, normal_axis(axis, x.shape.rank + 1)));
 }
 
-template <int... Axes>
-constexpr symbolic_shape permuted_shape(const symbolic_shape& shape) {
-  symbolic_shape result;
-  (result.push_back(shape[normal_axis(Axes, shape.rank)]), ...);
-  return result;
-}
-
-template <int... Axes>
-constexpr integer_list axis_list(int rank) {
-  integer_list list;
-  int at = 0;
-  ((list.values[at++] = normal_axis(Axes, rank)), ...);
-  return list;
-}
-
-constexpr integer_list composed(const integer_list& outer, const integer_list& inner, int rank) {
-  integer_list result;
-  for (int i = 0; i < rank; ++i) result.values[i] = inner.values[outer.values[i]];
-  return result;
-}
-
-constexpr bool is_identity(const integer_list& axes, int rank) {
-  for (int i = 0; i < rank; ++i) {
-    if (axes.values[i] != i) return false;
-  }
-  return true;
-}
-
-template <integer_list Axes, symbolic_shape Shape, auto A>
-constexpr auto permuted(expr<A> x) {
-  if constexpr (is_identity(Axes, Shape.rank)) {
-    return x;
-  } else if constexpr (A.root().kind == primitive::permute) {  // transpose of transpose
-    return permuted<composed(Axes, *A.root().list, Shape.rank), Shape>(at_root<A, A.root().operand(0)>());
-  } else {
-    return apply<with_list(make_node(primitive::permute, A.root().type, interned_shape<Shape>), interned_list<Axes>),
-                 A>();
-  }
-}
-
-constexpr integer_list last_two_exchanged(int rank) {
-  integer_list list;
-  for (int i = 0; i < rank; ++i) list.values[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-  return list;
-}
-
-constexpr integer_list borders(int axis, int low, int high) {
-  integer_list list;
-  list.values[axis] = low;
-  list.values[max_rank + axis] = high;
-  return list;
-}
-
-constexpr typed_node with_value(typed_node base, double value) {
-  base.value = value;
-  return base;
-}
-
-constexpr symbolic_shape with_extent(symbolic_shape shape, int axis, dim extent) {
-  shape[axis] = extent;
-  return shape;
-}
-
-constexpr symbolic_shape with_axis(const symbolic_shape& shape, int axis) {
-  symbolic_shape result;
-  for (int i = 0; i <= shape.rank; ++i) {
-    if (i == axis) result.push_back(1);
-    if (i < shape.rank) result.push_back(shape[i]);
-  }
-  return result;
-}
-
-// Trailing axes from `first` multiplied into one. At most one of them may be a symbol: a dim holds one.
+// Axes from `first` to `last` multiplied into one. At most one of them may be a symbol: a dim holds one.
 constexpr bool can_flatten(const symbolic_shape& shape, int first, int last) {
   int symbols = 0;
   for (int i = first; i <= last; ++i) symbols += shape[i].is_static() ? 0 : 1;
   return symbols <= 1;
 }
 
-constexpr symbolic_shape flattened(const symbolic_shape& shape, int first, int last) {
+constexpr node_spec describe_flatten(const facts& x, int first, int last) {
+  first = normal_axis(first, x.shape.rank);
+  last = normal_axis(last, x.shape.rank);
   symbolic_shape result;
-  for (int i = 0; i < first; ++i) result.push_back(shape[i]);
+  for (int i = 0; i < first; ++i) result.push_back(x.shape[i]);
   dim product = 1;
   for (int i = first; i <= last; ++i) {
-    product = {product.coefficient * shape[i].coefficient, product.name ? product.name : shape[i].name};
+    product = {product.coefficient * x.shape[i].coefficient, product.name ? product.name : x.shape[i].name};
   }
   result.push_back(product);
-  for (int i = last + 1; i < shape.rank; ++i) result.push_back(shape[i]);
-  return result;
-}
-
-constexpr bool can_concat(const symbolic_shape& a, const symbolic_shape& b, int axis) {
-  return axis >= 0 && a.rank == b.rank && a[axis].name == b[axis].name && with_extent(b, axis, a[axis]) == a;
+  for (int i = last + 1; i < x.shape.rank; ++i) result.push_back(x.shape[i]);
+  return describe_reshape(x, result);
 }
 
 // The last axis split into [outer, inner].
@@ -148,180 +88,243 @@ constexpr symbolic_shape split_last(const symbolic_shape& shape, dim outer, dim 
   return result;
 }
 
+constexpr bool can_split_heads(const symbolic_shape& shape, std::int64_t heads) {
+  return heads >= 1 && shape.rank >= 1 && shape.rank < max_rank && shape.last().coefficient % heads == 0;
+}
+
+constexpr node_spec describe_split_heads(const facts& x, std::int64_t heads) {
+  return describe_reshape(x, split_last(x.shape, heads, {x.shape.last().coefficient / heads, x.shape.last().name}));
+}
+
+template <class... Axes>
+constexpr bool is_permutation(int rank, Axes... axes) {
+  int seen = 0;
+  ((seen |= normal_axis(axes, rank) >= 0 ? 1 << normal_axis(axes, rank) : 0), ...);
+  return sizeof...(Axes) == static_cast<std::size_t>(rank) && seen == (1 << rank) - 1;
+}
+
+constexpr node_spec describe_permute(const facts& x, const axis_order& order) {
+  node_spec result{.kind = primitive::permute, .type = x.type, .list = packed(order)};
+  for (int i = 0; i < x.shape.rank; ++i) result.shape.push_back(x.shape[order.axes[i]]);
+  return result;
+}
+
+template <class... Axes>
+constexpr node_spec describe_permute_by(const facts& x, Axes... axes) {
+  axis_order order;
+  int count = 0;
+  ((order.axes[count++] = normal_axis(axes, x.shape.rank)), ...);
+  return describe_permute(x, order);
+}
+template <class... T>
+inline constexpr auto permute_description = &describe_permute_by<std::conditional_t<true, int, T>...>;
+
+constexpr node_spec describe_transpose(const facts& x) {
+  axis_order order;
+  const int rank = x.shape.rank;
+  for (int i = 0; i < rank; ++i) order.axes[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+  return describe_permute(x, order);
+}
+
+constexpr bool can_slice(const symbolic_shape& shape, int axis, std::int64_t start, std::int64_t count,
+                         std::int64_t step) {
+  return axis >= 0 && shape[axis].is_static() && start >= 0 && count >= 1 && step >= 1 &&
+         start < shape[axis].coefficient && (count - 1) <= (shape[axis].coefficient - 1 - start) / step;
+}
+
+constexpr node_spec describe_slice(const facts& x, int axis, std::int64_t start, std::int64_t count,
+                                   std::int64_t step) {
+  axis = normal_axis(axis, x.shape.rank);
+  return {.kind = primitive::slice,
+          .type = x.type,
+          .shape = with_extent(x.shape, axis, count),
+          .list = packed(slice_range{axis, start, count, step})};
+}
+
+constexpr bool can_pad(const symbolic_shape& shape, int axis, std::int64_t low, std::int64_t high) {
+  constexpr std::int64_t most = std::int64_t{1} << 58;  // elements of a tensor
+  return axis >= 0 && shape[axis].is_static() && low >= 0 && high >= 0 && low <= most && high <= most;
+}
+
+constexpr node_spec describe_pad(const facts& x, int axis, std::int64_t low, std::int64_t high, number filling) {
+  axis = normal_axis(axis, x.shape.rank);
+  pad_attribute borders;
+  borders.low[axis] = low;
+  borders.high[axis] = high;
+  return {.kind = primitive::pad,
+          .type = x.type,
+          .shape = with_extent(x.shape, axis, x.shape[axis].coefficient + low + high),
+          .value = filling.value,
+          .list = packed(borders)};
+}
+
+constexpr node_spec describe_expand(const facts& x, const symbolic_shape& shape) {
+  if (shape == x.shape) return {};
+  return {.kind = primitive::expand, .type = x.type, .shape = shape};
+}
+
+constexpr node_spec describe_flip(const facts& x, int axis) {
+  return {.kind = primitive::flip, .type = x.type, .shape = x.shape, .count = normal_axis(axis, x.shape.rank)};
+}
+
+constexpr node_spec describe_concat(const facts& a, const facts& b, int axis) {
+  axis = normal_axis(axis, a.shape.rank);
+  return {.kind = primitive::concat, .type = a.type, .shape = concat_shape(a.shape, b.shape, axis), .count = axis};
+}
+
 }  // namespace detail
 
-/// The same elements in row-major order under another shape.
+/// The same elements in row-major order under another shape: reshape<dims<n, 4>>(x), or reshape(x, shape{n, 4}) at run
+/// time, where the one symbol of a shape stands for what the other extents leave.
 /// errors: "the number of elements must stay".
-template <symbolic_shape Shape, auto A>
-[[nodiscard]] constexpr auto reshape(expr<A> x) {
-  constexpr const symbolic_shape& from = *A.root().shape;
-  static_assert(detail::elements_agree<from.coefficient(), Shape.coefficient(), detail::same_symbols(from, Shape)>,
-                "meganeura: reshape<dims>(x): the number of elements must stay");
-  return detail::reshaped<Shape>(x);
+template <value A, class Shape>
+[[nodiscard]] constexpr auto reshape(A x, Shape wanted) {
+  const auto shape = detail::target<detail::all_typed<A>::value>(x.facts().shape, wanted);
+  MEGANEURA_CHECK((detail::symbolic_of(shape).coefficient() == x.facts().shape.coefficient() &&
+                   detail::same_symbols(x.facts().shape, detail::symbolic_of(shape))),
+                  (detail::elements_agree<x.facts().shape.coefficient(), detail::symbolic_of(shape).coefficient(),
+                                          detail::same_symbols(x.facts().shape, detail::symbolic_of(shape))>),
+                  "meganeura: reshape<dims>(x): the number of elements must stay", x)
+  return detail::make<detail::describe_reshape>(x, shape);
+}
+template <symbolic_shape Shape, value A>
+[[nodiscard]] constexpr auto reshape(A x) {
+  return reshape(x, c<Shape>);
 }
 
-/// An axis of extent 1 put in at `Axis` of the result.
-template <int Axis, auto A>
-[[nodiscard]] constexpr auto unsqueeze(expr<A> x) {
-  constexpr int rank = A.root().shape->rank + 1;
-  constexpr bool fits = detail::axis_exists<Axis, rank> && rank <= max_rank;
-  static_assert(fits, "meganeura: unsqueeze<axis>(x): the result has no such axis");
-  if constexpr (fits) {
-    return detail::reshaped<detail::with_axis(*A.root().shape, detail::normal_axis(Axis, rank))>(x);
-  } else {
-    return x;
-  }
+/// An axis of extent 1 put in at `axis` of the result: unsqueeze<-1>(x), or unsqueeze(x, -1).
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto unsqueeze(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::normal_axis(axis, x.facts().shape.rank + 1) >= 0 && x.facts().shape.rank < max_rank),
+                   "meganeura: unsqueeze<axis>(x): the result has no such axis", x)
+  return detail::make<detail::describe_unsqueeze>(x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto unsqueeze(A x) {
+  return unsqueeze(x, c<Axis>);
 }
 
-/// Axes First .. Last as one: flatten<1> of [n, c, h, w] is [n, c h w].
-template <int First = 1, int Last = -1, auto A>
-[[nodiscard]] constexpr auto flatten(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int first = detail::normal_axis(First, shape.rank), last = detail::normal_axis(Last, shape.rank);
-  constexpr bool exist = first >= 0 && first <= last, fits = exist && detail::can_flatten(shape, first, last);
-  static_assert(exist, "meganeura: flatten<first, last>(x): x has no such axes");
-  static_assert(!exist || fits, "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol");
-  if constexpr (fits) {
-    return detail::reshaped<detail::flattened(shape, first, last)>(x);
-  } else {
-    return x;
-  }
+/// Axes first .. last as one: flatten<1> of [n, c, h, w] is [n, c h w].
+template <value A, detail::axis_like First, detail::axis_like Last>
+[[nodiscard]] constexpr auto flatten(A x, First first, Last last) {
+  MEGANEURA_EXPECT((detail::axis_of(x, first) >= 0 && detail::axis_of(x, first) <= detail::axis_of(x, last)),
+                   "meganeura: flatten<first, last>(x): x has no such axes", x)
+  MEGANEURA_EXPECT(detail::can_flatten(x.facts().shape, detail::axis_of(x, first), detail::axis_of(x, last)),
+                   "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol", x)
+  return detail::make<detail::describe_flatten>(x, first, last);
+}
+template <int First = 1, int Last = -1, value A>
+[[nodiscard]] constexpr auto flatten(A x) {
+  return flatten(x, c<First>, c<Last>);
 }
 
-/// Axis i of the result is axis Axes[i] of x.
-template <int... Axes, auto A>
-[[nodiscard]] constexpr auto permute(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr bool valid = detail::is_permutation<shape.rank, Axes...>();
-  static_assert(valid, "meganeura: permute<axes...>(x): each axis of x must be named exactly once");
-  if constexpr (valid) {
-    return detail::permuted<detail::axis_list<Axes...>(shape.rank), detail::permuted_shape<Axes...>(shape)>(x);
-  } else {
-    return x;
-  }
+/// Axis i of the result is axis axes[i] of x: permute<2, 0, 1>(x), or permute(x, 2, 0, 1).
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto permute(A x, More... axes) {
+  MEGANEURA_EXPECT(detail::is_permutation(x.facts().shape.rank, c<Axes>..., axes...),
+                   "meganeura: permute<axes...>(x): each axis of x must be named exactly once", x)
+  return detail::make<detail::permute_description<fixed<Axes>..., More...>>(x, c<Axes>..., axes...);
 }
 
 /// The last two axes exchanged.
-template <auto A>
-[[nodiscard]] constexpr auto transpose(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  static_assert(shape.rank >= 2, "meganeura: transpose(x): x needs two axes");
-  if constexpr (shape.rank >= 2) {
-    constexpr detail::integer_list axes = detail::last_two_exchanged(shape.rank);
-    constexpr symbolic_shape result =
-        detail::with_extent(detail::with_extent(shape, shape.rank - 1, shape.last(1)), shape.rank - 2, shape.last());
-    return detail::permuted<axes, result>(x);
-  } else {
-    return x;
-  }
+template <value A>
+[[nodiscard]] constexpr auto transpose(A x) {
+  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: transpose(x): x needs two axes", x)
+  return detail::make<detail::describe_transpose>(x);
 }
 
-/// `Count` elements along `Axis` from `Start`, every `Step`-th.
-template <int Axis, int Start, int Count, int Step = 1, auto A>
-[[nodiscard]] constexpr auto slice(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int axis = detail::normal_axis(Axis, shape.rank);
-  constexpr bool fits = axis >= 0 && shape[axis].is_static() && Start >= 0 && Count >= 1 && Step >= 1 &&
-                        Start + (Count - std::int64_t{1}) * Step < shape[axis].coefficient;
-  static_assert(fits,
-                "meganeura: slice<axis, start, count, step>(x): the elements must lie within an axis of known extent");
-  if constexpr (fits) {
-    constexpr detail::integer_list list{{axis, Start, Count, Step}};
-    return detail::apply<detail::with_list(
-                             detail::make_node(primitive::slice, A.root().type,
-                                               detail::interned_shape<detail::with_extent(shape, axis, Count)>),
-                             detail::interned_list<list>),
-                         A>();
-  } else {
-    return x;
-  }
+/// `count` elements along `axis` from `start`, every `step`-th: slice<-1, 0, 4>(x), or slice(x, -1, 0, 4).
+template <value A, detail::axis_like Axis, class Start, class Count, class Step = fixed<1>>
+[[nodiscard]] constexpr auto slice(A x, Axis axis, Start start, Count count, Step step = {}) {
+  MEGANEURA_EXPECT(
+      detail::can_slice(x.facts().shape, detail::axis_of(x, axis), start, count, step),
+      "meganeura: slice<axis, start, count, step>(x): the elements must lie within an axis of known extent", x)
+  return detail::make<detail::describe_slice>(x, axis, start, count, step);
+}
+template <int Axis, int Start, int Count, int Step = 1, value A>
+[[nodiscard]] constexpr auto slice(A x) {
+  return slice(x, c<Axis>, c<Start>, c<Count>, c<Step>);
 }
 
-/// `Low` elements of `Value` before and `High` behind, along `Axis`.
-template <int Axis, int Low, int High, detail::number Value = 0.0, auto A>
-[[nodiscard]] constexpr auto pad(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr int axis = detail::normal_axis(Axis, shape.rank);
-  constexpr bool fits = axis >= 0 && shape[axis].is_static() && Low >= 0 && High >= 0;
-  static_assert(fits, "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border");
-  static_assert(detail::dtype_holds<A.root().type, Value>,
-                "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range");
-  if constexpr (fits) {
-    constexpr symbolic_shape result = detail::with_extent(shape, axis, shape[axis].coefficient + Low + High);
-    constexpr typed_node base = detail::with_value(
-        detail::make_node(primitive::pad, A.root().type, detail::interned_shape<result>), Value.value);
-    return detail::apply<detail::with_list(base, detail::interned_list<detail::borders(axis, Low, High)>), A>();
-  } else {
-    return x;
-  }
+/// `low` elements of `value` before and `high` behind, along `axis`: pad<-1, 0, 1>(x), or pad(x, -1, 0, 1).
+template <value A, detail::axis_like Axis, class Low, class High, class Number = fixed<detail::number(0.0)>>
+[[nodiscard]] constexpr auto pad(A x, Axis axis, Low low, High high, Number filling = {}) {
+  MEGANEURA_EXPECT(detail::can_pad(x.facts().shape, detail::axis_of(x, axis), low, high),
+                   "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border", x)
+  MEGANEURA_EXPECT(detail::holds(x.facts().type, detail::number(filling).value),
+                   "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range", x)
+  return detail::make<detail::describe_pad>(x, axis, low, high, filling);
+}
+template <int Axis, int Low, int High, detail::number Value = 0.0, value A>
+[[nodiscard]] constexpr auto pad(A x) {
+  return pad(x, c<Axis>, c<Low>, c<High>, c<Value>);
 }
 
 /// Broadcast to a shape. Operators do it by themselves; this is for the other functions.
-template <symbolic_shape Shape, auto A>
-[[nodiscard]] constexpr auto expand(expr<A> x) {
-  constexpr const symbolic_shape& from = *A.root().shape;
-  static_assert(detail::broadcast(from, Shape) == Shape && from.rank <= Shape.rank,
-                "meganeura: expand<dims>(x): trailing extents must be equal or 1");
-  if constexpr (from == Shape) {
-    return x;
-  } else {
-    return detail::apply<detail::make_node(primitive::expand, A.root().type, detail::interned_shape<Shape>), A>();
-  }
+template <value A, class Shape>
+[[nodiscard]] constexpr auto expand(A x, Shape shape) {
+  MEGANEURA_EXPECT(detail::can_expand(x.facts().shape, detail::symbolic_of(shape)),
+                   "meganeura: expand<dims>(x): trailing extents must be equal or 1", x)
+  return detail::make<detail::describe_expand>(x, detail::as_symbolic(shape));
+}
+template <symbolic_shape Shape, value A>
+[[nodiscard]] constexpr auto expand(A x) {
+  return expand(x, c<Shape>);
 }
 
-/// Elements along `Axis` in reverse order.
-template <int Axis, auto A>
-[[nodiscard]] constexpr auto flip(expr<A>) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  static_assert(detail::axis_exists<Axis, shape.rank>, "meganeura: flip<axis>(x): x has no such axis");
-  return detail::apply<
-      detail::make_node(primitive::flip, A.root().type, A.root().shape, detail::normal_axis(Axis, shape.rank)), A>();
+/// Elements along `axis` in reverse order.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto flip(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: flip<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_flip>(x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto flip(A x) {
+  return flip(x, c<Axis>);
 }
 
-/// One behind the other along `Axis`; every other extent agrees.
-template <int Axis, auto A, auto B, class... More>
-[[nodiscard]] constexpr auto concat(expr<A> a, expr<B>, More... more) {
-  constexpr const symbolic_shape &left = *A.root().shape, &right = *B.root().shape;
-  constexpr int axis = detail::normal_axis(Axis, left.rank);
-  constexpr bool fits = detail::can_concat(left, right, axis);
-  static_assert(axis >= 0, "meganeura: concat<axis>(a, b): a has no such axis");
-  static_assert(axis < 0 || fits, "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal");
-  static_assert(detail::dtypes_agree<A.root().type, B.root().type>,
-                "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand");
-  if constexpr (fits) {
-    constexpr dim joined{left[axis].coefficient + right[axis].coefficient, left[axis].name};
-    constexpr auto both =
-        detail::apply<detail::make_node(primitive::concat, A.root().type,
-                                        detail::interned_shape<detail::with_extent(left, axis, joined)>, axis),
-                      A, B>();
-    if constexpr (sizeof...(More) > 0) {
-      return concat<Axis>(both, more...);
-    } else {
-      return both;
-    }
+namespace detail {
+template <value A, value B, detail::axis_like Axis>
+constexpr auto concat_two(A a, B b, Axis axis) {
+  MEGANEURA_CHECK(a.facts().type == b.facts().type, (dtypes_agree<a.facts().type, b.facts().type>),
+                  "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand", a, b)
+  MEGANEURA_EXPECT(axis_of(a, axis) >= 0, "meganeura: concat<axis>(a, b): a has no such axis", a, b)
+  MEGANEURA_EXPECT(can_concat(a.facts().shape, b.facts().shape, axis_of(a, axis)),
+                   "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal", a, b)
+  return make<describe_concat>(a, b, axis);
+}
+}  // namespace detail
+
+/// One behind the other along `axis`; every other extent agrees: concat<0>(a, b), or concat(c<0>, a, b).
+template <detail::axis_like Axis, value A, value B, value... More>
+[[nodiscard]] constexpr auto concat(Axis axis, A a, B b, More... more) {
+  const auto both = detail::concat_two(a, b, axis);
+  if constexpr (sizeof...(More) > 0) {
+    return concat(axis, both, more...);
   } else {
-    return a;
+    return both;
   }
+}
+template <int Axis, value A, value B, value... More>
+[[nodiscard]] constexpr auto concat(A a, B b, More... more) {
+  return concat(c<Axis>, a, b, more...);
 }
 
 /// [.., heads width] -> [.., heads, width].
-template <int Heads, auto A>
-[[nodiscard]] constexpr auto split_heads(expr<A> x) {
-  constexpr const symbolic_shape& shape = *A.root().shape;
-  constexpr bool fits =
-      Heads >= 1 && shape.rank >= 1 && shape.rank < max_rank && shape.last().coefficient % (Heads < 1 ? 1 : Heads) == 0;
-  static_assert(fits, "meganeura: split_heads<heads>(x): the last extent must be a multiple of heads");
-  if constexpr (fits) {
-    return detail::reshaped<detail::split_last(shape, Heads, dim{shape.last().coefficient / Heads, shape.last().name})>(
-        x);
-  } else {
-    return x;
-  }
+template <value A, class Heads>
+[[nodiscard]] constexpr auto split_heads(A x, Heads heads) {
+  MEGANEURA_EXPECT(detail::can_split_heads(x.facts().shape, heads),
+                   "meganeura: split_heads<heads>(x): the last extent must be a multiple of heads", x)
+  return detail::make<detail::describe_split_heads>(x, heads);
+}
+template <int Heads, value A>
+[[nodiscard]] constexpr auto split_heads(A x) {
+  return split_heads(x, c<Heads>);
 }
 
 /// [.., heads, width] -> [.., heads width].
-template <auto A>
-[[nodiscard]] constexpr auto merge_heads(expr<A> x) {
+template <value A>
+[[nodiscard]] constexpr auto merge_heads(A x) {
   return flatten<-2, -1>(x);
 }
 

@@ -20,36 +20,54 @@ struct pool2d_options {
 
 namespace detail {
 
-constexpr std::int64_t window_positions(std::int64_t in, int window, int stride, int padding) {
-  return in + 2 * padding < window ? 0 : (in + 2 * padding - window) / stride + 1;
+constexpr convolution_attribute geometry_of(const conv2d_options& o) {
+  return {.stride = {o.stride, o.stride, 1},
+          .pad_low = {o.padding, o.padding, 0},
+          .pad_high = {o.padding, o.padding, 0},
+          .dilation = {o.dilation, o.dilation, 1},
+          .groups = o.groups};
 }
 
-constexpr bool window_fits(const symbolic_shape& x, int window, int stride, int padding) {
-  return x.rank >= 2 && x.last(0).is_static() && x.last(1).is_static() && stride >= 1 && padding >= 0 &&
-         window_positions(x.last(0).coefficient, window, stride, padding) >= 1 &&
-         window_positions(x.last(1).coefficient, window, stride, padding) >= 1;
+constexpr window_attribute geometry_of(const pool2d_options& o, reduce_kind kind) {
+  const int stride = o.stride != 0 ? o.stride : o.window;
+  return {.kind = kind,
+          .window = {o.window, o.window, 1},
+          .stride = {stride, stride, 1},
+          .pad_low = {o.padding, o.padding, 0},
+          .pad_high = {o.padding, o.padding, 0}};
 }
 
-constexpr symbolic_shape windowed(symbolic_shape x, int window, int stride, int padding) {
-  for (int i = x.rank - 2; i < x.rank; ++i) x[i] = window_positions(x[i].coefficient, window, stride, padding);
-  return x;
+constexpr bool can_convolve(const symbolic_shape& x, const symbolic_shape& filter, const conv2d_options& o) {
+  return filter.rank == 4 && filter[2] == dim{o.kernel} && filter[3] == dim{o.kernel} &&
+         convolution_shape(geometry_of(o), x, filter).rank == 4;
 }
 
-template <reduce_kind Kind, pool2d_options Options, auto A>
-constexpr auto window_reduce(expr<A>) {
-  constexpr int window = Options.window, stride = Options.stride ? Options.stride : Options.window,
-                pad = Options.padding;
-  constexpr integer_list list{{2, window, window, 1, stride, stride, 1, pad, pad, 0, pad, pad, 0}};
-  return apply<with_list(with_function(make_node(primitive::window_reduce, A.root().type,
-                                                 interned_shape<windowed(*A.root().shape, window, stride, pad)>),
-                                       static_cast<int>(Kind)),
-                         interned_list<list>),
-               A>();
+constexpr node_spec describe_convolution(const facts& x, const facts& filter, const conv2d_options& o) {
+  return {.kind = primitive::convolution,
+          .type = x.type,
+          .shape = convolution_shape(geometry_of(o), x.shape, filter.shape),
+          .list = packed(geometry_of(o))};
 }
 
-template <pool2d_options Options>
-constexpr bool pool_fits(const symbolic_shape& x) {
-  return window_fits(x, Options.window, Options.stride ? Options.stride : Options.window, Options.padding);
+// Of a filter that the layer makes itself.
+constexpr bool has_room(const symbolic_shape& x, const conv2d_options& o) {
+  return can_convolve(x, extents_of(o.groups, x[1].coefficient / o.groups, o.kernel, o.kernel), o);
+}
+
+constexpr bool can_pool(const symbolic_shape& x, const pool2d_options& o) {
+  return window_shape(geometry_of(o, reduce_kind::max), x).rank >= 2;
+}
+
+constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool2d_options& o) {
+  return {.kind = primitive::window_reduce,
+          .type = x.type,
+          .shape = window_shape(geometry_of(o, kind), x.shape),
+          .function = static_cast<int>(kind),
+          .list = packed(geometry_of(o, kind))};
+}
+
+constexpr node_spec describe_window_share(const facts& x, const pool2d_options& o) {
+  return constant_spec(1.0 / (o.window * o.window), x.type);
 }
 
 }  // namespace detail
@@ -58,56 +76,45 @@ constexpr bool pool_fits(const symbolic_shape& x) {
 /// shapes: x [n, c, h, w], filter [o, c / groups, kernel, kernel] -> [n, o, oh, ow].
 /// errors: "x must be [n, c, h, w] and the filter [o, c / groups, kh, kw]". cost: 2 n o oh ow (c / groups) kernel^2
 /// flops.
-template <conv2d_options Options, auto X, auto W>
-[[nodiscard]] constexpr auto convolution(expr<X> x, expr<W>) {
-  constexpr const symbolic_shape &in = *X.root().shape, &filter = *W.root().shape;
-  constexpr int window = (Options.kernel - 1) * Options.dilation + 1;
-  constexpr bool fits = in.rank == 4 && filter.rank == 4 && in[1] == filter[1] * Options.groups &&
-                        filter[2] == dim{Options.kernel} && filter[3] == dim{Options.kernel} && Options.groups >= 1 &&
-                        filter[0].coefficient % Options.groups == 0 && Options.dilation >= 1 &&
-                        detail::window_fits(in, window, Options.stride, Options.padding);
-  static_assert(fits,
-                "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
-                "filter [o, c / groups, kernel, kernel]");
-  static_assert(detail::dtypes_agree<X.root().type, W.root().type>,
-                "meganeura: convolution<options>(x, filter): dtypes must agree; cast one operand");
-  if constexpr (fits) {
-    constexpr int s = Options.stride, p = Options.padding, d = Options.dilation;
-    constexpr detail::integer_list list{{2, s, s, 1, p, p, 0, p, p, 0, d, d, 1, Options.groups}};
-    constexpr symbolic_shape out =
-        detail::with_extent(detail::windowed(in, window, Options.stride, Options.padding), 1, filter[0]);
-    return detail::apply<detail::with_list(
-                             detail::make_node(primitive::convolution, X.root().type, detail::interned_shape<out>),
-                             detail::interned_list<list>),
-                         X, W>();
-  } else {
-    return x;
-  }
+template <value X, value W, class Options>
+[[nodiscard]] constexpr auto convolution(X x, W filter, Options options) {
+  MEGANEURA_CHECK(x.facts().type == filter.facts().type, (detail::dtypes_agree<x.facts().type, filter.facts().type>),
+                  "meganeura: convolution<options>(x, filter): dtypes must agree; cast one operand", x, filter)
+  MEGANEURA_EXPECT(detail::can_convolve(x.facts().shape, filter.facts().shape, options),
+                   "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
+                   "filter [o, c / groups, kernel, kernel]",
+                   x, filter)
+  return detail::make<detail::describe_convolution>(x, filter, options);
+}
+template <conv2d_options Options, value X, value W>
+[[nodiscard]] constexpr auto convolution(X x, W filter) {
+  return convolution(x, filter, c<Options>);
 }
 
 /// The largest element of each window; padding never wins.
 /// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
-template <pool2d_options Options = pool2d_options{}, auto A>
-[[nodiscard]] constexpr auto max_pool2d(expr<A> x) {
-  constexpr bool fits = detail::pool_fits<Options>(*A.root().shape);
-  static_assert(fits, "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents");
-  if constexpr (fits) {
-    return detail::window_reduce<reduce_kind::max, Options>(x);
-  } else {
-    return x;
-  }
+template <value A, class Options>
+[[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options),
+                   "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
+  return detail::make<detail::describe_pool>(x, c<reduce_kind::max>, options);
+}
+template <pool2d_options Options = pool2d_options{}, value A>
+[[nodiscard]] constexpr auto max_pool2d(A x) {
+  return max_pool2d(x, c<Options>);
 }
 
 /// The mean of each window; padding counts as zeros (PyTorch's count_include_pad).
-template <pool2d_options Options = pool2d_options{}, auto A>
-[[nodiscard]] constexpr auto avg_pool2d(expr<A> x) {
-  constexpr bool fits = detail::pool_fits<Options>(*A.root().shape);
-  static_assert(fits, "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents");
-  if constexpr (fits) {
-    return detail::window_reduce<reduce_kind::sum, Options>(x) * constant<1.0 / (Options.window * Options.window)>;
-  } else {
-    return x;
-  }
+template <value A, class Options>
+[[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options),
+                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
+  return detail::make<detail::describe_pool>(x, c<reduce_kind::sum>, options) *
+         detail::make<detail::describe_window_share>(x, options);
+}
+template <pool2d_options Options = pool2d_options{}, value A>
+[[nodiscard]] constexpr auto avg_pool2d(A x) {
+  return avg_pool2d(x, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

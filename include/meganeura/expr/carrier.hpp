@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+// The one place where the carriers of values differ. A function of ops/ describes a node by what it knows of its
+// operands; here the node becomes part of a type (expr), of a body being traced (traced_value) or of whatever graph a
+// carrier of run-time values adds to (expr/value.hpp).
+#pragma once
+#include <meganeura/expr/expr.hpp>
+
+#include <initializer_list>
+#include <type_traits>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <class... Values>
+using all_typed = std::bool_constant<(is_expr<std::remove_cvref_t<Values>> && ...)>;
+template <class... Arguments>
+using some_run_time = std::bool_constant<((value<Arguments> && !is_expr<Arguments>) || ...)>;
+template <class... Arguments>
+all_typed<Arguments...> typed_tag(const Arguments&...);
+template <class... Arguments>
+some_run_time<Arguments...> run_time_tag(const Arguments&...);
+
+template <class T>
+concept axis_like = std::is_convertible_v<T, int>;
+
+// A layer's name: a text that is a constant, or a literal or a std::string of run time.
+template <class T>
+concept name_like = !value<T> && (std::is_convertible_v<T, const char*> || requires(const T& text) { text.c_str(); });
+
+// A shape, wherever it comes from; as an argument it stays a constant if it is one.
+constexpr symbolic_shape symbolic_of(const symbolic_shape& shape) { return shape; }
+template <class Shape>
+constexpr auto as_symbolic(const Shape& shape) {
+  if constexpr (is_fixed<Shape>) {
+    return shape;
+  } else {
+    return symbolic_of(shape);
+  }
+}
+
+// ---- values in types
+
+template <class T>
+constexpr auto known() {
+  static_assert(is_expr<T> || is_fixed<T>,
+                "meganeura: f(x, n): where x is part of a type n is a constant: f<n>(x), or f(x, c<n>)");
+  if constexpr (is_expr<T>) {
+    return T::facts();
+  } else {
+    return T::value;
+  }
+}
+
+template <auto Describe, class... Arguments>
+inline constexpr node_spec described = Describe(known<Arguments>()...);
+
+constexpr typed_node typed_from(const node_spec& spec, const symbolic_shape* shape, const integer_list* list) {
+  typed_node result;
+  result.kind = spec.kind;
+  result.type = spec.type;
+  result.function = static_cast<std::uint8_t>(spec.function);
+  result.count = static_cast<std::int32_t>(spec.count);
+  result.value = spec.value;
+  result.name = spec.name;
+  result.list = list;
+  result.body = spec.body;
+  result.shape = shape;
+  return result;
+}
+
+template <integer_list List>
+constexpr const integer_list* interned_or_none() {
+  if constexpr (List == integer_list{}) {
+    return nullptr;
+  } else {
+    return interned_list<List>;
+  }
+}
+
+template <auto Describe, class... Arguments>
+inline constexpr typed_node described_node = typed_from(described<Describe, Arguments...>,
+                                                        interned_shape<described<Describe, Arguments...>.shape>,
+                                                        interned_or_none<described<Describe, Arguments...>.list>());
+
+template <auto Graph, scalar_op Function>
+inline constexpr bool is_map_of = Graph.root().kind == primitive::map&& Graph.root().function ==
+                                  static_cast<int>(Function);
+
+constexpr integer_list composed(const integer_list& outer, const integer_list& inner, int rank) {
+  integer_list result;
+  for (int i = 0; i < rank; ++i) result.values[i] = inner.values[outer.values[i]];
+  return result;
+}
+
+constexpr bool is_identity(const integer_list& axes, int rank) {
+  for (int i = 0; i < rank; ++i) {
+    if (axes.values[i] != i) return false;
+  }
+  return true;
+}
+
+template <typed_node Node, integer_list Axes>
+constexpr typed_node reordered() {
+  typed_node result = Node;
+  result.list = interned_list<Axes>;
+  return result;
+}
+
+// A node of one operand; what undoes or repeats its operand takes that one's operand instead.
+template <typed_node Node, auto A>
+constexpr auto apply_simplified() {
+  constexpr bool repeats = A.root().kind == Node.kind;
+  if constexpr (Node.kind == primitive::map && Node.function == static_cast<int>(scalar_op::negate) &&
+                is_map_of<A, scalar_op::negate>) {
+    return at_root<A, A.root().operand(0)>();  // -(-x)
+  } else if constexpr (Node.kind == primitive::reshape && *Node.shape == *A.root().shape) {
+    return expr<A>{};
+  } else if constexpr (Node.kind == primitive::reshape && repeats) {
+    return apply_simplified<Node, decltype(at_root<A, A.root().operand(0)>())::graph>();
+  } else if constexpr (Node.kind == primitive::permute && is_identity(*Node.list, Node.shape->rank)) {
+    return expr<A>{};
+  } else if constexpr (Node.kind == primitive::permute && repeats) {
+    return apply_simplified<reordered<Node, composed(*Node.list, *A.root().list, Node.shape->rank)>(),
+                            decltype(at_root<A, A.root().operand(0)>())::graph>();
+  } else {
+    return apply<Node, expr<A>>();
+  }
+}
+
+template <auto Describe, auto A, class... Others>
+constexpr auto typed_value(expr<A> first, const Others&...) {
+  constexpr typed_node node = described_node<Describe, expr<A>, Others...>;
+  if constexpr (node.kind == primitive::argument) {
+    return first;
+  } else if constexpr (node.kind == primitive::constant) {
+    return apply<node>();
+  } else if constexpr (!(is_expr<Others> || ...)) {
+    return apply_simplified<node, A>();
+  } else {
+    return apply<node, expr<A>, Others...>();
+  }
+}
+
+// ---- values that are not
+
+template <class First, class... Others>
+constexpr const auto& carrier_of(const First& first, const Others&... others) {
+  if constexpr (value<First> && !is_expr<First>) {
+    return first;
+  } else {
+    return carrier_of(others...);
+  }
+}
+
+// What a description takes an argument for.
+template <class T>
+constexpr auto plain(const T& argument) {
+  if constexpr (value<T>) {
+    return argument.facts();
+  } else if constexpr (is_fixed<T>) {
+    return T::value;
+  } else {
+    return argument;
+  }
+}
+
+template <class Carrier>
+struct operand_list {
+  Carrier values[max_operands]{};
+  int count = 0;
+
+  template <class T>
+  constexpr void add(const Carrier& like, const T& argument) {
+    if constexpr (value<T>) values[count++] = like.lifted(argument);
+  }
+};
+
+template <auto Describe, class... Arguments>
+constexpr auto run_time_value(const Arguments&... arguments) {
+  const auto& carrier = carrier_of(arguments...);
+  using type = std::remove_cvref_t<decltype(carrier)>;
+  const node_spec spec = Describe(plain(arguments)...);
+  operand_list<type> operands;
+  if (spec.kind != primitive::constant) (operands.add(carrier, arguments), ...);
+  return spec.kind == primitive::argument ? operands.values[0] : carrier.added(spec, operands.values, operands.count);
+}
+
+// The value of the node that `Describe` gives for the arguments: facts for values, the rest as it is. Constants
+// (fixed) where values are types. Values come first.
+template <auto Describe, class... Arguments>
+constexpr auto make(const Arguments&... arguments) {
+  if constexpr (!some_run_time<Arguments...>::value) {
+    return typed_value<Describe>(arguments...);
+  } else {
+    return run_time_value<Describe>(arguments...);
+  }
+}
+
+// ---- broken rules
+
+template <value First, class... Others>
+constexpr First first_of(First first, const Others&...) {
+  return first;
+}
+
+template <class T>
+constexpr facts shown_facts(const T& argument) {
+  if constexpr (value<T>) {
+    return argument.facts();
+  } else {
+    return {.kind = primitive::constant, .value = static_cast<double>(argument)};
+  }
+}
+
+// Ends in error(invalid_argument), or in a compiler's error where a body is being traced.
+template <class... Arguments>
+[[noreturn]] constexpr void refuse(const char* sentence, const Arguments&... arguments) {
+  if constexpr (all_typed<Arguments...>::value) {
+    __builtin_unreachable();  // a static_assert has refused
+  } else {
+    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...});
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// A rule and its sentence, for a call whose values are named last: a static_assert where they are types, error
+// (invalid_argument) where they are not. MEGANEURA_EXPECT: what follows is done where the rule holds, and the result is
+// the first value where a compiler has said that it does not. MEGANEURA_CHECK, before the others: what follows is done
+// anyway. `shown` is what the compiler prints.
+#define MEGANEURA_EXPECT_SHOWN(rule, shown, sentence, ...)                                 \
+  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(rule)) { \
+    [[maybe_unused]] constexpr bool holds = (rule);                                        \
+    static_assert(shown, sentence);                                                        \
+    return ::meganeura::detail::first_of(__VA_ARGS__);                                     \
+  } else if (!decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(rule)) {   \
+    ::meganeura::detail::refuse(sentence, __VA_ARGS__);                                    \
+  } else
+#define MEGANEURA_EXPECT(rule, sentence, ...) MEGANEURA_EXPECT_SHOWN(rule, holds, sentence, __VA_ARGS__)
+#define MEGANEURA_CHECK(rule, shown, sentence, ...)                                       \
+  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value) {           \
+    static_assert(shown, sentence);                                                       \
+  } else if constexpr (decltype(::meganeura::detail::run_time_tag(__VA_ARGS__))::value) { \
+    if (!(rule)) ::meganeura::detail::refuse(sentence, __VA_ARGS__);                      \
+  }

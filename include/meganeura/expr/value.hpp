@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// Values of run time: nodes of a graph that take the same functions, layers and modules as typed values.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/expr/traced.hpp>
+#include <meganeura/graph/graph.hpp>
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+struct condition;
+}  // namespace detail
+
+/// A node with its graph, which must outlive it and stay where it is. What typed values take as template arguments may
+/// be a plain argument here: `relu(linear("layers." + std::to_string(i), x, widths[i]))`, `softmax(x, axis)`; typed
+/// leaves join in: `x * constant<2.0f>`, and so do plain numbers. Modules run as they are: `block::forward(x)`, or
+/// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
+/// (graph::scope); one asked for again by its name is the same one. A comparison gives a condition, which is no node:
+/// select, logical_and, logical_or and logical_not take it.
+/// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
+/// found.
+class node_value {
+ public:
+  using value_tag = void;
+
+  node_value() = default;
+  /// errors: invalid_argument unless `id` is a node of that graph with a value.
+  node_value(graph& in, node_id id);
+
+  /// errors: invalid_argument for a condition.
+  [[nodiscard]] node_id id() const;
+  // NOLINTNEXTLINE(google-explicit-constructor): the graph's functions take it
+  [[nodiscard]] operator node_id() const { return id(); }
+  [[nodiscard]] graph& owner() const { return *graph_; }
+
+  // What functions of values ask a carrier for, see expr/carrier.hpp.
+  [[nodiscard]] detail::facts facts() const;
+  [[nodiscard]] node_value added(const detail::node_spec& spec, const node_value* operands = nullptr,
+                                 int count = 0) const;
+  [[nodiscard]] node_value lifted(const node_value& other) const;
+  template <auto Graph>
+  [[nodiscard]] node_value lifted(expr<Graph>) const {
+    return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
+  }
+  [[nodiscard]] graph::scope scope(const char* name) const { return {*graph_, name}; }
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+
+ private:
+  friend struct detail::condition;
+  [[nodiscard]] node_value lifted(const module_body& body) const;
+
+  graph* graph_ = nullptr;
+  node_id id_ = no_id;
+  std::shared_ptr<const detail::condition> condition_;
+};
+
+namespace detail {
+
+// One primitive of which every extent is known.
+node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
+
+// The path of the scopes that live, and the name behind it.
+std::string full_name(const graph& g, const symbol& name);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/expr/value.ipp>
+#endif

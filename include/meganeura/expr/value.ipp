@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+// From a primitive's description to nodes of the run-time graph.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/expr/lower.hpp>
+#include <meganeura/expr/value.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// Never stored: the map that consumes it writes it into its scalar program.
+struct condition {
+  scalar_op function{};
+  shape extents;
+  std::vector<node_value> operands;
+
+  [[nodiscard]] static const condition* of(const node_value& x) { return x.condition_.get(); }
+  [[nodiscard]] static node_value make(graph& in, condition parts) {
+    node_value result;
+    result.graph_ = &in;
+    result.condition_ = std::make_shared<const condition>(std::move(parts));
+    return result;
+  }
+};
+
+// A map's program as it is written: its operands, each once if there are conditions to read them as well, and the
+// conditions that are part of it.
+class map_writer {
+ public:
+  map_writer(graph& g, const shape& whole, std::span<const node_value> operands)
+      : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
+
+  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
+  scalar_ref write(scalar_op function, std::span<const node_value> operands) {
+    scalar_ref refs[3]{};
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      if (const condition* inner = condition::of(operands[k])) {
+        const auto known = conditions_.find(inner);
+        refs[k] = known != conditions_.end() ? known->second : write(inner->function, inner->operands);
+        conditions_.emplace(inner, refs[k]);
+        continue;
+      }
+      const node_id id = graph_.expand(operands[k], whole_);
+      auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
+      if (place == operands_.end()) place = operands_.insert(place, id);
+      refs[k] = builder_.argument(static_cast<int>(place - operands_.begin()), graph_[id].type);
+    }
+    return builder_.apply(function, {refs, operands.size()});
+  }
+  node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
+
+ private:
+  graph& graph_;
+  const shape& whole_;
+  bool reuses_;
+  scalar_builder builder_{};
+  std::vector<node_id> operands_{};
+  std::map<const condition*, scalar_ref> conditions_{};
+};
+
+MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
+  const std::string path = g.paths().text(g.scope_path());
+  return path.empty() ? name.text : path + '.' + name.text;
+}
+
+inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto function = static_cast<scalar_op>(spec.function);
+  const shape whole = numeric(spec.shape);
+  if (spec.type == dtype::boolean) return condition::make(g, {function, whole, {operands.begin(), operands.end()}});
+  if (function == scalar_op::negate && g[operands[0]].kind == op::map &&
+      g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
+    return {g, g.operand(operands[0], 0)};  // -(-x)
+  }
+  map_writer writer(g, whole, operands);
+  return {g, writer.finish(writer.write(function, operands), spec.type)};
+}
+
+inline node_id reciprocal_count(graph& g, const node_spec& spec, node_id whole) {
+  double count = 1;
+  for (int i = 0; i < g[whole].extents.rank(); ++i) {
+    count *= spec.count >> i & 1 ? static_cast<double>(g[whole].extents[i]) : 1.0;
+  }
+  return g.constant(1.0 / count, spec.type);
+}
+
+inline node_id pad_node(graph& g, const node_spec& spec, node_id a) {
+  const auto borders = unpacked<pad_attribute>(spec.list);
+  const auto rank = static_cast<std::size_t>(spec.shape.rank);
+  return g.pad(a, {borders.low, rank}, {borders.high, rank}, spec.value);
+}
+
+inline node_id window_node(graph& g, const node_spec& spec, node_id a) {
+  auto geometry = unpacked<window_attribute>(spec.list);
+  geometry.kind = static_cast<reduce_kind>(spec.function);
+  return g.window_reduce(a, geometry);
+}
+
+inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
+  g.expect_indices({labels, spec.count, static_cast<std::int64_t>(spec.value),
+                    fmt::format("cross_entropy has {} classes", spec.count)});
+  return labels;
+}
+
+inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto a = [&] { return operands[0].id(); };
+  const auto b = [&] { return operands[1].id(); };
+  const shape extents = numeric(spec.shape);
+  const int axis = static_cast<int>(spec.count);
+  switch (spec.kind) {
+    case primitive::parameter:
+      return g.parameter(full_name(g, *spec.name), spec.type, extents);
+    case primitive::state:
+      return g.state(full_name(g, *spec.name), spec.type, extents);
+    case primitive::constant:
+      return g.constant(spec.value, spec.type);
+    case primitive::iota:
+      return g.coordinates(extents, axis);
+    case primitive::random:
+      return g.random(full_name(g, *spec.name), static_cast<distribution>(spec.function), extents);
+    case primitive::reciprocal_count:
+      return reciprocal_count(g, spec, a());
+    case primitive::cast:
+      return g.cast(a(), spec.type);
+    case primitive::reduce:
+      return g.reduce(static_cast<reduce_kind>(spec.function), a(), static_cast<std::uint32_t>(spec.count));
+    case primitive::contract:
+      return g.contract(a(), b(), unpacked<contract_attribute>(spec.list));
+    case primitive::reshape:
+      return g.reshape(a(), extents);
+    case primitive::permute:
+      return g.permute(a(), {unpacked<axis_order>(spec.list).axes, static_cast<std::size_t>(spec.shape.rank)});
+    case primitive::slice: {
+      const auto range = unpacked<slice_range>(spec.list);
+      return g.slice(a(), static_cast<int>(range.axis), range.start, range.count, range.step);
+    }
+    case primitive::pad:
+      return pad_node(g, spec, a());
+    case primitive::expand:
+      return g.expand(a(), extents);
+    case primitive::flip:
+      return g.flip(a(), axis);
+    case primitive::concat:
+      return g.concat(std::initializer_list<node_id>{a(), b()}, axis);
+    case primitive::gather:
+      return g.gather(a(), b(), axis);
+    case primitive::scatter_add:
+      return g.scatter_add(a(), b(), axis, extents);
+    case primitive::convolution:
+      return g.convolution(a(), b(), unpacked<convolution_attribute>(spec.list), extents);
+    case primitive::window_reduce:
+      return window_node(g, spec, a());
+    case primitive::stop_gradient:
+      return g.stop_gradient(a());
+    case primitive::class_index:
+      return labelled(g, spec, a());
+    case primitive::map:  // see map_node
+    case primitive::argument:
+    case primitive::call:
+    case primitive::repeat:
+      break;
+  }
+  fail(error_category::internal, "a node of the kind {} is no primitive", static_cast<int>(spec.kind));
+}
+
+MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  if (spec.kind == primitive::map) return map_node(g, spec, operands);
+  return {g, primitive_node(g, spec, operands)};
+}
+
+// "f32 [batch, 784]"
+inline std::string shown(const facts& x) {
+  std::string extents;
+  for (int i = 0; i < x.shape.rank; ++i) {
+    const dim& each = x.shape[i];
+    const std::string factor = each.is_static() || each.coefficient != 1 ? std::to_string(each.coefficient) : "";
+    extents += fmt::format("{}{}{}{}", i > 0 ? ", " : "", factor, !factor.empty() && each.name ? " " : "",
+                           each.name ? each.name->text : "");
+  }
+  return fmt::format("{} [{}]", to_string(x.type), extents);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_value::node_value(graph& in, node_id id) : graph_(&in), id_(id) {
+  in.expect_values("node_value", {id});
+}
+
+MEGANEURA_INLINE node_id node_value::id() const {
+  if (condition_) {
+    fail(error_category::invalid_argument,
+         "a condition is used by something other than select; select values first, then reshape or reduce");
+  }
+  return id_;
+}
+
+MEGANEURA_INLINE detail::facts node_value::facts() const {
+  if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
+  const node& n = (*graph_)[id_];
+  const bool number = n.kind == op::constant;
+  return {.kind = number ? primitive::constant : primitive::argument,
+          .type = n.type,
+          .shape = n.extents,
+          .value = number ? graph_->get<constant_attribute>(id_).value : 0};
+}
+
+MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
+                                              int count) const {
+  return detail::run_time_node(*graph_, spec, {operands, static_cast<std::size_t>(count)});
+}
+
+MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
+  if (other.graph_ != graph_) {
+    fail(error_category::invalid_argument, "two values of different graphs meet; build both in one graph");
+  }
+  return other;
+}
+
+MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
+  return detail::lowered_leaf(*graph_, body);
+}
+
+MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const {
+  std::string found;
+  for (const detail::facts& each : operands) found += (found.empty() ? "" : ", ") + detail::shown(each);
+  constexpr std::string_view library = "meganeura: ";
+  std::string_view text = sentence;
+  if (text.starts_with(library)) text.remove_prefix(library.size());
+  fail(error_category::invalid_argument, "{}; found {}", text, found);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// One language, two carriers: the same lines on types and on nodes of a run-time graph give the same nodes.
+#include <support/smollm2_reference.hpp>
+
+#include <gtest/gtest.h>
+
+#include <meganeura/expr/lower.hpp>
+#include <meganeura/frontend.hpp>
+#include <meganeura/models/smollm2.hpp>
+
+namespace mn = meganeura;
+
+namespace {
+
+inline constexpr mn::dim batch = mn::sym<"batch">, seq = mn::sym<"seq">;
+
+std::string sentence_of(const auto& call) {
+  try {
+    call();
+  } catch (const mn::error& refused) {
+    EXPECT_EQ(refused.category(), mn::error_category::invalid_argument);
+    return refused.what();
+  }
+  return "";
+}
+
+// The models of examples/mnist.cpp.
+struct mlp {
+  static constexpr auto forward(mn::value auto image) {
+    return mn::linear<"fc2", 10>(mn::relu(mn::linear<"fc1", 128>(image)));
+  }
+};
+inline constexpr mn::conv2d_options same{.kernel = 3, .padding = 1};
+struct cnn {
+  static constexpr auto forward(mn::value auto image) {
+    auto x = mn::reshape<mn::dims<batch, 1, 28, 28>>(image);
+    auto h = mn::max_pool2d<>(mn::relu(mn::conv2d<"conv1", 8, same>(x)));
+    auto y = mn::max_pool2d<>(mn::relu(mn::conv2d<"conv2", 16, same>(h)));
+    return mn::linear<"fc", 10>(mn::flatten(y));
+  }
+};
+
+// Everything else the library has, on x [2, 4, 6] and labels [2, 4].
+struct everything {
+  static constexpr auto forward(mn::value auto x, mn::value auto labels) {
+    auto a = mn::softmax<1>(x) + mn::log_softmax(x) * mn::constant<2.0f>;
+    auto b = mn::layer_norm<"norm">(mn::sigmoid(a) - mn::silu(x)) / mn::rms_norm<"rms">(mn::gelu(x));
+    auto c = mn::concat<0>(mn::flip<1>(b), mn::pad<1, 1, 0, 3.0f>(mn::slice<1, 0, 3>(x)), mn::swiglu(a, b));
+    auto d = mn::permute<1, 0, 2>(c) + mn::expand<mn::dims<4, 6, 1>>(mn::constant<1.0f>);
+    auto e = mn::matmul(d, mn::transpose(d));
+    auto f = mn::max<1>(e) + mn::min<1>(mn::abs(e)) + mn::mean<-1>(e) * mn::product<2>(mn::tanh(e));
+    auto g =
+        mn::einsum<"ij,jk->ik">(mn::slice<0, 0, 4>(f), mn::embedding<"embed", 7, 5>(mn::coordinates<mn::dims<6>, 0>));
+    auto h = mn::select(mn::logical_and(mn::less(g, mn::constant<0.0f>), mn::logical_not(mn::equal(g, -g))), g,
+                        mn::maximum(g, mn::power(mn::exp(g), mn::constant<0.5f>)));
+    auto i = mn::gather<0>(h, mn::coordinates<mn::dims<3>, 0>) + mn::parameter<"own", mn::dims<5>>;
+    auto j = mn::scatter_add<0, mn::dims<4, 5>>(mn::coordinates<mn::dims<3>, 0>, mn::cast<mn::dtype::f16>(i));
+    auto k = mn::avg_pool2d<mn::pool2d_options{.window = 2, .stride = 1, .padding = 1}>(mn::cast<mn::dtype::f32>(j));
+    auto heads = mn::rope(mn::split_heads<3>(x));
+    auto attended = mn::merge_heads(mn::attend<mn::gqa_options{.causal = true}>(
+        heads, mn::slice<2, 0, 1>(heads), mn::stop_gradient(mn::slice<2, 1, 1>(heads))));
+    return mn::cross_entropy_loss<mn::cross_entropy_options{.ignore_index = 2}>(attended, labels) + mn::sum(k) -
+           mn::mean_squared_error_loss(attended, x) - -mn::sum(mn::random<"noise", mn::dims<3>>);
+  }
+};
+
+// Lowers a model, then runs its module on values of the same graph: nothing is to be added.
+template <class Model, class Module, std::size_t... I>
+void expect_same(mn::graph& g, std::initializer_list<mn::binding> symbols, std::index_sequence<I...>) {
+  const mn::node_id typed = mn::lower_into<Model>(g, {symbols.begin(), symbols.size()});
+  const std::string before = mn::to_text(g);
+  const mn::node_id built = Module::forward(mn::node_value(g, g.find_leaf(Model::input_names[I]->text))...);
+  EXPECT_EQ(built, typed);
+  EXPECT_EQ(mn::to_text(g), before);
+  EXPECT_GT(g.size(), 5u);
+}
+template <class Module, class... Inputs>
+mn::graph expect_same(std::initializer_list<mn::binding> symbols) {
+  mn::graph g;
+  expect_same<mn::model<Module, Inputs...>, Module>(g, symbols, std::index_sequence_for<Inputs...>{});
+  return g;
+}
+
+}  // namespace
+
+TEST(expr_value, the_models_of_the_examples_are_the_same_graphs_both_ways) {
+  expect_same<mlp, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>({{"batch", 32}});
+  expect_same<cnn, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>({{"batch", 8}});
+  using tokens = mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>;
+  expect_same<mn::models::smollm2<mn::support::tiny_smollm2>, tokens>({{"batch", 2}, {"seq", 16}});
+  const mn::graph whole =
+      expect_same<mn::models::smollm2<mn::models::smollm2_135m>, tokens>({{"batch", 1}, {"seq", 128}});
+  EXPECT_EQ(whole.leaves(mn::op::parameter).size(), 272u);
+}
+
+TEST(expr_value, every_function_gives_the_same_nodes_both_ways) {
+  expect_same<everything, mn::input<"x", mn::dtype::f32, mn::dims<2, 4, 6>>,
+              mn::input<"labels", mn::dtype::i32, mn::dims<2, 4>>>({});
+}
+
+TEST(expr_value, sizes_names_and_axes_may_be_plain_arguments) {
+  mn::graph g;
+  using model = mn::model<cnn, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>;
+  const mn::binding symbols[] = {{"batch", 8}};
+  const mn::node_id typed = mn::lower_into<model>(g, symbols);
+  const std::string before = mn::to_text(g);
+  mn::node_value x(g, g.find_leaf("image"));
+  x = mn::reshape(x, mn::shape{8, 1, 28, 28});
+  const int widths[] = {8, 16};
+  for (int i = 0; i < 2; ++i) {
+    x = mn::max_pool2d(mn::relu(mn::conv2d("conv" + std::to_string(i + 1), x, widths[i], same)), mn::pool2d_options{});
+  }
+  x = mn::linear("fc", mn::flatten(x, 1, -1), 10);
+  EXPECT_EQ(x.id(), typed);
+  EXPECT_EQ(mn::to_text(g), before);
+  EXPECT_EQ(mn::softmax(x, 1).id(), mn::softmax<-1>(x).id());
+  EXPECT_EQ(mn::sum(x, 0, 1).id(), mn::sum(x).id());
+  EXPECT_EQ(mn::permute(x, 1, 0).id(), mn::transpose(x).id());
+  EXPECT_EQ((x * 2.0f).id(), (x * mn::constant<2.0f>).id());
+  EXPECT_EQ((mn::maximum(0, x)).id(), mn::maximum(mn::constant<0>, x).id());
+  EXPECT_EQ((-(-x)).id(), x.id());
+}
+
+TEST(expr_value, operators_are_the_graphs_functions_with_broadcasting) {
+  mn::graph g;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 4})), y(g, g.input("y", mn::dtype::f32, {4}));
+  EXPECT_EQ((x + x).id(), g.add(x, x));
+  EXPECT_EQ((x / y).id(), g.divide(x, g.expand(y, {3, 4})));
+  EXPECT_EQ(mn::exp(x).id(), g.map(mn::scalar_op::exp, {x}));
+  EXPECT_EQ(mn::max(x, -1).id(), g.reduce(mn::reduce_kind::max, x, 2));
+  EXPECT_EQ(mn::slice(x, 1, 1, 2).id(), g.slice(x, 1, 1, 2));
+  EXPECT_EQ(mn::einsum("ij,kj->ik", x, x).id(), g.contract(x, x, "ij", "kj", "ik"));
+}
+
+TEST(expr_value, modules_are_named_by_the_scopes_around_them) {
+  mn::graph g;
+  mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 784}));
+  for (int i = 0; i < 2; ++i) x = mn::pad(mn::call<mlp>("layers." + std::to_string(i), x), 1, 0, 774);
+  EXPECT_NE(g.find_leaf("layers.1.fc2.bias"), mn::no_id);
+  EXPECT_EQ(g.leaves(mn::op::parameter).size(), 8u);
+  EXPECT_EQ(g.path_of(g.find_leaf("layers.0.fc1.weight")), "layers.0.fc1");
+}
+
+TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_found) {
+  mn::graph g, other;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 4})), y(g, g.input("y", mn::dtype::i32, {3, 5}));
+  const mn::node_value z(other, other.input("z", mn::dtype::f32, {3, 4}));
+  EXPECT_EQ(sentence_of([&] { (void)(x + y); }), "a + b: extents must be equal or 1; found f32 [3, 4], i32 [3, 5]");
+  EXPECT_EQ(sentence_of([&] { (void)(x + mn::cast<mn::dtype::i32>(x)); }),
+            "a + b: dtypes must agree; cast one operand; found f32 [3, 4], i32 [3, 4]");
+  EXPECT_EQ(sentence_of([&] { (void)(y * 0.5); }),
+            "a * b: an integer takes whole numbers within its range; cast it to f32; found i32 [3, 5], f32 []");
+  EXPECT_EQ(sentence_of([&] { (void)mn::softmax(x, 2); }), "softmax<axis>(x): x has no such axis; found f32 [3, 4]");
+  EXPECT_EQ(sentence_of([&] { (void)mn::matmul(x, x); }),
+            "matmul(a, b): the last extent of a must equal the first of b, and batch extents each other; found f32 [3, "
+            "4], f32 [3, 4]");
+  EXPECT_EQ(sentence_of([&] { (void)mn::reshape<mn::dims<batch, 5>>(x); }),
+            "reshape<dims>(x): the number of elements must stay; found f32 [3, 4]");
+  EXPECT_EQ(sentence_of([&] { (void)mn::linear("fc", y, 3); }),
+            "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5]");
+  EXPECT_EQ(sentence_of([&] { (void)mn::slice(x, 1, 1, std::int64_t{1} << 62, std::int64_t{1} << 62); }),
+            "slice<axis, start, count, step>(x): the elements must lie within an axis of known extent; found f32 [3, "
+            "4]");
+  EXPECT_EQ(sentence_of([&] { (void)(x + z); }), "two values of different graphs meet; build both in one graph");
+  EXPECT_EQ(sentence_of([&] { (void)mn::less(x, 1).id(); }),
+            "a condition is used by something other than select; select values first, then reshape or reduce");
+  EXPECT_EQ(sentence_of([&] { mn::node_value(other, mn::node_id(99)); }),
+            "node_value: operand %99 does not exist; the graph has 1 nodes");
+}
