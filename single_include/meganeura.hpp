@@ -7127,9 +7127,9 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct optimize_options {
   std::vector<std::string> disabled{};  // names of rules left out, structural or pattern
-  bool algebra = true;                // pattern rules
-  bool fusion = true;                 // fuse_*, recompute
-  bool epilogues = true;              // *_epilogue
+  bool algebra = true;                  // pattern rules
+  bool fusion = true;                   // fuse_*, recompute
+  bool epilogues = true;                // *_epilogue
   exactness tolerance = exactness::reassociates;
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
@@ -7671,8 +7671,8 @@ template <class T>
 ///   update(element)    the new parameter, then each new moment
 /// See `adam`. Whatever has these converts to `optimizer`.
 template <class T>
-concept optimizer_definition = std::copyable<T> &&
-    requires(const T& chosen, std::uint32_t step, const optimizer_element& element) {
+concept optimizer_definition = !std::same_as<T, class optimizer> && std::copyable<T> &&
+                               requires(const T& chosen, std::uint32_t step, const optimizer_element& element) {
   { T::rates[0] } -> std::convertible_to<optimizer_rate<T>>;
   { chosen.learning_rate } -> std::convertible_to<float>;
   { chosen.name() } -> std::convertible_to<std::string>;

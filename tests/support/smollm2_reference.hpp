@@ -12,14 +12,14 @@
 namespace meganeura::inline MEGANEURA_ABI::support {
 
 inline constexpr models::llama::config tiny_smollm2{.layers = 2,
-                                                   .width = 48,
-                                                   .heads = 3,
-                                                   .kv_heads = 1,
-                                                   .head_dim = 16,
-                                                   .hidden = 64,
-                                                   .vocab = 128,
-                                                   .rope_theta = 1e4f,
-                                                   .epsilon = 1e-5f};
+                                                    .width = 48,
+                                                    .heads = 3,
+                                                    .kv_heads = 1,
+                                                    .head_dim = 16,
+                                                    .hidden = 64,
+                                                    .vocab = 128,
+                                                    .rope_theta = 1e4f,
+                                                    .epsilon = 1e-5f};
 
 namespace detail {
 inline std::uint32_t mixed(std::uint32_t h) {  // the finaliser of MurmurHash3

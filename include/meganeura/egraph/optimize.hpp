@@ -11,9 +11,9 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct optimize_options {
   std::vector<std::string> disabled{};  // names of rules left out, structural or pattern
-  bool algebra = true;                // pattern rules
-  bool fusion = true;                 // fuse_*, recompute
-  bool epilogues = true;              // *_epilogue
+  bool algebra = true;                  // pattern rules
+  bool fusion = true;                   // fuse_*, recompute
+  bool epilogues = true;                // *_epilogue
   exactness tolerance = exactness::reassociates;
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.

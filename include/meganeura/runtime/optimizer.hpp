@@ -59,8 +59,8 @@ template <class T>
 ///   update(element)    the new parameter, then each new moment
 /// See `adam`. Whatever has these converts to `optimizer`.
 template <class T>
-concept optimizer_definition = std::copyable<T> &&
-    requires(const T& chosen, std::uint32_t step, const optimizer_element& element) {
+concept optimizer_definition = !std::same_as<T, class optimizer> && std::copyable<T> &&
+                               requires(const T& chosen, std::uint32_t step, const optimizer_element& element) {
   { T::rates[0] } -> std::convertible_to<optimizer_rate<T>>;
   { chosen.learning_rate } -> std::convertible_to<float>;
   { chosen.name() } -> std::convertible_to<std::string>;
