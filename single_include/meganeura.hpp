@@ -339,18 +339,35 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Arithmetic on f16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
 enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
 
-/// Bytes of one stored element; 0 for boolean, which is not stored.
-[[nodiscard]] constexpr int size_of(dtype type) { return type == dtype::boolean ? 0 : type == dtype::f16 ? 2 : 4; }
+struct dtype_info {
+  const char* name = "an unknown dtype";
+  int bytes = 0;               // of one stored element; 0: not stored
+  dtype compute = dtype::f32;  // of a value inside a scalar program
+  bool is_float = false, exists = false;
+};
 
-/// The type a value of `type` has inside a scalar program.
-[[nodiscard]] constexpr dtype compute_type(dtype type) { return type == dtype::f16 ? dtype::f32 : type; }
-
-[[nodiscard]] constexpr bool is_float(dtype type) { return type == dtype::f32 || type == dtype::f16; }
-
-[[nodiscard]] constexpr const char* to_string(dtype type) {
-  constexpr const char* names[] = {"f32", "f16", "i32", "u32", "bool"};
-  return type <= dtype::boolean ? names[static_cast<int>(type)] : "an unknown dtype";
+[[nodiscard]] constexpr dtype_info info(dtype type) {
+  switch (type) {
+    case dtype::f32:
+      return {"f32", 4, dtype::f32, true, true};
+    case dtype::f16:
+      return {"f16", 2, dtype::f32, true, true};
+    case dtype::i32:
+      return {"i32", 4, dtype::i32, false, true};
+    case dtype::u32:
+      return {"u32", 4, dtype::u32, false, true};
+    case dtype::boolean:
+      return {"bool", 0, dtype::boolean, false, true};
+  }
+  return {};
 }
+
+/// Bytes of one stored element; 0 for boolean, which is not stored.
+[[nodiscard]] constexpr int size_of(dtype type) { return info(type).bytes; }
+/// The type a value of `type` has inside a scalar program.
+[[nodiscard]] constexpr dtype compute_type(dtype type) { return info(type).compute; }
+[[nodiscard]] constexpr bool is_float(dtype type) { return info(type).is_float; }
+[[nodiscard]] constexpr const char* to_string(dtype type) { return info(type).name; }
 
 namespace detail {
 
@@ -464,6 +481,237 @@ namespace detail {
 // The attributes that are nothing but numbers, and the shapes that nodes have: each rule once, for models that are
 // types and for graphs built at run time. Extents are `dim`s; where a shape is known there are no symbols in it.
 // The op table: every node kind of the run-time graph, with its name, arity and stage; the kinds of reduce and random.
+// The scalar functions: name, properties, value and derivative of each. How a device computes one is told in
+// kernels/scalar_emit.ipp, how a model writes it in ops/elementwise.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
+/// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
+/// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
+/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; erf 5; power 8, and 2|b|
+/// + 3 where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
+// clang-format off
+enum class scalar_op : std::uint8_t {
+  argument,  // value: index of the operand
+  constant,  // value: the number
+  // unary
+  negate, abs,
+  sign,  // -1, 0 or 1; 0 for a NaN
+  reciprocal, sqrt, rsqrt, exp, log,
+  sin, cos,  // on a device of |x| <= 2^24, within 2^-22 of the result and 2^-35; beyond, where floats miss radians, NaN
+  tanh,
+  erf,  // 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+  floor, ceil,
+  round,  // ties to even
+  logical_not,
+  // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
+  // 0 for a NaN. Between i32 and u32: modulo 2^32. Integer to float rounds to nearest, ties to even. To boolean: x != 0,
+  // true for a NaN; from it 0 or 1.
+  convert,
+  // binary
+  add, subtract, multiply,
+  divide,  // integers: truncates towards zero, x / 0 is 0 and -2^31 / -1 is -2^31; floats by zero: +-inf or NaN
+  power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
+  minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
+  less, less_equal, equal, logical_and, logical_or,
+  // ternary
+  select,  // a ? b : c
+  // over the row axes of a region only (never in a map): the value is the same for every element of the row; a NaN
+  // anywhere in the row is the result of each
+  row_sum, row_max, row_min, row_product,
+};
+// clang-format on
+
+struct scalar_flags {
+  bool arithmetic = false;   // of every type, integers modulo 2^32
+  bool floats_only = false;  // what is neither this nor logical takes every number
+  bool slow = false;         // on a device: costs egraph::cost_model::transcendental
+  bool compares = false;     // numbers to a condition
+  bool logical = false;      // conditions to a condition
+  bool commutes = false;
+  bool jumps = false;  // what comes out of floats has steps; the derivative between them is 0
+};
+
+struct scalar_op_info {
+  scalar_op op;
+  const char* name;
+  int arity;
+  scalar_flags is{};
+  scalar_op step = scalar_op::argument;  // of a row reduction: what joins two partial results,
+  double start = 0;                      // and what it begins with, saturated where that is no integer
+};
+
+namespace detail {
+// clang-format off
+inline constexpr scalar_op_info scalar_op_table[] = {
+    {scalar_op::argument, "argument", 0},
+    {scalar_op::constant, "constant", 0},
+    {scalar_op::negate, "negate", 1, {.arithmetic = true}},
+    {scalar_op::abs, "abs", 1, {.arithmetic = true}},
+    {scalar_op::sign, "sign", 1, {.jumps = true}},
+    {scalar_op::reciprocal, "reciprocal", 1, {.floats_only = true}},
+    {scalar_op::sqrt, "sqrt", 1, {.floats_only = true}},
+    {scalar_op::rsqrt, "rsqrt", 1, {.floats_only = true}},
+    {scalar_op::exp, "exp", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::log, "log", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::sin, "sin", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::cos, "cos", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::tanh, "tanh", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::erf, "erf", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::floor, "floor", 1, {.floats_only = true, .jumps = true}},
+    {scalar_op::ceil, "ceil", 1, {.floats_only = true, .jumps = true}},
+    {scalar_op::round, "round", 1, {.floats_only = true, .jumps = true}},
+    {scalar_op::logical_not, "logical_not", 1, {.logical = true}},
+    {scalar_op::convert, "convert", 1},
+    {scalar_op::add, "add", 2, {.arithmetic = true, .commutes = true}},
+    {scalar_op::subtract, "subtract", 2, {.arithmetic = true}},
+    {scalar_op::multiply, "multiply", 2, {.arithmetic = true, .commutes = true}},
+    {scalar_op::divide, "divide", 2, {.arithmetic = true, .slow = true}},
+    {scalar_op::power, "power", 2, {.floats_only = true, .slow = true}},
+    {scalar_op::minimum, "minimum", 2, {.commutes = true}},
+    {scalar_op::maximum, "maximum", 2, {.commutes = true}},
+    {scalar_op::less, "less", 2, {.compares = true, .jumps = true}},
+    {scalar_op::less_equal, "less_equal", 2, {.compares = true, .jumps = true}},
+    {scalar_op::equal, "equal", 2, {.compares = true, .commutes = true, .jumps = true}},
+    {scalar_op::logical_and, "logical_and", 2, {.logical = true, .commutes = true}},
+    {scalar_op::logical_or, "logical_or", 2, {.logical = true, .commutes = true}},
+    {scalar_op::select, "select", 3},
+    {scalar_op::row_sum, "row_sum", 1, {}, scalar_op::add},
+    {scalar_op::row_max, "row_max", 1, {}, scalar_op::maximum, -__builtin_inf()},
+    {scalar_op::row_min, "row_min", 1, {}, scalar_op::minimum, __builtin_inf()},
+    {scalar_op::row_product, "row_product", 1, {}, scalar_op::multiply, 1},
+};
+// clang-format on
+}  // namespace detail
+
+inline constexpr int scalar_op_count = static_cast<int>(sizeof detail::scalar_op_table / sizeof(scalar_op_info));
+static_assert(scalar_op_count == static_cast<int>(scalar_op::row_product) + 1);
+
+[[nodiscard]] constexpr const scalar_op_info& info(scalar_op kind) {
+  return detail::scalar_op_table[static_cast<int>(kind)];
+}
+static_assert(
+    [] {
+      for (int i = 0; i < scalar_op_count; ++i) {
+        if (info(static_cast<scalar_op>(i)).op != static_cast<scalar_op>(i)) return false;
+      }
+      return true;
+    }(),
+    "scalar_op_table has its rows in the order of scalar_op");
+
+[[nodiscard]] constexpr const char* to_string(scalar_op kind) {
+  return static_cast<int>(kind) < scalar_op_count ? info(kind).name : "operation";
+}
+[[nodiscard]] constexpr bool is_row_reduction(scalar_op kind) { return info(kind).step != scalar_op::argument; }
+
+namespace detail {
+
+/// The value on floats and conditions (0 or 1), in double precision; NaN of what depends on types or on a row.
+/// Builtins, because <cmath> takes a compiler longer than the whole front end.
+[[nodiscard]] constexpr double evaluate_real(scalar_op kind, double a, double b, double c) {
+  switch (kind) {
+    // clang-format off
+    case scalar_op::negate: return -a;
+    case scalar_op::abs: return __builtin_fabs(a);
+    case scalar_op::sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
+    case scalar_op::reciprocal: return 1 / a;
+    case scalar_op::sqrt: return __builtin_sqrt(a);
+    case scalar_op::rsqrt: return 1 / __builtin_sqrt(a);
+    case scalar_op::exp: return __builtin_exp(a);
+    case scalar_op::log: return __builtin_log(a);
+    case scalar_op::sin: return __builtin_sin(a);
+    case scalar_op::cos: return __builtin_cos(a);
+    case scalar_op::tanh: return __builtin_tanh(a);
+    case scalar_op::erf: return __builtin_erf(a);
+    case scalar_op::floor: return __builtin_floor(a);
+    case scalar_op::ceil: return __builtin_ceil(a);
+    case scalar_op::round: return __builtin_nearbyint(a);
+    case scalar_op::logical_not: return a == 0;
+    case scalar_op::add: return a + b;
+    case scalar_op::subtract: return a - b;
+    case scalar_op::multiply: return a * b;
+    case scalar_op::divide: return a / b;
+    case scalar_op::power: return __builtin_pow(a, b);
+    case scalar_op::minimum: return a != a || a < b ? a : b;  // b where it is the NaN
+    case scalar_op::maximum: return a != a || a > b ? a : b;
+    case scalar_op::less: return a < b;
+    case scalar_op::less_equal: return a <= b;
+    case scalar_op::equal: return a == b;
+    case scalar_op::logical_and: return a != 0 && b != 0;
+    case scalar_op::logical_or: return a != 0 || b != 0;
+    case scalar_op::select: return a != 0 ? b : c;
+    case scalar_op::argument: case scalar_op::constant: case scalar_op::convert:
+    case scalar_op::row_sum: case scalar_op::row_max: case scalar_op::row_min: case scalar_op::row_product: break;
+      // clang-format on
+  }
+  return __builtin_nan("");
+}
+
+// The limits PyTorch takes: b = 0 has derivative 0 by a, and a = 0 has derivative 0 by b.
+template <class Term>
+[[nodiscard]] Term power_derivative(int side, const Term& g, const Term& a, const Term& b, const Term& y) {
+  const Term zero = g.number(0);
+  if (side == 1) {
+    return apply(scalar_op::select, apply(scalar_op::equal, a, zero), zero, g * (y * apply(scalar_op::log, a)));
+  }
+  const Term slope = g * (b * apply(scalar_op::power, a, b - 1.0));
+  if (const double* exponent = b.constant()) return *exponent == 0 ? zero : slope;
+  return apply(scalar_op::select, apply(scalar_op::equal, b, zero), zero, slope);
+}
+
+// Everything but what surely loses gets its part: where an operand is NaN, so is the result, and both get all of g.
+template <class Term>
+[[nodiscard]] Term extremum_derivative(bool is_maximum, int side, const Term& g, const Term* x, const Term& y) {
+  const Term &own = x[side], &other = x[1 - side], zero = g.number(0);
+  if (other.constant()) {  // relu, clamp: from the result alone, 0 at the bound as torch.relu
+    return apply(scalar_op::select, apply(scalar_op::less_equal, is_maximum ? y : other, is_maximum ? other : y), zero,
+                 g);
+  }
+  const Term loses = apply(scalar_op::less, is_maximum ? own : other, is_maximum ? other : own);
+  return apply(scalar_op::select, apply(scalar_op::equal, x[0], x[1]), g * 0.5,
+               apply(scalar_op::select, loses, zero, g));
+}
+
+/// g times the derivative of y = kind(x[0], x[1], x[2]) by x[side]; Term() where there is none. A `Term` is an
+/// operation being written, see autodiff/scalar_gradient.ipp.
+template <class Term>
+[[nodiscard]] Term derivative(scalar_op kind, int side, const Term& g, const Term* x, const Term& y) {
+  switch (kind) {
+    // clang-format off
+    case scalar_op::negate: return -g;
+    case scalar_op::abs: return g * apply(scalar_op::sign, x[0]);
+    case scalar_op::reciprocal: return -(g * (y * y));
+    case scalar_op::sqrt: return g * 0.5 / y;
+    case scalar_op::rsqrt: return g * -0.5 * (y * (y * y));
+    case scalar_op::exp: return g * y;
+    case scalar_op::log: return g / x[0];
+    case scalar_op::sin: return g * apply(scalar_op::cos, x[0]);
+    case scalar_op::cos: return -(g * apply(scalar_op::sin, x[0]));
+    case scalar_op::tanh: return g * (g.number(1) - y * y);
+    case scalar_op::erf: return g * (apply(scalar_op::exp, -(x[0] * x[0])) * 1.1283791670955126);  // 2 / sqrt(pi)
+    case scalar_op::add: return g;
+    case scalar_op::subtract: return side == 0 ? g : -g;
+    case scalar_op::multiply: return g * x[1 - side];
+    case scalar_op::divide: return side == 0 ? g / x[1] : -(g / x[1] * y);  // -g a / b^2 = -(g / b) (a / b)
+    case scalar_op::power: return power_derivative(side, g, x[0], x[1], y);
+    case scalar_op::minimum: return extremum_derivative(false, side, g, x, y);
+    case scalar_op::maximum: return extremum_derivative(true, side, g, x, y);
+    case scalar_op::select:
+      return apply(scalar_op::select, x[0], side == 1 ? g : g.number(0), side == 1 ? g.number(0) : g);
+    case scalar_op::sign: case scalar_op::floor: case scalar_op::ceil: case scalar_op::round:
+    case scalar_op::logical_not: case scalar_op::logical_and: case scalar_op::logical_or: case scalar_op::convert:
+    case scalar_op::less: case scalar_op::less_equal: case scalar_op::equal:
+    case scalar_op::argument: case scalar_op::constant:
+    case scalar_op::row_sum: case scalar_op::row_max: case scalar_op::row_min: case scalar_op::row_product: break;
+      // clang-format on
+  }
+  return {};
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -502,12 +750,43 @@ inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
 /// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
 /// NaN is larger and smaller than every number: the first one is the extremum.
 enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
-[[nodiscard]] constexpr bool is_arg(reduce_kind kind) {
-  return kind == reduce_kind::arg_max || kind == reduce_kind::arg_min;
+
+struct reduce_info {
+  const char* name = "unknown kind";
+  scalar_op row = scalar_op::argument;  // what it is inside of a region, or what its place is of
+  bool gives_place = false, exists = false;
+};
+
+[[nodiscard]] constexpr reduce_info info(reduce_kind kind) {
+  switch (kind) {
+    case reduce_kind::sum:
+      return {"sum", scalar_op::row_sum, false, true};
+    case reduce_kind::max:
+      return {"max", scalar_op::row_max, false, true};
+    case reduce_kind::min:
+      return {"min", scalar_op::row_min, false, true};
+    case reduce_kind::product:
+      return {"product", scalar_op::row_product, false, true};
+    case reduce_kind::arg_max:
+      return {"arg_max", scalar_op::row_max, true, true};
+    case reduce_kind::arg_min:
+      return {"arg_min", scalar_op::row_min, true, true};
+  }
+  return {};
 }
+[[nodiscard]] constexpr bool is_arg(reduce_kind kind) { return info(kind).gives_place; }
 
 /// Of random values: [0, 1), or mean 0 and deviation 1.
 enum class distribution : std::uint8_t { uniform, normal };
+[[nodiscard]] constexpr const char* to_string(distribution kind) {
+  switch (kind) {
+    case distribution::uniform:
+      return "uniform";
+    case distribution::normal:
+      return "normal";
+  }
+  return "unknown distribution";
+}
 
 enum class op_stage : std::uint8_t { leaf, primitive, effect, implementation };
 
@@ -832,237 +1111,6 @@ constexpr symbolic_shape convolution_shape(const convolution_attribute& c, const
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
-// The scalar functions: name, properties, value and derivative of each. How a device computes one is told in
-// kernels/scalar_emit.ipp, how a model writes it in ops/elementwise.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
-/// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
-/// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
-/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; erf 5; power 8, and 2|b|
-/// + 3 where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
-// clang-format off
-enum class scalar_op : std::uint8_t {
-  argument,  // value: index of the operand
-  constant,  // value: the number
-  // unary
-  negate, abs,
-  sign,  // -1, 0 or 1; 0 for a NaN
-  reciprocal, sqrt, rsqrt, exp, log,
-  sin, cos,  // on a device of |x| <= 2^24, within 2^-22 of the result and 2^-35; beyond, where floats miss radians, NaN
-  tanh,
-  erf,  // 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
-  floor, ceil,
-  round,  // ties to even
-  logical_not,
-  // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
-  // 0 for a NaN. Between i32 and u32: modulo 2^32. Integer to float rounds to nearest, ties to even. To boolean: x != 0,
-  // true for a NaN; from it 0 or 1.
-  convert,
-  // binary
-  add, subtract, multiply,
-  divide,  // integers: truncates towards zero, x / 0 is 0 and -2^31 / -1 is -2^31; floats by zero: +-inf or NaN
-  power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
-  minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
-  less, less_equal, equal, logical_and, logical_or,
-  // ternary
-  select,  // a ? b : c
-  // over the row axes of a region only (never in a map): the value is the same for every element of the row; a NaN
-  // anywhere in the row is the result of each
-  row_sum, row_max, row_min, row_product,
-};
-// clang-format on
-
-struct scalar_flags {
-  bool arithmetic = false;   // of every type, integers modulo 2^32
-  bool floats_only = false;  // what is neither this nor logical takes every number
-  bool slow = false;         // on a device: costs egraph::cost_model::transcendental
-  bool compares = false;     // numbers to a condition
-  bool logical = false;      // conditions to a condition
-  bool commutes = false;
-  bool jumps = false;  // what comes out of floats has steps; the derivative between them is 0
-};
-
-struct scalar_op_info {
-  scalar_op op;
-  const char* name;
-  int arity;
-  scalar_flags is{};
-  scalar_op step = scalar_op::argument;  // of a row reduction: what joins two partial results,
-  double start = 0;                      // and what it begins with, saturated where that is no integer
-};
-
-namespace detail {
-// clang-format off
-inline constexpr scalar_op_info scalar_op_table[] = {
-    {scalar_op::argument, "argument", 0},
-    {scalar_op::constant, "constant", 0},
-    {scalar_op::negate, "negate", 1, {.arithmetic = true}},
-    {scalar_op::abs, "abs", 1, {.arithmetic = true}},
-    {scalar_op::sign, "sign", 1, {.jumps = true}},
-    {scalar_op::reciprocal, "reciprocal", 1, {.floats_only = true}},
-    {scalar_op::sqrt, "sqrt", 1, {.floats_only = true}},
-    {scalar_op::rsqrt, "rsqrt", 1, {.floats_only = true}},
-    {scalar_op::exp, "exp", 1, {.floats_only = true, .slow = true}},
-    {scalar_op::log, "log", 1, {.floats_only = true, .slow = true}},
-    {scalar_op::sin, "sin", 1, {.floats_only = true, .slow = true}},
-    {scalar_op::cos, "cos", 1, {.floats_only = true, .slow = true}},
-    {scalar_op::tanh, "tanh", 1, {.floats_only = true, .slow = true}},
-    {scalar_op::erf, "erf", 1, {.floats_only = true, .slow = true}},
-    {scalar_op::floor, "floor", 1, {.floats_only = true, .jumps = true}},
-    {scalar_op::ceil, "ceil", 1, {.floats_only = true, .jumps = true}},
-    {scalar_op::round, "round", 1, {.floats_only = true, .jumps = true}},
-    {scalar_op::logical_not, "logical_not", 1, {.logical = true}},
-    {scalar_op::convert, "convert", 1},
-    {scalar_op::add, "add", 2, {.arithmetic = true, .commutes = true}},
-    {scalar_op::subtract, "subtract", 2, {.arithmetic = true}},
-    {scalar_op::multiply, "multiply", 2, {.arithmetic = true, .commutes = true}},
-    {scalar_op::divide, "divide", 2, {.arithmetic = true, .slow = true}},
-    {scalar_op::power, "power", 2, {.floats_only = true, .slow = true}},
-    {scalar_op::minimum, "minimum", 2, {.commutes = true}},
-    {scalar_op::maximum, "maximum", 2, {.commutes = true}},
-    {scalar_op::less, "less", 2, {.compares = true, .jumps = true}},
-    {scalar_op::less_equal, "less_equal", 2, {.compares = true, .jumps = true}},
-    {scalar_op::equal, "equal", 2, {.compares = true, .commutes = true, .jumps = true}},
-    {scalar_op::logical_and, "logical_and", 2, {.logical = true, .commutes = true}},
-    {scalar_op::logical_or, "logical_or", 2, {.logical = true, .commutes = true}},
-    {scalar_op::select, "select", 3},
-    {scalar_op::row_sum, "row_sum", 1, {}, scalar_op::add},
-    {scalar_op::row_max, "row_max", 1, {}, scalar_op::maximum, -__builtin_inf()},
-    {scalar_op::row_min, "row_min", 1, {}, scalar_op::minimum, __builtin_inf()},
-    {scalar_op::row_product, "row_product", 1, {}, scalar_op::multiply, 1},
-};
-// clang-format on
-}  // namespace detail
-
-inline constexpr int scalar_op_count = static_cast<int>(sizeof detail::scalar_op_table / sizeof(scalar_op_info));
-static_assert(scalar_op_count == static_cast<int>(scalar_op::row_product) + 1);
-
-[[nodiscard]] constexpr const scalar_op_info& info(scalar_op kind) {
-  return detail::scalar_op_table[static_cast<int>(kind)];
-}
-static_assert(
-    [] {
-      for (int i = 0; i < scalar_op_count; ++i) {
-        if (info(static_cast<scalar_op>(i)).op != static_cast<scalar_op>(i)) return false;
-      }
-      return true;
-    }(),
-    "scalar_op_table has its rows in the order of scalar_op");
-
-[[nodiscard]] constexpr const char* to_string(scalar_op kind) {
-  return static_cast<int>(kind) < scalar_op_count ? info(kind).name : "operation";
-}
-[[nodiscard]] constexpr bool is_row_reduction(scalar_op kind) { return info(kind).step != scalar_op::argument; }
-
-namespace detail {
-
-/// The value on floats and conditions (0 or 1), in double precision; NaN of what depends on types or on a row.
-/// Builtins, because <cmath> takes a compiler longer than the whole front end.
-[[nodiscard]] constexpr double evaluate_real(scalar_op kind, double a, double b, double c) {
-  switch (kind) {
-    // clang-format off
-    case scalar_op::negate: return -a;
-    case scalar_op::abs: return __builtin_fabs(a);
-    case scalar_op::sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
-    case scalar_op::reciprocal: return 1 / a;
-    case scalar_op::sqrt: return __builtin_sqrt(a);
-    case scalar_op::rsqrt: return 1 / __builtin_sqrt(a);
-    case scalar_op::exp: return __builtin_exp(a);
-    case scalar_op::log: return __builtin_log(a);
-    case scalar_op::sin: return __builtin_sin(a);
-    case scalar_op::cos: return __builtin_cos(a);
-    case scalar_op::tanh: return __builtin_tanh(a);
-    case scalar_op::erf: return __builtin_erf(a);
-    case scalar_op::floor: return __builtin_floor(a);
-    case scalar_op::ceil: return __builtin_ceil(a);
-    case scalar_op::round: return __builtin_nearbyint(a);
-    case scalar_op::logical_not: return a == 0;
-    case scalar_op::add: return a + b;
-    case scalar_op::subtract: return a - b;
-    case scalar_op::multiply: return a * b;
-    case scalar_op::divide: return a / b;
-    case scalar_op::power: return __builtin_pow(a, b);
-    case scalar_op::minimum: return a != a || a < b ? a : b;  // b where it is the NaN
-    case scalar_op::maximum: return a != a || a > b ? a : b;
-    case scalar_op::less: return a < b;
-    case scalar_op::less_equal: return a <= b;
-    case scalar_op::equal: return a == b;
-    case scalar_op::logical_and: return a != 0 && b != 0;
-    case scalar_op::logical_or: return a != 0 || b != 0;
-    case scalar_op::select: return a != 0 ? b : c;
-    case scalar_op::argument: case scalar_op::constant: case scalar_op::convert:
-    case scalar_op::row_sum: case scalar_op::row_max: case scalar_op::row_min: case scalar_op::row_product: break;
-      // clang-format on
-  }
-  return __builtin_nan("");
-}
-
-// The limits PyTorch takes: b = 0 has derivative 0 by a, and a = 0 has derivative 0 by b.
-template <class Term>
-[[nodiscard]] Term power_derivative(int side, const Term& g, const Term& a, const Term& b, const Term& y) {
-  const Term zero = g.number(0);
-  if (side == 1) {
-    return apply(scalar_op::select, apply(scalar_op::equal, a, zero), zero, g * (y * apply(scalar_op::log, a)));
-  }
-  const Term slope = g * (b * apply(scalar_op::power, a, b - 1.0));
-  if (const double* exponent = b.constant()) return *exponent == 0 ? zero : slope;
-  return apply(scalar_op::select, apply(scalar_op::equal, b, zero), zero, slope);
-}
-
-// Everything but what surely loses gets its part: where an operand is NaN, so is the result, and both get all of g.
-template <class Term>
-[[nodiscard]] Term extremum_derivative(bool is_maximum, int side, const Term& g, const Term* x, const Term& y) {
-  const Term &own = x[side], &other = x[1 - side], zero = g.number(0);
-  if (other.constant()) {  // relu, clamp: from the result alone, 0 at the bound as torch.relu
-    return apply(scalar_op::select, apply(scalar_op::less_equal, is_maximum ? y : other, is_maximum ? other : y), zero,
-                 g);
-  }
-  const Term loses = apply(scalar_op::less, is_maximum ? own : other, is_maximum ? other : own);
-  return apply(scalar_op::select, apply(scalar_op::equal, x[0], x[1]), g * 0.5,
-               apply(scalar_op::select, loses, zero, g));
-}
-
-/// g times the derivative of y = kind(x[0], x[1], x[2]) by x[side]; Term() where there is none. A `Term` is an
-/// operation being written, see autodiff/scalar_gradient.ipp.
-template <class Term>
-[[nodiscard]] Term derivative(scalar_op kind, int side, const Term& g, const Term* x, const Term& y) {
-  switch (kind) {
-    // clang-format off
-    case scalar_op::negate: return -g;
-    case scalar_op::abs: return g * apply(scalar_op::sign, x[0]);
-    case scalar_op::reciprocal: return -(g * (y * y));
-    case scalar_op::sqrt: return g * 0.5 / y;
-    case scalar_op::rsqrt: return g * -0.5 * (y * (y * y));
-    case scalar_op::exp: return g * y;
-    case scalar_op::log: return g / x[0];
-    case scalar_op::sin: return g * apply(scalar_op::cos, x[0]);
-    case scalar_op::cos: return -(g * apply(scalar_op::sin, x[0]));
-    case scalar_op::tanh: return g * (g.number(1) - y * y);
-    case scalar_op::erf: return g * (apply(scalar_op::exp, -(x[0] * x[0])) * 1.1283791670955126);  // 2 / sqrt(pi)
-    case scalar_op::add: return g;
-    case scalar_op::subtract: return side == 0 ? g : -g;
-    case scalar_op::multiply: return g * x[1 - side];
-    case scalar_op::divide: return side == 0 ? g / x[1] : -(g / x[1] * y);  // -g a / b^2 = -(g / b) (a / b)
-    case scalar_op::power: return power_derivative(side, g, x[0], x[1], y);
-    case scalar_op::minimum: return extremum_derivative(false, side, g, x, y);
-    case scalar_op::maximum: return extremum_derivative(true, side, g, x, y);
-    case scalar_op::select:
-      return apply(scalar_op::select, x[0], side == 1 ? g : g.number(0), side == 1 ? g.number(0) : g);
-    case scalar_op::sign: case scalar_op::floor: case scalar_op::ceil: case scalar_op::round:
-    case scalar_op::logical_not: case scalar_op::logical_and: case scalar_op::logical_or: case scalar_op::convert:
-    case scalar_op::less: case scalar_op::less_equal: case scalar_op::equal:
-    case scalar_op::argument: case scalar_op::constant:
-    case scalar_op::row_sum: case scalar_op::row_max: case scalar_op::row_min: case scalar_op::row_product: break;
-      // clang-format on
-  }
-  return {};
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <optional>
 #include <span>
@@ -8230,7 +8278,7 @@ MEGANEURA_INLINE void check_program(const scalar_program& program) {
   for (std::size_t at = 0; at < program.nodes.size(); ++at) {
     const scalar_node& node = program.nodes[at];
     if (static_cast<int>(node.op) >= scalar_op_count) refuse(at, fmt::format("is an unknown {}", to_string(node.op)));
-    if (node.type > dtype::boolean || node.type != compute_type(node.type)) {
+    if (!info(node.type).exists || node.type != compute_type(node.type)) {
       refuse(at, fmt::format("computes in {}, which no program does", to_string(node.type)));
     }
     if (node.op == scalar_op::argument) {
@@ -8592,7 +8640,7 @@ struct attribute_printer {
   std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
   std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
   std::string operator()(const random_attribute& a) const {
-    return fmt::format("\"{}\" {}", a.stream, a.distribution == distribution::uniform ? "uniform" : "normal");
+    return fmt::format("\"{}\" {}", a.stream, to_string(a.distribution));
   }
   std::string operator()(const map_attribute& a) const { return to_string(a.program); }
   std::string operator()(const reduce_attribute& a) const {
@@ -8600,7 +8648,7 @@ struct attribute_printer {
     for (int i = 0; i < max_rank; ++i) {
       if (a.axes >> i & 1) axes += fmt::format("{}{}", axes.empty() ? "" : ",", i);
     }
-    return fmt::format("{} axes={{{}}}", kind_name(a.kind), axes);
+    return fmt::format("{} axes={{{}}}", info(a.kind).name, axes);
   }
   std::string operator()(const contract_attribute& a) const {
     return fmt::format("a={} b={} result_rank={}", list(a.a, max_rank), list(a.b, max_rank), a.result_rank);
@@ -8621,7 +8669,7 @@ struct attribute_printer {
                        list(a.dilation, a.spatial), a.groups);
   }
   std::string operator()(const window_attribute& a) const {
-    return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", kind_name(a.kind), list(a.window, a.spatial),
+    return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", info(a.kind).name, list(a.window, a.spatial),
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
   }
   std::string operator()(const optimizer_attribute& a) const { return a.name; }
@@ -8637,10 +8685,6 @@ struct attribute_printer {
     return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), fmt::join(a.space, ","),
                        a.output.offset, list(a.output.strides, used_rank(a.output.strides)),
                        to_string(a.finish.program));
-  }
-  static const char* kind_name(reduce_kind kind) {
-    constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
-    return kind <= reduce_kind::arg_min ? names[static_cast<int>(kind)] : "unknown kind";
   }
 };
 
@@ -8887,7 +8931,7 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 namespace detail {
 
 inline void expect_dtype(std::string_view asked, dtype type) {
-  if (type <= dtype::boolean) return;
+  if (info(type).exists) return;
   fail(error_category::invalid_argument, "{}: dtype {} does not exist; use f32, f16, i32 or u32", asked,
        static_cast<int>(type));
 }
@@ -8956,7 +9000,7 @@ MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
   return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
 }
 MEGANEURA_INLINE node_id graph::random(std::string_view stream, distribution kind, const shape& extents) {
-  if (kind > distribution::normal) {
+  if (kind != distribution::uniform && kind != distribution::normal) {
     fail(error_category::invalid_argument, "random \"{}\": distribution {} does not exist; use uniform or normal",
          stream, static_cast<int>(kind));
   }
@@ -9037,7 +9081,7 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
   expect_values("reduce", {a});
   const node& operand = nodes_[a];
-  if (kind > reduce_kind::arg_min) {
+  if (!info(kind).exists) {
     fail(error_category::invalid_argument, "reduce of {}: kind {} does not exist; use one of reduce_kind's",
          to_string(operand.extents), static_cast<int>(kind));
   }
@@ -9976,11 +10020,23 @@ class gradient_sweep {
     const node_id x = graph_.operand(id, 0);
     const shape full = extents(x);
     const auto expanded = [&](node_id a) { return graph_.expand_axes(a, full, attribute.axes); };
-    if (attribute.kind == reduce_kind::sum) return expanded(g);
-    if (attribute.kind == reduce_kind::product) return reduce_product(x, g, attribute.axes);
-    return routed(graph_.reduce(attribute.kind == reduce_kind::max ? reduce_kind::arg_max : reduce_kind::arg_min, x,
-                                attribute.axes),
-                  g, x, attribute.axes);
+    const auto to_place = [&](reduce_kind place) {
+      return routed(graph_.reduce(place, x, attribute.axes), g, x, attribute.axes);
+    };
+    switch (attribute.kind) {
+      case reduce_kind::sum:
+        return expanded(g);
+      case reduce_kind::product:
+        return reduce_product(x, g, attribute.axes);
+      case reduce_kind::max:
+        return to_place(reduce_kind::arg_max);
+      case reduce_kind::min:
+        return to_place(reduce_kind::arg_min);
+      case reduce_kind::arg_max:
+      case reduce_kind::arg_min:
+        break;
+    }
+    fail(error_category::unsupported, "gradients: {} has no rule", info(attribute.kind).name);
   }
 
   // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another
@@ -11675,8 +11731,19 @@ inline std::string describe_length(std::uint64_t length) {
 }  // namespace detail
 
 MEGANEURA_INLINE const char* safetensors_dtype(dtype type) {
-  constexpr const char* names[] = {"F32", "F16", "I32", "U32", "BOOL"};
-  return names[static_cast<int>(type)];
+  switch (type) {
+    case dtype::f32:
+      return "F32";
+    case dtype::f16:
+      return "F16";
+    case dtype::i32:
+      return "I32";
+    case dtype::u32:
+      return "U32";
+    case dtype::boolean:
+      return "BOOL";
+  }
+  fail(error_category::internal, "safetensors have no name for {}", to_string(type));
 }
 
 MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {
@@ -16872,9 +16939,8 @@ MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
 }
 
 inline scalar_program row_program(reduce_kind kind, dtype type) {
-  constexpr scalar_op rows[] = {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product};
   scalar_builder builder;
-  return builder.finish(builder.unary(rows[static_cast<int>(kind)], builder.argument(0, type)));
+  return builder.finish(builder.unary(info(kind).row, builder.argument(0, type)));
 }
 
 // The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are
@@ -16884,7 +16950,7 @@ inline scalar_program arg_program(reduce_kind kind, dtype type) {
   const bool is_max = kind == reduce_kind::arg_max;
   scalar_builder b;
   const scalar_ref x = b.argument(0, type), position = b.argument(1, dtype::i32);
-  const scalar_ref extremum = b.unary(is_max ? scalar_op::row_max : scalar_op::row_min, x);
+  const scalar_ref extremum = b.unary(info(kind).row, x);
   const scalar_ref reaches = b.binary(scalar_op::less_equal, is_max ? extremum : x, is_max ? x : extremum);
   const scalar_ref nan = b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, x, x));
   const scalar_ref beyond = b.constant(std::numeric_limits<std::int32_t>::max(), dtype::i32);
@@ -25265,10 +25331,9 @@ template <class... Operands>
   if (auto folded = fold_literals(code, a, b)) return folded;
   if (!b.is_literal()) {
     if (a.is_literal() && is_commutative(code)) return simplify(code, b, a);
-    if (a.is_literal() && !a.type.is_float() && a.bits == 0 && code != binary_op::subtract &&
-        code < binary_op::minimum) {
-      return a;  // 0 / x, 0 % x, 0 << x, 0 >> x
-    }
+    const bool keeps_zero = code == binary_op::divide || code == binary_op::modulo || code == binary_op::shift_left ||
+                            code == binary_op::shift_right;  // 0 / x, 0 % x, 0 << x, 0 >> x
+    if (a.is_literal() && !a.type.is_float() && a.bits == 0 && keeps_zero) return a;
     return {};
   }
   if (!a.type.is_float()) return simplify_integer(code, a, b.bits);
@@ -25674,10 +25739,20 @@ struct long_log2 {
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components, bool stored) {
-  constexpr spirv::scalar_kind kinds[] = {spirv::scalar_kind::f32, spirv::scalar_kind::f16, spirv::scalar_kind::i32,
-                                          spirv::scalar_kind::u32, spirv::scalar_kind::boolean};
-  const dtype kept = stored ? type : compute_type(type);
-  return {kinds[static_cast<int>(kept)], static_cast<std::uint8_t>(components)};
+  const auto width = static_cast<std::uint8_t>(components);
+  switch (stored ? type : compute_type(type)) {
+    case dtype::f32:
+      return {spirv::scalar_kind::f32, width};
+    case dtype::f16:
+      return {spirv::scalar_kind::f16, width};
+    case dtype::i32:
+      return {spirv::scalar_kind::i32, width};
+    case dtype::u32:
+      return {spirv::scalar_kind::u32, width};
+    case dtype::boolean:
+      return {spirv::scalar_kind::boolean, width};
+  }
+  fail(error_category::internal, "a value of {} was asked for on a device", to_string(type));
 }
 
 MEGANEURA_INLINE scalar_value literal(dtype type, double value) {

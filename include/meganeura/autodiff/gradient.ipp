@@ -266,11 +266,23 @@ class gradient_sweep {
     const node_id x = graph_.operand(id, 0);
     const shape full = extents(x);
     const auto expanded = [&](node_id a) { return graph_.expand_axes(a, full, attribute.axes); };
-    if (attribute.kind == reduce_kind::sum) return expanded(g);
-    if (attribute.kind == reduce_kind::product) return reduce_product(x, g, attribute.axes);
-    return routed(graph_.reduce(attribute.kind == reduce_kind::max ? reduce_kind::arg_max : reduce_kind::arg_min, x,
-                                attribute.axes),
-                  g, x, attribute.axes);
+    const auto to_place = [&](reduce_kind place) {
+      return routed(graph_.reduce(place, x, attribute.axes), g, x, attribute.axes);
+    };
+    switch (attribute.kind) {
+      case reduce_kind::sum:
+        return expanded(g);
+      case reduce_kind::product:
+        return reduce_product(x, g, attribute.axes);
+      case reduce_kind::max:
+        return to_place(reduce_kind::arg_max);
+      case reduce_kind::min:
+        return to_place(reduce_kind::arg_min);
+      case reduce_kind::arg_max:
+      case reduce_kind::arg_min:
+        break;
+    }
+    fail(error_category::unsupported, "gradients: {} has no rule", info(attribute.kind).name);
   }
 
   // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another

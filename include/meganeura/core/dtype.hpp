@@ -11,18 +11,35 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Arithmetic on f16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
 enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
 
-/// Bytes of one stored element; 0 for boolean, which is not stored.
-[[nodiscard]] constexpr int size_of(dtype type) { return type == dtype::boolean ? 0 : type == dtype::f16 ? 2 : 4; }
+struct dtype_info {
+  const char* name = "an unknown dtype";
+  int bytes = 0;               // of one stored element; 0: not stored
+  dtype compute = dtype::f32;  // of a value inside a scalar program
+  bool is_float = false, exists = false;
+};
 
-/// The type a value of `type` has inside a scalar program.
-[[nodiscard]] constexpr dtype compute_type(dtype type) { return type == dtype::f16 ? dtype::f32 : type; }
-
-[[nodiscard]] constexpr bool is_float(dtype type) { return type == dtype::f32 || type == dtype::f16; }
-
-[[nodiscard]] constexpr const char* to_string(dtype type) {
-  constexpr const char* names[] = {"f32", "f16", "i32", "u32", "bool"};
-  return type <= dtype::boolean ? names[static_cast<int>(type)] : "an unknown dtype";
+[[nodiscard]] constexpr dtype_info info(dtype type) {
+  switch (type) {
+    case dtype::f32:
+      return {"f32", 4, dtype::f32, true, true};
+    case dtype::f16:
+      return {"f16", 2, dtype::f32, true, true};
+    case dtype::i32:
+      return {"i32", 4, dtype::i32, false, true};
+    case dtype::u32:
+      return {"u32", 4, dtype::u32, false, true};
+    case dtype::boolean:
+      return {"bool", 0, dtype::boolean, false, true};
+  }
+  return {};
 }
+
+/// Bytes of one stored element; 0 for boolean, which is not stored.
+[[nodiscard]] constexpr int size_of(dtype type) { return info(type).bytes; }
+/// The type a value of `type` has inside a scalar program.
+[[nodiscard]] constexpr dtype compute_type(dtype type) { return info(type).compute; }
+[[nodiscard]] constexpr bool is_float(dtype type) { return info(type).is_float; }
+[[nodiscard]] constexpr const char* to_string(dtype type) { return info(type).name; }
 
 namespace detail {
 

@@ -34,9 +34,8 @@ MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
 }
 
 inline scalar_program row_program(reduce_kind kind, dtype type) {
-  constexpr scalar_op rows[] = {scalar_op::row_sum, scalar_op::row_max, scalar_op::row_min, scalar_op::row_product};
   scalar_builder builder;
-  return builder.finish(builder.unary(rows[static_cast<int>(kind)], builder.argument(0, type)));
+  return builder.finish(builder.unary(info(kind).row, builder.argument(0, type)));
 }
 
 // The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are
@@ -46,7 +45,7 @@ inline scalar_program arg_program(reduce_kind kind, dtype type) {
   const bool is_max = kind == reduce_kind::arg_max;
   scalar_builder b;
   const scalar_ref x = b.argument(0, type), position = b.argument(1, dtype::i32);
-  const scalar_ref extremum = b.unary(is_max ? scalar_op::row_max : scalar_op::row_min, x);
+  const scalar_ref extremum = b.unary(info(kind).row, x);
   const scalar_ref reaches = b.binary(scalar_op::less_equal, is_max ? extremum : x, is_max ? x : extremum);
   const scalar_ref nan = b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, x, x));
   const scalar_ref beyond = b.constant(std::numeric_limits<std::int32_t>::max(), dtype::i32);

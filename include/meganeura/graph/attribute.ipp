@@ -98,7 +98,7 @@ struct attribute_printer {
   std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
   std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
   std::string operator()(const random_attribute& a) const {
-    return fmt::format("\"{}\" {}", a.stream, a.distribution == distribution::uniform ? "uniform" : "normal");
+    return fmt::format("\"{}\" {}", a.stream, to_string(a.distribution));
   }
   std::string operator()(const map_attribute& a) const { return to_string(a.program); }
   std::string operator()(const reduce_attribute& a) const {
@@ -106,7 +106,7 @@ struct attribute_printer {
     for (int i = 0; i < max_rank; ++i) {
       if (a.axes >> i & 1) axes += fmt::format("{}{}", axes.empty() ? "" : ",", i);
     }
-    return fmt::format("{} axes={{{}}}", kind_name(a.kind), axes);
+    return fmt::format("{} axes={{{}}}", info(a.kind).name, axes);
   }
   std::string operator()(const contract_attribute& a) const {
     return fmt::format("a={} b={} result_rank={}", list(a.a, max_rank), list(a.b, max_rank), a.result_rank);
@@ -127,7 +127,7 @@ struct attribute_printer {
                        list(a.dilation, a.spatial), a.groups);
   }
   std::string operator()(const window_attribute& a) const {
-    return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", kind_name(a.kind), list(a.window, a.spatial),
+    return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", info(a.kind).name, list(a.window, a.spatial),
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
   }
   std::string operator()(const optimizer_attribute& a) const { return a.name; }
@@ -143,10 +143,6 @@ struct attribute_printer {
     return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), fmt::join(a.space, ","),
                        a.output.offset, list(a.output.strides, used_rank(a.output.strides)),
                        to_string(a.finish.program));
-  }
-  static const char* kind_name(reduce_kind kind) {
-    constexpr const char* names[] = {"sum", "max", "min", "product", "arg_max", "arg_min"};
-    return kind <= reduce_kind::arg_min ? names[static_cast<int>(kind)] : "unknown kind";
   }
 };
 

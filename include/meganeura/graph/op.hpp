@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The op table: every node kind of the run-time graph, with its name, arity and stage; the kinds of reduce and random.
 #pragma once
-#include <meganeura/config.hpp>
+#include <meganeura/graph/scalar_op.hpp>
 
 #include <cstdint>
 
@@ -42,12 +42,43 @@ inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
 /// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
 /// NaN is larger and smaller than every number: the first one is the extremum.
 enum class reduce_kind : std::uint8_t { sum, max, min, product, arg_max, arg_min };
-[[nodiscard]] constexpr bool is_arg(reduce_kind kind) {
-  return kind == reduce_kind::arg_max || kind == reduce_kind::arg_min;
+
+struct reduce_info {
+  const char* name = "unknown kind";
+  scalar_op row = scalar_op::argument;  // what it is inside of a region, or what its place is of
+  bool gives_place = false, exists = false;
+};
+
+[[nodiscard]] constexpr reduce_info info(reduce_kind kind) {
+  switch (kind) {
+    case reduce_kind::sum:
+      return {"sum", scalar_op::row_sum, false, true};
+    case reduce_kind::max:
+      return {"max", scalar_op::row_max, false, true};
+    case reduce_kind::min:
+      return {"min", scalar_op::row_min, false, true};
+    case reduce_kind::product:
+      return {"product", scalar_op::row_product, false, true};
+    case reduce_kind::arg_max:
+      return {"arg_max", scalar_op::row_max, true, true};
+    case reduce_kind::arg_min:
+      return {"arg_min", scalar_op::row_min, true, true};
+  }
+  return {};
 }
+[[nodiscard]] constexpr bool is_arg(reduce_kind kind) { return info(kind).gives_place; }
 
 /// Of random values: [0, 1), or mean 0 and deviation 1.
 enum class distribution : std::uint8_t { uniform, normal };
+[[nodiscard]] constexpr const char* to_string(distribution kind) {
+  switch (kind) {
+    case distribution::uniform:
+      return "uniform";
+    case distribution::normal:
+      return "normal";
+  }
+  return "unknown distribution";
+}
 
 enum class op_stage : std::uint8_t { leaf, primitive, effect, implementation };
 

@@ -171,7 +171,7 @@ MEGANEURA_INLINE void check_program(const scalar_program& program) {
   for (std::size_t at = 0; at < program.nodes.size(); ++at) {
     const scalar_node& node = program.nodes[at];
     if (static_cast<int>(node.op) >= scalar_op_count) refuse(at, fmt::format("is an unknown {}", to_string(node.op)));
-    if (node.type > dtype::boolean || node.type != compute_type(node.type)) {
+    if (!info(node.type).exists || node.type != compute_type(node.type)) {
       refuse(at, fmt::format("computes in {}, which no program does", to_string(node.type)));
     }
     if (node.op == scalar_op::argument) {

@@ -125,8 +125,19 @@ inline std::string describe_length(std::uint64_t length) {
 }  // namespace detail
 
 MEGANEURA_INLINE const char* safetensors_dtype(dtype type) {
-  constexpr const char* names[] = {"F32", "F16", "I32", "U32", "BOOL"};
-  return names[static_cast<int>(type)];
+  switch (type) {
+    case dtype::f32:
+      return "F32";
+    case dtype::f16:
+      return "F16";
+    case dtype::i32:
+      return "I32";
+    case dtype::u32:
+      return "U32";
+    case dtype::boolean:
+      return "BOOL";
+  }
+  fail(error_category::internal, "safetensors have no name for {}", to_string(type));
 }
 
 MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {

@@ -15,10 +15,20 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components, bool stored) {
-  constexpr spirv::scalar_kind kinds[] = {spirv::scalar_kind::f32, spirv::scalar_kind::f16, spirv::scalar_kind::i32,
-                                          spirv::scalar_kind::u32, spirv::scalar_kind::boolean};
-  const dtype kept = stored ? type : compute_type(type);
-  return {kinds[static_cast<int>(kept)], static_cast<std::uint8_t>(components)};
+  const auto width = static_cast<std::uint8_t>(components);
+  switch (stored ? type : compute_type(type)) {
+    case dtype::f32:
+      return {spirv::scalar_kind::f32, width};
+    case dtype::f16:
+      return {spirv::scalar_kind::f16, width};
+    case dtype::i32:
+      return {spirv::scalar_kind::i32, width};
+    case dtype::u32:
+      return {spirv::scalar_kind::u32, width};
+    case dtype::boolean:
+      return {spirv::scalar_kind::boolean, width};
+  }
+  fail(error_category::internal, "a value of {} was asked for on a device", to_string(type));
 }
 
 MEGANEURA_INLINE scalar_value literal(dtype type, double value) {

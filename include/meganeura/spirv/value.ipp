@@ -199,10 +199,9 @@ template <class... Operands>
   if (auto folded = fold_literals(code, a, b)) return folded;
   if (!b.is_literal()) {
     if (a.is_literal() && is_commutative(code)) return simplify(code, b, a);
-    if (a.is_literal() && !a.type.is_float() && a.bits == 0 && code != binary_op::subtract &&
-        code < binary_op::minimum) {
-      return a;  // 0 / x, 0 % x, 0 << x, 0 >> x
-    }
+    const bool keeps_zero = code == binary_op::divide || code == binary_op::modulo || code == binary_op::shift_left ||
+                            code == binary_op::shift_right;  // 0 / x, 0 % x, 0 << x, 0 >> x
+    if (a.is_literal() && !a.type.is_float() && a.bits == 0 && keeps_zero) return a;
     return {};
   }
   if (!a.type.is_float()) return simplify_integer(code, a, b.bits);
