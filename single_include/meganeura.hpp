@@ -3451,6 +3451,58 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// What a model's symbols are worth, from whatever lists them.
+
+#include <memory>
+#include <ranges>
+#include <tuple>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <class T>
+concept symbol_pair = requires(const T& pair) {
+  { std::get<0>(pair) } -> std::convertible_to<std::string_view>;
+  requires std::integral<std::remove_cvref_t<decltype(std::get<1>(pair))>>;
+};
+
+}  // namespace detail
+
+/// Names with extents: {{"batch", 32}}, bindings, or any range of pairs (a std::map, a vector read from a file). Names
+/// are copied. What is wrong with a binding is said by the graph that it binds. errors: invalid_argument for a name
+/// with a zero byte, which no symbol has.
+class symbol_extents {
+ public:
+  symbol_extents(std::initializer_list<binding> list) {  // NOLINT(google-explicit-constructor): written as what it is
+    for (const binding& each : list) add(each.symbol, each.extent);
+  }
+  template <std::ranges::input_range Pairs>
+    requires std::same_as<std::ranges::range_value_t<Pairs>, binding> ||
+        detail::symbol_pair<std::ranges::range_value_t<Pairs>>
+        symbol_extents(const Pairs& pairs) {  // NOLINT(google-explicit-constructor)
+      for (const auto& each : pairs) {
+        if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
+          add(each.symbol, each.extent);
+        else
+          add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
+      }
+    }
+
+  [[nodiscard]] std::span<const binding> list() const { return list_; }
+
+ private:
+  void add(std::string_view name, std::int64_t extent) {
+    if (name.find('\0') != name.npos)
+      fail(error_category::invalid_argument, "the symbol {} has a zero byte in its name; no symbol has", quote(name));
+    const std::string& kept = *names_.emplace_back(std::make_shared<const std::string>(name));
+    list_.push_back({kept.c_str(), extent});
+  }
+  std::vector<std::shared_ptr<const std::string>> names_;  // shared by copies, so that no name moves
+  std::vector<binding> list_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // What a model consists of, as a table: modules, what each gives, its parameters and operations.
 
 #include <map>
@@ -3536,12 +3588,8 @@ namespace detail {
 /// batch". e.g. std::cout << to_text(summary<mlp>({{"batch", 32}})); errors: invalid_argument for a symbol that the
 /// model does not have, bound twice, or to less than 1.
 template <class Model>
-[[nodiscard]] model_summary summary(std::span<const binding> bindings) {
-  return detail::summarized(Model::body, Model::input_types, bindings);
-}
-template <class Model>
-[[nodiscard]] model_summary summary(std::initializer_list<binding> bindings = {}) {
-  return summary<Model>(std::span<const binding>(bindings.begin(), bindings.size()));
+[[nodiscard]] model_summary summary(const symbol_extents& symbols = {}) {
+  return detail::summarized(Model::body, Model::input_types, symbols.list());
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -5897,8 +5945,6 @@ struct module {
 
 // Device memory as the rest of the library sees it: a buffer, a range of it, and a read-back that is under way.
 
-#include <memory>
-
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 enum class memory_kind : std::uint8_t {
@@ -6309,6 +6355,9 @@ class device {
 
   [[nodiscard]] device_counters counters() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
+
+  /// The sink it was opened with.
+  [[nodiscard]] const log_sink& log() const;
 
   /// False once it was moved from; every call then throws invalid_argument.
   explicit operator bool() const { return state_ != nullptr; }
@@ -6735,6 +6784,41 @@ class progress {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // Inference of a typed model: names and types are checked while compiling.
+// How long the parts of a job took.
+
+#include <chrono>
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+class stopwatch {
+ public:
+  /// Milliseconds since it was made, or since the last call.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double passed = std::chrono::duration<double, std::milli>(now - last_).count();
+    last_ = now;
+    return passed;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// What was made, and how long that took.
+template <class T>
+struct timed {
+  T made;
+  double milliseconds;
+};
+
+template <class Make>
+[[nodiscard]] auto take_time(Make&& make) {
+  stopwatch watch;
+  auto made = make();
+  return timed<decltype(made)>{std::move(made), watch.lap()};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
 // Values of run time: nodes of a graph that take the same functions, layers and modules as typed values.
 
@@ -6850,57 +6934,6 @@ template <class Model>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// What a model's symbols are worth, from whatever lists them.
-
-#include <ranges>
-#include <tuple>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-template <class T>
-concept symbol_pair = requires(const T& pair) {
-  { std::get<0>(pair) } -> std::convertible_to<std::string_view>;
-  requires std::integral<std::remove_cvref_t<decltype(std::get<1>(pair))>>;
-};
-
-}  // namespace detail
-
-/// Names with extents: {{"batch", 32}}, bindings, or any range of pairs (a std::map, a vector read from a file). Names
-/// are copied. What is wrong with a binding is said by the graph that it binds. errors: invalid_argument for a name
-/// with a zero byte, which no symbol has.
-class symbol_extents {
- public:
-  symbol_extents(std::initializer_list<binding> list) {  // NOLINT(google-explicit-constructor): written as what it is
-    for (const binding& each : list) add(each.symbol, each.extent);
-  }
-  template <std::ranges::input_range Pairs>
-    requires std::same_as<std::ranges::range_value_t<Pairs>, binding> ||
-        detail::symbol_pair<std::ranges::range_value_t<Pairs>>
-        symbol_extents(const Pairs& pairs) {  // NOLINT(google-explicit-constructor)
-      for (const auto& each : pairs) {
-        if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
-          add(each.symbol, each.extent);
-        else
-          add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
-      }
-    }
-
-  [[nodiscard]] std::span<const binding> list() const { return list_; }
-
- private:
-  void add(std::string_view name, std::int64_t extent) {
-    if (name.find('\0') != name.npos)
-      fail(error_category::invalid_argument, "the symbol {} has a zero byte in its name; no symbol has", quote(name));
-    const std::string& kept = *names_.emplace_back(std::make_shared<const std::string>(name));
-    list_.push_back({kept.c_str(), extent});
-  }
-  std::vector<std::shared_ptr<const std::string>> names_;  // shared by copies, so that no name moves
-  std::vector<binding> list_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Running any graph forward on a device.
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
@@ -7243,6 +7276,48 @@ static_assert(sizeof(step_values) == 64);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Where the time goes between a model and its first step.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Milliseconds of each part of a build, in its order; 0 for what was done elsewhere, as where a program is given a
+/// graph.
+struct build_times {
+  double trace = 0;          // the model and the loss as a graph
+  double differentiate = 0;  // gradients and update added
+  double saturate = 0;       // what the graph could be instead
+  double lower = 0;          // kernels for it, with everything fused that can be
+  double extract = 0;        // the cheapest of them
+  double plan = 0;           // order, memory, barriers
+  double generate = 0;       // the kernels' code
+  double allocate = 0;       // device memory
+  double pipelines = 0;      // the driver's compiler
+  double record = 0;         // command buffers
+
+  [[nodiscard]] double total() const;
+};
+
+struct build_phase {
+  const char* name;
+  double build_times::*milliseconds;
+};
+
+/// The parts by name.
+inline constexpr build_phase build_phases[] = {
+    {"trace", &build_times::trace},         {"differentiate", &build_times::differentiate},
+    {"saturate", &build_times::saturate},   {"lower", &build_times::lower},
+    {"extract", &build_times::extract},     {"plan", &build_times::plan},
+    {"generate", &build_times::generate},   {"allocate", &build_times::allocate},
+    {"pipelines", &build_times::pipelines}, {"record", &build_times::record},
+};
+
+/// A line for each part, with its share of the total, which comes last.
+[[nodiscard]] std::string to_text(const build_times& times);
+/// "812.4 ms: trace 2.1, differentiate 3.9, ...".
+[[nodiscard]] std::string to_line(const build_times& times);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 // Looking at what is bound before a step runs, so that a mistake has a name and a place.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -7297,6 +7372,7 @@ struct program_options {
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
   bool device_costs = true;   // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
+  build_times before{};       // what making the graph took: `times` begins with it
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
 };
 
@@ -7316,12 +7392,6 @@ struct input_values {
                   "meganeura: input_values(name, range): elements must be float, std::int32_t or std::uint32_t; give "
                   "others as their dtype and bytes");
   }
-};
-
-/// Where the time of a build went, in milliseconds.
-struct build_times {
-  double optimize = 0, plan = 0, kernels = 0, pipelines = 0, record = 0;
-  [[nodiscard]] double total() const { return optimize + plan + kernels + pipelines + record; }
 };
 
 /// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot
@@ -7363,6 +7433,7 @@ class program {
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return alive().report_; }
+  /// Where the time until it could run went; the device's log has it as well, in a line.
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
@@ -7498,6 +7569,9 @@ class inference {
 
 namespace detail {
 
+// With what tracing took.
+[[nodiscard]] run_options after_trace(run_options options, double milliseconds);
+
 // The program of a graph, and the graph's parameters where there are none yet.
 [[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights,
                                    const program_options& options);
@@ -7529,7 +7603,7 @@ class session : public inference {
   /// With the weights of another session or trainer of the same model.
   session(const device& on, meganeura::parameters weights, const symbol_extents& symbols,
           const run_options& options = {})
-      : inference(on, lower<Model>(symbols.list()), options, std::move(weights)) {}
+      : session(on, detail::take_time([&] { return lower<Model>(symbols.list()); }), options, std::move(weights)) {}
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a
@@ -7549,6 +7623,11 @@ class session : public inference {
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
     return inference::start(bound);
   }
+
+ private:
+  session(const device& on, const detail::timed<graph>& traced, const run_options& options,
+          meganeura::parameters weights)
+      : inference(on, traced.made, detail::after_trace(options, traced.milliseconds), std::move(weights)) {}
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8041,7 +8120,8 @@ class trainer : public training {
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
           const run_options& options = {}, meganeura::parameters weights = {})
-      : trainer(on, detail::trace<Model>(loss, symbols), chosen, options, std::move(weights)) {}
+      : trainer(on, detail::take_time([&] { return detail::trace<Model>(loss, symbols); }), chosen, options,
+                std::move(weights)) {}
 
   /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
   /// name; an input of the model bound to another element type does not compile. errors: those of training::step.
@@ -8053,9 +8133,10 @@ class trainer : public training {
   }
 
  private:
-  trainer(const device& on, detail::graph_with_loss traced, const optimizer& chosen, const run_options& options,
-          meganeura::parameters weights)
-      : training(on, std::move(traced.forward), traced.loss, chosen, options, std::move(weights)) {}
+  trainer(const device& on, detail::timed<detail::graph_with_loss> traced, const optimizer& chosen,
+          const run_options& options, meganeura::parameters weights)
+      : training(on, std::move(traced.made.forward), traced.made.loss, chosen,
+                 detail::after_trace(options, traced.milliseconds), std::move(weights)) {}
 
   // The names of a loss's inputs are known when it runs.
   template <fixed_string Name, class Element>
@@ -14107,6 +14188,7 @@ MEGANEURA_INLINE device_counters device::counters() const {
 }
 
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
+MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // The planner: scheduling into levels, lifetimes, the arena allocator and barrier groups; plans as text.
@@ -15487,8 +15569,6 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Bodies of runtime/progress.hpp.
 
-#include <chrono>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -16316,7 +16396,9 @@ MEGANEURA_INLINE void lowering::rewrite_masks() {
   if (!enabled(structural::relu_mask)) return;
   const auto count = static_cast<enode_id>(g_.node_count());
   for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind == op::map && !g_.node(id).dead) detail::relu_mask::apply(*this, id);
+    if (g_.node(id).kind != op::map || g_.node(id).dead) continue;
+    g_.at(g_.node(id).path);
+    detail::relu_mask::apply(*this, id);
   }
   g_.rebuild();
 }
@@ -16325,7 +16407,9 @@ MEGANEURA_INLINE void lowering::split_sums() {
   if (!enabled(structural::split_sum)) return;
   const auto count = static_cast<enode_id>(g_.node_count());
   for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind == op::contract && !g_.node(id).dead) detail::split_sum::apply(*this, id);
+    if (g_.node(id).kind != op::contract || g_.node(id).dead) continue;
+    g_.at(g_.node(id).path);
+    detail::split_sum::apply(*this, id);
   }
   g_.rebuild();
 }
@@ -16747,7 +16831,6 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
     const attribute program = g.attribute_of(id);
     std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
     operands[i] = activation;
-    g.at(g[owner].path);
     g.add_to(owner, op::map, program, operands, bit(rule));
     g.retire(id);  // x would seem to have one more consumer
     pass.note_applied(rule);
@@ -17148,25 +17231,6 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/optimize.hpp.
-// How long the parts of a job took.
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-class stopwatch {
- public:
-  /// Milliseconds since it was made, or since the last call.
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double passed = std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-    return passed;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Extraction: one node for each needed class, with shared values counted once.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -18004,6 +18068,37 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for runtime/build_times.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE double build_times::total() const {
+  double sum = 0;
+  for (const build_phase& each : build_phases) sum += this->*each.milliseconds;
+  return sum;
+}
+
+MEGANEURA_INLINE std::string to_text(const build_times& times) {
+  const double total = times.total();
+  std::string text;
+  const auto line = [&](const char* name, double milliseconds) {
+    const double share = total > 0 ? 100 * milliseconds / total : 0;
+    text += fmt::format("{:<13} {:9.2f} ms {:5.1f} %\n", name, milliseconds, share);
+  };
+  for (const build_phase& each : build_phases) line(each.name, times.*each.milliseconds);
+  line("total", total);
+  return text;
+}
+
+MEGANEURA_INLINE std::string to_line(const build_times& times) {
+  std::string text = fmt::format("{:.1f} ms:", times.total());
+  for (const build_phase& each : build_phases) {
+    text += fmt::format("{} {} {:.1f}", text.ends_with(':') ? "" : ",", each.name, times.*each.milliseconds);
+  }
+  return text;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Checks of bound values.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -18180,7 +18275,11 @@ MEGANEURA_INLINE const program& program::alive() const try {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options) try
-    : device_(on), weights_(weights), checks_(detail::resolved(options.checks)), profiled_(options.profile) {
+    : device_(on),
+      times_(options.before),
+      weights_(weights),
+      checks_(detail::resolved(options.checks)),
+      profiled_(options.profile) {
   detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
@@ -18192,18 +18291,20 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   optimization.region.tensor_bytes =
       static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
   graph implementation = egraph::optimize(g, optimization, &report_);
-  times_.optimize = watch.lap();
+  times_.saturate = report_.saturate_ms;
+  times_.lower = report_.lower_ms;
+  times_.extract = watch.lap() - times_.saturate - times_.lower;
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
   generated kernels = generate_kernels();
   check_limits(kernels);
-  times_.kernels = watch.lap();
+  times_.generate = watch.lap();
   list_kept();
   list_results();
   check_memory();
   allocate(weights);
-  watch.lap();
+  times_.allocate = watch.lap();
   create_pipelines(kernels);
   times_.pipelines = watch.lap();
   for (slot& s : slots_) record(s, kernels.steps, options.profile);
@@ -18214,6 +18315,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   }
   input_set_.assign(plan_.inputs.slots.size(), false);
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
+  write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
 } catch (...) {
   rethrow_as_error("building a program");
 }
@@ -18572,6 +18674,11 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+MEGANEURA_INLINE run_options detail::after_trace(run_options options, double milliseconds) {
+  options.program.before.trace = milliseconds;
+  return options;
+}
+
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
                                               const program_options& options) {
   if (!weights) weights = parameters(on, plan::make_layout(g, op::parameter));
@@ -18735,6 +18842,17 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
   rethrow_as_error("building a training step");
 }
 
+namespace detail {
+
+inline program make_step(const device& on, graph forward, node_id loss, const optimizer& chosen, parameters& weights,
+                         program_options options) {
+  const timed<graph> step = take_time([&] { return make_training_graph(std::move(forward), loss, chosen); });
+  options.before.differentiate = step.milliseconds;
+  return make_program(on, step.made, weights, options);
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE float pending_step::loss() const try {
   const float value = program_->scalar_output("loss", submitted_);
   if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
@@ -18752,8 +18870,7 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
     : parameters_(std::move(weights)),
       optimizer_(detail::checked_rates(chosen)),
       seed_(options.seed),
-      program_(detail::make_program(on, make_training_graph(std::move(forward), loss, chosen), parameters_,
-                                    options.program)) {
+      program_(detail::make_step(on, std::move(forward), loss, chosen, parameters_, options.program)) {
 } catch (...) {
   rethrow_as_error("building a trainer");
 }

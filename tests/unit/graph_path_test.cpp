@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -139,6 +140,23 @@ TEST(graph_path, kernels_are_named_after_the_product_in_them_or_what_they_store)
     }
   }
   EXPECT_NE(report.explain.find(" = layers.1.up: matmul f32[32, 24]"), std::string::npos) << report.explain;
+}
+
+TEST(graph_path, the_parts_of_a_long_sum_are_its_modules) {
+  graph g;
+  for (const char* name : {"a", "b"}) {
+    const graph::scope in(g, name);
+    const node_id x = g.input(std::string(name) + ".x", dtype::f32, {16, 65536});
+    const node_id w = g.parameter(std::string(name) + ".w", dtype::f32, {65536, 16});
+    g.add_output(name, g.contract(x, w, "ik", "kj", "ij"));
+  }
+  egraph::optimize_report report;
+  const graph chosen = egraph::optimize(g, {}, &report);
+  std::map<std::string, int> kernels;
+  for (node_id id{0}; id < chosen.size(); ++id) {
+    if (info(chosen[id].kind).stage != op_stage::leaf) ++kernels[chosen.path_of(id)];
+  }
+  EXPECT_EQ(kernels, (std::map<std::string, int>{{"a", 2}, {"b", 2}})) << report.explain;
 }
 
 TEST(graph_path, copies_of_a_graph_keep_it) {

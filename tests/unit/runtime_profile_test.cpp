@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a program tells about its time.
+#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/trainer.hpp>
@@ -38,6 +39,50 @@ TEST(runtime_profile, a_profile_has_the_labels_of_the_plan) {
   }
   EXPECT_EQ(timed, planned);
   EXPECT_NE(std::ranges::find(timed, "fc1: matmul 16x17x8"), timed.end());
+}
+
+TEST(runtime_profile, the_parts_of_a_build_are_timed_and_logged) {
+  std::string said;
+  const device gpu({.disk_cache = false, .log = [&](log_level level, std::string_view text) {
+                      if (level == log_level::info) said += std::string(text) + '\n';
+                    }});
+  const binding symbols[] = {{"batch", 16}};
+  const graph g = make_training_graph<support::mlp<8>>(cross_entropy{"label"}, adam{}, symbols);
+  const parameters weights(gpu, plan::make_layout(g, op::parameter));
+  detail::stopwatch watch;
+  const program run(gpu, g, weights, {.before = {.trace = 1000, .differentiate = 500}});
+  const double passed = watch.lap();
+  const build_times& times = run.times();
+  EXPECT_EQ(times.trace, 1000);
+  EXPECT_EQ(times.differentiate, 500);
+  EXPECT_LE(times.total() - 1500, passed);
+  double sum = 0;
+  for (const build_phase& each : build_phases) {
+    EXPECT_GT(times.*each.milliseconds, 0) << each.name;
+    EXPECT_NE(to_text(times).find(std::string(each.name) + ' '), std::string::npos) << to_text(times);
+    EXPECT_NE(said.find(std::string(" ") + each.name + ' '), std::string::npos) << said;
+    sum += times.*each.milliseconds;
+  }
+  EXPECT_EQ(times.total(), sum);
+  EXPECT_NE(said.find("dispatches are ready after " + to_line(times)), std::string::npos) << said;
+}
+
+TEST(runtime_profile, trainers_and_sessions_count_the_way_to_the_graph) {
+  const device& gpu = support::shared_device();
+  const trainer<support::mlp<8>> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 16}});
+  const session<support::mlp<8>> forward(gpu, run.parameters(), {{"batch", 16}});
+  EXPECT_GT(run.program().times().trace, 0);
+  EXPECT_GT(run.program().times().differentiate, 0);
+  EXPECT_GT(forward.program().times().trace, 0);
+  EXPECT_EQ(forward.program().times().differentiate, 0);
+}
+
+TEST(runtime_profile, times_are_a_table) {
+  const build_times times{.trace = 25, .pipelines = 75};
+  EXPECT_EQ(to_text(times).rfind("trace             25.00 ms  25.0 %\ndifferentiate      0.00 ms   0.0 %\n", 0), 0u)
+      << to_text(times);
+  EXPECT_TRUE(to_text(times).ends_with("total            100.00 ms 100.0 %\n")) << to_text(times);
+  EXPECT_EQ(to_line(times).rfind("100.0 ms: trace 25.0, differentiate 0.0, ", 0), 0u) << to_line(times);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <meganeura/config.hpp>
 
 #include <chrono>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -20,5 +21,19 @@ class stopwatch {
  private:
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
+
+/// What was made, and how long that took.
+template <class T>
+struct timed {
+  T made;
+  double milliseconds;
+};
+
+template <class Make>
+[[nodiscard]] auto take_time(Make&& make) {
+  stopwatch watch;
+  auto made = make();
+  return timed<decltype(made)>{std::move(made), watch.lap()};
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail

@@ -107,7 +107,9 @@ MEGANEURA_INLINE void lowering::rewrite_masks() {
   if (!enabled(structural::relu_mask)) return;
   const auto count = static_cast<enode_id>(g_.node_count());
   for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind == op::map && !g_.node(id).dead) detail::relu_mask::apply(*this, id);
+    if (g_.node(id).kind != op::map || g_.node(id).dead) continue;
+    g_.at(g_.node(id).path);
+    detail::relu_mask::apply(*this, id);
   }
   g_.rebuild();
 }
@@ -116,7 +118,9 @@ MEGANEURA_INLINE void lowering::split_sums() {
   if (!enabled(structural::split_sum)) return;
   const auto count = static_cast<enode_id>(g_.node_count());
   for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind == op::contract && !g_.node(id).dead) detail::split_sum::apply(*this, id);
+    if (g_.node(id).kind != op::contract || g_.node(id).dead) continue;
+    g_.at(g_.node(id).path);
+    detail::split_sum::apply(*this, id);
   }
   g_.rebuild();
 }

@@ -73,7 +73,6 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
     const attribute program = g.attribute_of(id);
     std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
     operands[i] = activation;
-    g.at(g[owner].path);
     g.add_to(owner, op::map, program, operands, bit(rule));
     g.retire(id);  // x would seem to have one more consumer
     pass.note_applied(rule);

@@ -3,9 +3,9 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/model.hpp>
+#include <meganeura/expr/symbol_extents.hpp>
 #include <meganeura/graph/summary.hpp>
 
-#include <initializer_list>
 #include <span>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -20,12 +20,8 @@ namespace detail {
 /// batch". e.g. std::cout << to_text(summary<mlp>({{"batch", 32}})); errors: invalid_argument for a symbol that the
 /// model does not have, bound twice, or to less than 1.
 template <class Model>
-[[nodiscard]] model_summary summary(std::span<const binding> bindings) {
-  return detail::summarized(Model::body, Model::input_types, bindings);
-}
-template <class Model>
-[[nodiscard]] model_summary summary(std::initializer_list<binding> bindings = {}) {
-  return summary<Model>(std::span<const binding>(bindings.begin(), bindings.size()));
+[[nodiscard]] model_summary summary(const symbol_extents& symbols = {}) {
+  return detail::summarized(Model::body, Model::input_types, symbols.list());
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

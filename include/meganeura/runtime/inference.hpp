@@ -55,6 +55,9 @@ class inference {
 
 namespace detail {
 
+// With what tracing took.
+[[nodiscard]] run_options after_trace(run_options options, double milliseconds);
+
 // The program of a graph, and the graph's parameters where there are none yet.
 [[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights,
                                    const program_options& options);

@@ -8,6 +8,11 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+MEGANEURA_INLINE run_options detail::after_trace(run_options options, double milliseconds) {
+  options.program.before.trace = milliseconds;
+  return options;
+}
+
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
                                               const program_options& options) {
   if (!weights) weights = parameters(on, plan::make_layout(g, op::parameter));

@@ -6,6 +6,7 @@
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/step_values.hpp>
 #include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/build_times.hpp>
 #include <meganeura/runtime/checks.hpp>
 #include <meganeura/runtime/device.hpp>
 #include <meganeura/runtime/parameters.hpp>
@@ -27,6 +28,7 @@ struct program_options {
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
   bool device_costs = true;   // weigh kernels with make_cost_model(device); false: with optimize.model as it is
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
+  build_times before{};       // what making the graph took: `times` begins with it
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
 };
 
@@ -46,12 +48,6 @@ struct input_values {
                   "meganeura: input_values(name, range): elements must be float, std::int32_t or std::uint32_t; give "
                   "others as their dtype and bytes");
   }
-};
-
-/// Where the time of a build went, in milliseconds.
-struct build_times {
-  double optimize = 0, plan = 0, kernels = 0, pipelines = 0, record = 0;
-  [[nodiscard]] double total() const { return optimize + plan + kernels + pipelines + record; }
 };
 
 /// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot
@@ -93,6 +89,7 @@ class program {
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return alive().report_; }
+  /// Where the time until it could run went; the device's log has it as well, in a line.
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }

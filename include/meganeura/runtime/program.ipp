@@ -58,7 +58,11 @@ MEGANEURA_INLINE const program& program::alive() const try {
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options) try
-    : device_(on), weights_(weights), checks_(detail::resolved(options.checks)), profiled_(options.profile) {
+    : device_(on),
+      times_(options.before),
+      weights_(weights),
+      checks_(detail::resolved(options.checks)),
+      profiled_(options.profile) {
   detail::check_same_device(on, weights.on());
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
@@ -70,18 +74,20 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   optimization.region.tensor_bytes =
       static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
   graph implementation = egraph::optimize(g, optimization, &report_);
-  times_.optimize = watch.lap();
+  times_.saturate = report_.saturate_ms;
+  times_.lower = report_.lower_ms;
+  times_.extract = watch.lap() - times_.saturate - times_.lower;
   plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
   generated kernels = generate_kernels();
   check_limits(kernels);
-  times_.kernels = watch.lap();
+  times_.generate = watch.lap();
   list_kept();
   list_results();
   check_memory();
   allocate(weights);
-  watch.lap();
+  times_.allocate = watch.lap();
   create_pipelines(kernels);
   times_.pipelines = watch.lap();
   for (slot& s : slots_) record(s, kernels.steps, options.profile);
@@ -92,6 +98,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   }
   input_set_.assign(plan_.inputs.slots.size(), false);
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
+  write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
 } catch (...) {
   rethrow_as_error("building a program");
 }

@@ -2,6 +2,7 @@
 // Inference of a typed model: names and types are checked while compiling.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/symbol_extents.hpp>
 #include <meganeura/runtime/inference.hpp>
@@ -35,7 +36,7 @@ class session : public inference {
   /// With the weights of another session or trainer of the same model.
   session(const device& on, meganeura::parameters weights, const symbol_extents& symbols,
           const run_options& options = {})
-      : inference(on, lower<Model>(symbols.list()), options, std::move(weights)) {}
+      : session(on, detail::take_time([&] { return lower<Model>(symbols.list()); }), options, std::move(weights)) {}
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a
@@ -55,6 +56,11 @@ class session : public inference {
     const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
     return inference::start(bound);
   }
+
+ private:
+  session(const device& on, const detail::timed<graph>& traced, const run_options& options,
+          meganeura::parameters weights)
+      : inference(on, traced.made, detail::after_trace(options, traced.milliseconds), std::move(weights)) {}
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/symbol_extents.hpp>
 #include <meganeura/runtime/loss.hpp>
@@ -60,7 +61,8 @@ class trainer : public training {
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
           const run_options& options = {}, meganeura::parameters weights = {})
-      : trainer(on, detail::trace<Model>(loss, symbols), chosen, options, std::move(weights)) {}
+      : trainer(on, detail::take_time([&] { return detail::trace<Model>(loss, symbols); }), chosen, options,
+                std::move(weights)) {}
 
   /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
   /// name; an input of the model bound to another element type does not compile. errors: those of training::step.
@@ -72,9 +74,10 @@ class trainer : public training {
   }
 
  private:
-  trainer(const device& on, detail::graph_with_loss traced, const optimizer& chosen, const run_options& options,
-          meganeura::parameters weights)
-      : training(on, std::move(traced.forward), traced.loss, chosen, options, std::move(weights)) {}
+  trainer(const device& on, detail::timed<detail::graph_with_loss> traced, const optimizer& chosen,
+          const run_options& options, meganeura::parameters weights)
+      : training(on, std::move(traced.made.forward), traced.made.loss, chosen,
+                 detail::after_trace(options, traced.milliseconds), std::move(weights)) {}
 
   // The names of a loss's inputs are known when it runs.
   template <fixed_string Name, class Element>

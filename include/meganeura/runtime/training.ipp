@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/training.hpp>
 
@@ -64,6 +65,17 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
   rethrow_as_error("building a training step");
 }
 
+namespace detail {
+
+inline program make_step(const device& on, graph forward, node_id loss, const optimizer& chosen, parameters& weights,
+                         program_options options) {
+  const timed<graph> step = take_time([&] { return make_training_graph(std::move(forward), loss, chosen); });
+  options.before.differentiate = step.milliseconds;
+  return make_program(on, step.made, weights, options);
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE float pending_step::loss() const try {
   const float value = program_->scalar_output("loss", submitted_);
   if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
@@ -81,8 +93,7 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
     : parameters_(std::move(weights)),
       optimizer_(detail::checked_rates(chosen)),
       seed_(options.seed),
-      program_(detail::make_program(on, make_training_graph(std::move(forward), loss, chosen), parameters_,
-                                    options.program)) {
+      program_(detail::make_step(on, std::move(forward), loss, chosen, parameters_, options.program)) {
 } catch (...) {
   rethrow_as_error("building a trainer");
 }

@@ -91,6 +91,9 @@ class device {
   [[nodiscard]] device_counters counters() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
 
+  /// The sink it was opened with.
+  [[nodiscard]] const log_sink& log() const;
+
   /// False once it was moved from; every call then throws invalid_argument.
   explicit operator bool() const { return state_ != nullptr; }
   [[nodiscard]] const std::shared_ptr<detail::device_state>& state() const;

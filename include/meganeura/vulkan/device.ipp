@@ -193,5 +193,6 @@ MEGANEURA_INLINE device_counters device::counters() const {
 }
 
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
+MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
