@@ -6879,6 +6879,9 @@ node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_v
 // The path of the scopes that live, and the name behind it.
 std::string full_name(const graph& g, const symbol& name);
 
+// A typed value without inputs where it meets values of run time; expr/lower.hpp has its body.
+node_value lowered_leaf(graph& g, const module_body& body);
+
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -6898,11 +6901,6 @@ void check_bindings(const module_body& body, std::span<const detail::tensor_type
 /// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
 node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
                    std::span<const binding> bindings);
-
-namespace detail {
-// A typed value without inputs where it meets values of run time.
-node_value lowered_leaf(graph& g, const module_body& body);
-}  // namespace detail
 
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
 /// appends the loss to it.
@@ -15638,9 +15636,9 @@ struct condition {
 
 // A map's program as it is written: its operands, each once if there are conditions to read them as well, and the
 // conditions that are part of it.
-class map_writer {
+class program_writer {
  public:
-  map_writer(graph& g, const shape& whole, std::span<const node_value> operands)
+  program_writer(graph& g, const shape& whole, std::span<const node_value> operands)
       : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
 
   // Conditions among the operands are written into the program, each once; everything else becomes an operand.
@@ -15684,7 +15682,7 @@ inline node_value map_node(graph& g, const node_spec& spec, std::span<const node
       g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
     return {g, g.operand(operands[0], 0)};  // -(-x)
   }
-  map_writer writer(g, whole, operands);
+  program_writer writer(g, whole, operands);
   return {g, writer.finish(writer.write(function, operands), spec.type)};
 }
 

@@ -26,11 +26,6 @@ void check_bindings(const module_body& body, std::span<const detail::tensor_type
 node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
                    std::span<const binding> bindings);
 
-namespace detail {
-// A typed value without inputs where it meets values of run time.
-node_value lowered_leaf(graph& g, const module_body& body);
-}  // namespace detail
-
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
 /// appends the loss to it.
 /// errors: invalid_argument for a symbol without binding, with two or unknown, and for anything the graph's own checks

@@ -67,6 +67,9 @@ node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_v
 // The path of the scopes that live, and the name behind it.
 std::string full_name(const graph& g, const symbol& name);
 
+// A typed value without inputs where it meets values of run time; expr/lower.hpp has its body.
+node_value lowered_leaf(graph& g, const module_body& body);
+
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -2,7 +2,6 @@
 // From a primitive's description to nodes of the run-time graph.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/value.hpp>
 
 #include <fmt/format.h>
@@ -33,9 +32,9 @@ struct condition {
 
 // A map's program as it is written: its operands, each once if there are conditions to read them as well, and the
 // conditions that are part of it.
-class map_writer {
+class program_writer {
  public:
-  map_writer(graph& g, const shape& whole, std::span<const node_value> operands)
+  program_writer(graph& g, const shape& whole, std::span<const node_value> operands)
       : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
 
   // Conditions among the operands are written into the program, each once; everything else becomes an operand.
@@ -79,7 +78,7 @@ inline node_value map_node(graph& g, const node_spec& spec, std::span<const node
       g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
     return {g, g.operand(operands[0], 0)};  // -(-x)
   }
-  map_writer writer(g, whole, operands);
+  program_writer writer(g, whole, operands);
   return {g, writer.finish(writer.write(function, operands), spec.type)};
 }
 
