@@ -3452,6 +3452,33 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // What a model's symbols are worth, from whatever lists them.
+// Where a call of this library begins: what the standard library throws below becomes the one exception type.
+
+#include <system_error>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// For handlers only: throws what is being handled as `error`, `doing` naming the call. Exceptions that neither this
+/// library nor the standard library's own resources throw (a caller's callback, say) pass unchanged.
+/// errors: out_of_memory, io. Where not even a sentence finds memory, std::bad_alloc.
+[[noreturn]] inline void rethrow_as_error(const char* doing) {
+  try {
+    throw;
+  } catch (const error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
+         doing);
+  } catch (const std::length_error&) {
+    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
+  } catch (const std::system_error& problem) {  // files, folders, threads, locks
+    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
+  } catch (const std::logic_error& problem) {  // out_of_range, invalid_argument: a check of ours is missing
+    fail(error_category::internal, "{}: {}; please report it", doing, problem.what());
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <memory>
 #include <ranges>
@@ -3467,6 +3494,10 @@ concept symbol_pair = requires(const T& pair) {
   requires std::integral<std::remove_cvref_t<decltype(std::get<1>(pair))>>;
 };
 
+template <class T>
+concept symbol_list = std::ranges::input_range<T> &&
+    (std::same_as<std::ranges::range_value_t<T>, binding> || symbol_pair<std::ranges::range_value_t<T>>);
+
 }  // namespace detail
 
 /// Names with extents: {{"batch", 32}}, bindings, or any range of pairs (a std::map, a vector read from a file). Names
@@ -3474,20 +3505,19 @@ concept symbol_pair = requires(const T& pair) {
 /// with a zero byte, which no symbol has.
 class symbol_extents {
  public:
-  symbol_extents(std::initializer_list<binding> list) {  // NOLINT(google-explicit-constructor): written as what it is
-    for (const binding& each : list) add(each.symbol, each.extent);
-  }
-  template <std::ranges::input_range Pairs>
-    requires std::same_as<std::ranges::range_value_t<Pairs>, binding> ||
-        detail::symbol_pair<std::ranges::range_value_t<Pairs>>
-        symbol_extents(const Pairs& pairs) {  // NOLINT(google-explicit-constructor)
-      for (const auto& each : pairs) {
-        if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
-          add(each.symbol, each.extent);
-        else
-          add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
-      }
+  symbol_extents(std::initializer_list<binding> pairs)  // NOLINT(google-explicit-constructor): written as what it is
+      : symbol_extents(std::span(pairs.begin(), pairs.size())) {}
+  template <detail::symbol_list Pairs>
+  symbol_extents(const Pairs& pairs) try {  // NOLINT(google-explicit-constructor)
+    for (const auto& each : pairs) {
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
+        add(each.symbol, each.extent);
+      else
+        add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
     }
+  } catch (...) {
+    rethrow_as_error("binding symbols");
+  }
 
   [[nodiscard]] std::span<const binding> list() const { return list_; }
 
@@ -6589,33 +6619,6 @@ void verify(const execution_plan& p);
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 
 // The memory of one area of a plan: as many buffers as the device asks for, seen as one range of bytes.
-// Where a call of this library begins: what the standard library throws below becomes the one exception type.
-
-#include <system_error>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// For handlers only: throws what is being handled as `error`, `doing` naming the call. Exceptions that neither this
-/// library nor the standard library's own resources throw (a caller's callback, say) pass unchanged.
-/// errors: out_of_memory, io. Where not even a sentence finds memory, std::bad_alloc.
-[[noreturn]] inline void rethrow_as_error(const char* doing) {
-  try {
-    throw;
-  } catch (const error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
-         doing);
-  } catch (const std::length_error&) {
-    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
-  } catch (const std::system_error& problem) {  // files, folders, threads, locks
-    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
-  } catch (const std::logic_error& problem) {  // out_of_range, invalid_argument: a check of ours is missing
-    fail(error_category::internal, "{}: {}; please report it", doing, problem.what());
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -7600,8 +7603,11 @@ class session : public inference {
 
   /// With the weights of another session or trainer of the same model.
   session(const device& on, meganeura::parameters weights, const symbol_extents& symbols,
-          const run_options& options = {})
-      : session(on, detail::take_time([&] { return lower<Model>(symbols.list()); }), options, std::move(weights)) {}
+          const run_options& options = {}) try
+      : session(on, detail::take_time([&] { return lower<Model>(symbols.list()); }), options, std::move(weights)) {
+  } catch (...) {
+    rethrow_as_error("building a session");
+  }
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a
@@ -7899,8 +7905,11 @@ struct adamw {
 class optimizer {
  public:
   template <optimizer_definition T>
-  optimizer(const T& chosen)  // NOLINT(google-explicit-constructor): optimizers are written as what they are
-      : definition_(std::make_shared<const defined_by<T>>(chosen)) {}
+  optimizer(const T& chosen) try  // NOLINT(google-explicit-constructor): optimizers are written as what they are
+      : definition_(std::make_shared<const defined_by<T>>(chosen)) {
+  } catch (...) {
+    rethrow_as_error("choosing an optimizer");
+  }
 
   [[nodiscard]] std::string name() const { return definition_->name(); }
   /// Calls visit(name, value) for every rate.
@@ -7910,7 +7919,7 @@ class optimizer {
       visit(definition_->rate_at(i).name, definition_->rate_at(i).value);
   }
   /// The same optimiser with one rate changed. errors: invalid_argument for one that it does not have.
-  [[nodiscard]] optimizer with_rate(std::string_view name, float value) const {
+  [[nodiscard]] optimizer with_rate(std::string_view name, float value) const try {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
       names.emplace_back(definition_->rate_at(i).name);
@@ -7918,6 +7927,8 @@ class optimizer {
     }
     fail(error_category::invalid_argument, "{} has no rate {}; it has {}{}", this->name(), quote(name),
          fmt::join(names, ", "), detail::did_you_mean(detail::nearest(name, names)));
+  } catch (...) {
+    rethrow_as_error("changing a rate");
   }
   /// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or an average's of 1 or more,
   /// as torch.optim has it. Empty if all are fine.
@@ -7932,7 +7943,9 @@ class optimizer {
     return {};
   }
   /// What a graph's optimizer_step holds.
-  [[nodiscard]] optimizer_attribute rule() const { return definition_->rule(); }
+  [[nodiscard]] optimizer_attribute rule() const try { return definition_->rule(); } catch (...) {
+    rethrow_as_error("writing an optimizer's program");
+  }
   /// Everything that changes from step to step; `step` counts 1, 2, ...
   [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed) const {
     kernels::step_values values = kernels::step_values_of(step, seed);
@@ -8117,9 +8130,12 @@ class trainer : public training {
   /// errors: invalid_argument for symbols, inputs or rates that do not fit; what `program` throws.
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
-          const run_options& options = {}, meganeura::parameters weights = {})
+          const run_options& options = {}, meganeura::parameters weights = {}) try
       : trainer(on, detail::take_time([&] { return detail::trace<Model>(loss, symbols); }), chosen, options,
-                std::move(weights)) {}
+                std::move(weights)) {
+  } catch (...) {
+    rethrow_as_error("building a trainer");
+  }
 
   /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
   /// name; an input of the model bound to another element type does not compile. errors: those of training::step.
@@ -18692,7 +18708,7 @@ MEGANEURA_INLINE inference::inference(const device& on, const graph& g, const ru
   rethrow_as_error("building a session");
 }
 
-MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs) {
+MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs) try {
   const auto& outputs = program_.plan().outputs;
   if (outputs.size() != 1) {
     fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and output",
@@ -18700,6 +18716,8 @@ MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values>
   }
   start(inputs);
   return output(outputs[0].name);
+} catch (...) {
+  rethrow_as_error("a run");
 }
 
 MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> inputs) {
@@ -18873,12 +18891,14 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs) {
+MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs) try {
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
   const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), inputs);
   ++step_;
   return {program_, number, step_};
+} catch (...) {
+  rethrow_as_error("a step");
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {

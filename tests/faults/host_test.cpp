@@ -176,6 +176,8 @@ TEST(faults_memory, what_is_asked_beside_a_program_is_answered_with_an_error_too
     const std::vector<std::string> names{"fc1.weight"};
     expect_refusal("check_values", [&] { run.parameters().check_values("a step of a training run", names); });
     expect_refusal("set_learning_rate", [&] { run.set_learning_rate(-1); });
+    expect_refusal("with_rate", [&] { (void)mn::optimizer(mn::adam{}).with_rate("beta", 0); });
+    expect_survival([&] { (void)mn::optimizer(mn::adam{}).rule(); }, 40);
     expect_refusal("parameters of an empty handle", [] { (void)mn::parameters().slots(); });
 
     mn::graph g;

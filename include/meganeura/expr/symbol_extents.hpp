@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a model's symbols are worth, from whatever lists them.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/quote.hpp>
@@ -28,6 +29,10 @@ concept symbol_pair = requires(const T& pair) {
   requires std::integral<std::remove_cvref_t<decltype(std::get<1>(pair))>>;
 };
 
+template <class T>
+concept symbol_list = std::ranges::input_range<T> &&
+    (std::same_as<std::ranges::range_value_t<T>, binding> || symbol_pair<std::ranges::range_value_t<T>>);
+
 }  // namespace detail
 
 /// Names with extents: {{"batch", 32}}, bindings, or any range of pairs (a std::map, a vector read from a file). Names
@@ -35,20 +40,19 @@ concept symbol_pair = requires(const T& pair) {
 /// with a zero byte, which no symbol has.
 class symbol_extents {
  public:
-  symbol_extents(std::initializer_list<binding> list) {  // NOLINT(google-explicit-constructor): written as what it is
-    for (const binding& each : list) add(each.symbol, each.extent);
-  }
-  template <std::ranges::input_range Pairs>
-    requires std::same_as<std::ranges::range_value_t<Pairs>, binding> ||
-        detail::symbol_pair<std::ranges::range_value_t<Pairs>>
-        symbol_extents(const Pairs& pairs) {  // NOLINT(google-explicit-constructor)
-      for (const auto& each : pairs) {
-        if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
-          add(each.symbol, each.extent);
-        else
-          add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
-      }
+  symbol_extents(std::initializer_list<binding> pairs)  // NOLINT(google-explicit-constructor): written as what it is
+      : symbol_extents(std::span(pairs.begin(), pairs.size())) {}
+  template <detail::symbol_list Pairs>
+  symbol_extents(const Pairs& pairs) try {  // NOLINT(google-explicit-constructor)
+    for (const auto& each : pairs) {
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
+        add(each.symbol, each.extent);
+      else
+        add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
     }
+  } catch (...) {
+    rethrow_as_error("binding symbols");
+  }
 
   [[nodiscard]] std::span<const binding> list() const { return list_; }
 

@@ -28,7 +28,7 @@ MEGANEURA_INLINE inference::inference(const device& on, const graph& g, const ru
   rethrow_as_error("building a session");
 }
 
-MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs) {
+MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs) try {
   const auto& outputs = program_.plan().outputs;
   if (outputs.size() != 1) {
     fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and output",
@@ -36,6 +36,8 @@ MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values>
   }
   start(inputs);
   return output(outputs[0].name);
+} catch (...) {
+  rethrow_as_error("a run");
 }
 
 MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> inputs) {

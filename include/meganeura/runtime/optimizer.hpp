@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
@@ -162,8 +163,11 @@ struct adamw {
 class optimizer {
  public:
   template <optimizer_definition T>
-  optimizer(const T& chosen)  // NOLINT(google-explicit-constructor): optimizers are written as what they are
-      : definition_(std::make_shared<const defined_by<T>>(chosen)) {}
+  optimizer(const T& chosen) try  // NOLINT(google-explicit-constructor): optimizers are written as what they are
+      : definition_(std::make_shared<const defined_by<T>>(chosen)) {
+  } catch (...) {
+    rethrow_as_error("choosing an optimizer");
+  }
 
   [[nodiscard]] std::string name() const { return definition_->name(); }
   /// Calls visit(name, value) for every rate.
@@ -173,7 +177,7 @@ class optimizer {
       visit(definition_->rate_at(i).name, definition_->rate_at(i).value);
   }
   /// The same optimiser with one rate changed. errors: invalid_argument for one that it does not have.
-  [[nodiscard]] optimizer with_rate(std::string_view name, float value) const {
+  [[nodiscard]] optimizer with_rate(std::string_view name, float value) const try {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
       names.emplace_back(definition_->rate_at(i).name);
@@ -181,6 +185,8 @@ class optimizer {
     }
     fail(error_category::invalid_argument, "{} has no rate {}; it has {}{}", this->name(), quote(name),
          fmt::join(names, ", "), detail::did_you_mean(detail::nearest(name, names)));
+  } catch (...) {
+    rethrow_as_error("changing a rate");
   }
   /// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or an average's of 1 or more,
   /// as torch.optim has it. Empty if all are fine.
@@ -195,7 +201,9 @@ class optimizer {
     return {};
   }
   /// What a graph's optimizer_step holds.
-  [[nodiscard]] optimizer_attribute rule() const { return definition_->rule(); }
+  [[nodiscard]] optimizer_attribute rule() const try { return definition_->rule(); } catch (...) {
+    rethrow_as_error("writing an optimizer's program");
+  }
   /// Everything that changes from step to step; `step` counts 1, 2, ...
   [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed) const {
     kernels::step_values values = kernels::step_values_of(step, seed);

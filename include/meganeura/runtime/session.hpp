@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Inference of a typed model: names and types are checked while compiling.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/expr/lower.hpp>
@@ -35,8 +36,11 @@ class session : public inference {
 
   /// With the weights of another session or trainer of the same model.
   session(const device& on, meganeura::parameters weights, const symbol_extents& symbols,
-          const run_options& options = {})
-      : session(on, detail::take_time([&] { return lower<Model>(symbols.list()); }), options, std::move(weights)) {}
+          const run_options& options = {}) try
+      : session(on, detail::take_time([&] { return lower<Model>(symbols.list()); }), options, std::move(weights)) {
+  } catch (...) {
+    rethrow_as_error("building a session");
+  }
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a

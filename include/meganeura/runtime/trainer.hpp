@@ -60,9 +60,12 @@ class trainer : public training {
   /// errors: invalid_argument for symbols, inputs or rates that do not fit; what `program` throws.
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
-          const run_options& options = {}, meganeura::parameters weights = {})
+          const run_options& options = {}, meganeura::parameters weights = {}) try
       : trainer(on, detail::take_time([&] { return detail::trace<Model>(loss, symbols); }), chosen, options,
-                std::move(weights)) {}
+                std::move(weights)) {
+  } catch (...) {
+    rethrow_as_error("building a trainer");
+  }
 
   /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
   /// name; an input of the model bound to another element type does not compile. errors: those of training::step.

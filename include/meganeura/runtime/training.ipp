@@ -98,12 +98,14 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs) {
+MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs) try {
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
   const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), inputs);
   ++step_;
   return {program_, number, step_};
+} catch (...) {
+  rethrow_as_error("a step");
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
