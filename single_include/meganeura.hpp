@@ -3579,8 +3579,8 @@ struct model_summary {
 /// The modules of a graph (`graph::scope`), those of its gradients too.
 [[nodiscard]] model_summary summary(const graph& g);
 
-/// A table, one line a module and the totals below. Modules "layers.0", "layers.1", ... that are all alike are one
-/// line, "layers.0..29", with the numbers of each.
+/// A table, one line a module and the totals below. Modules "layers.0", "layers.1", ... whose lines read the same are
+/// one, "layers.0..29", with the numbers of each.
 [[nodiscard]] std::string to_text(const model_summary& model);
 
 namespace detail {
@@ -10921,13 +10921,16 @@ inline std::size_t module_end(const layer_rows& rows, std::size_t first) {
   return at;
 }
 
-// Whether two modules differ in nothing but their own names.
+// Whether two modules read the same but for their own names.
 inline bool alike(const layer_rows& rows, std::size_t first, std::size_t second, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    layer_summary row = rows[first + i], other = rows[second + i];
-    row.path.erase(0, names_of(rows[first]).size());
-    other.path.erase(0, names_of(rows[second]).size());
-    if (row != other) return false;
+    const layer_summary &row = rows[first + i], &other = rows[second + i];
+    if (std::string_view(row.path).substr(names_of(rows[first]).size()) !=
+            std::string_view(other.path).substr(names_of(rows[second]).size()) ||
+        row.result != other.result || row.parameters != other.parameters ||
+        to_string(row.flops) != to_string(other.flops)) {
+      return false;
+    }
   }
   return true;
 }

@@ -84,6 +84,16 @@ TEST(expr_summary, a_training_graph_lists_gradients_last) {
   }
 }
 
+TEST(expr_summary, turns_of_a_graph_are_one_line_too) {
+  // The first turn makes what the others share: its flops differ where four digits do not show it.
+  const std::string text =
+      to_text(summary(make_training_graph<smollm2>(cross_entropy{"label"}, adam{}, {{"seq", 128}})));
+  for (const char* line : {"\nmodel.layers.0..29.mlp.up_proj ", "\nmodel.layers.0..29.mlp.up_proj backward "}) {
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  }
+  EXPECT_LT(std::ranges::count(text, '\n'), 45) << text;
+}
+
 TEST(expr_summary, turns_that_differ_keep_their_lines) {
   graph g;
   node_id x = g.input("x", dtype::f32, {4});

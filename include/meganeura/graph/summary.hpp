@@ -51,8 +51,8 @@ struct model_summary {
 /// The modules of a graph (`graph::scope`), those of its gradients too.
 [[nodiscard]] model_summary summary(const graph& g);
 
-/// A table, one line a module and the totals below. Modules "layers.0", "layers.1", ... that are all alike are one
-/// line, "layers.0..29", with the numbers of each.
+/// A table, one line a module and the totals below. Modules "layers.0", "layers.1", ... whose lines read the same are
+/// one, "layers.0..29", with the numbers of each.
 [[nodiscard]] std::string to_text(const model_summary& model);
 
 namespace detail {

@@ -170,13 +170,16 @@ inline std::size_t module_end(const layer_rows& rows, std::size_t first) {
   return at;
 }
 
-// Whether two modules differ in nothing but their own names.
+// Whether two modules read the same but for their own names.
 inline bool alike(const layer_rows& rows, std::size_t first, std::size_t second, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    layer_summary row = rows[first + i], other = rows[second + i];
-    row.path.erase(0, names_of(rows[first]).size());
-    other.path.erase(0, names_of(rows[second]).size());
-    if (row != other) return false;
+    const layer_summary &row = rows[first + i], &other = rows[second + i];
+    if (std::string_view(row.path).substr(names_of(rows[first]).size()) !=
+            std::string_view(other.path).substr(names_of(rows[second]).size()) ||
+        row.result != other.result || row.parameters != other.parameters ||
+        to_string(row.flops) != to_string(other.flops)) {
+      return false;
+    }
   }
   return true;
 }
