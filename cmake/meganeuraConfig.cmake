@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: MIT
 # What find_package(meganeura) reads in the installed package.
+get_property(meganeura_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+if(NOT "CXX" IN_LIST meganeura_languages)
+  set(meganeura_FOUND FALSE)
+  set(meganeura_NOT_FOUND_MESSAGE "meganeura needs the language CXX: name it in project() or enable_language() before")
+  return()
+endif()
 include(CMakeFindDependencyMacro)
 find_dependency(fmt)
 find_dependency(nlohmann_json)
