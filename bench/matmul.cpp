@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Time of matrix products on a device, every schedule worth measuring, checked first; Eigen beside it.
+#include <meganeura/core/float_format.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/runtime/device.hpp>
@@ -79,7 +80,7 @@ operands random_operands(const size& s) {
     auto& half = values == &made.a ? made.half_a : made.half_b;
     for (float& each : *values) {
       each = normal(generator);
-      half.push_back(mn::spirv::detail::half_bits(each));
+      half.push_back(static_cast<std::uint16_t>(mn::float_format(mn::dtype::f16).encode(each)));
     }
   }
   return made;

@@ -11,22 +11,22 @@
 
 namespace meganeura::inline MEGANEURA_ABI::oracle {
 
-/// The distance of neighbouring f32 (f16) numbers at `value`, which is finite.
+/// The distance of neighbouring numbers of a float dtype at `value`, which is finite.
 [[nodiscard]] inline double ulp(double value, dtype type) {
-  const bool half = type == dtype::f16;
+  const float_layout l = layout_of(type);
   const int exponent = value == 0 ? -1000 : std::ilogb(value);
-  return std::ldexp(1.0, std::max(exponent, half ? -14 : -126) - (half ? 10 : 23));
+  return std::ldexp(1.0, std::max(exponent, l.least_exponent()) - l.fraction_bits);
 }
 
 /// The largest error of one operation on floats whose true result is `result`, by the Vulkan specification, appendix
 /// "Vulkan Environment for SPIR-V", section "Precision and Operation of SPIR-V Instructions"; 0 for what is exact. The
 /// direction of roundings is open there, so that "correctly rounded" is an error of an ulp. Sine, cosine, tanh
-/// (spirv/value.ipp), erf (kernels/scalar_emit.ipp), log and power (kernels/logarithm.hpp) are the library's own. f16
-/// values are computed in f32 and rounded.
+/// (spirv/value.ipp), erf (kernels/scalar_emit.ipp), log and power (kernels/logarithm.hpp) are the library's own.
+/// Narrow values are computed in f32 and rounded.
 [[nodiscard]] inline double permitted_error(scalar_op kind, dtype type, double a, double b, double result) {
   if (!std::isfinite(result) || result == 0) return 0;
   const auto ulps = [&](double count) {
-    return count * ulp(result, dtype::f32) + (type == dtype::f16 ? ulp(result, dtype::f16) : 0);
+    return count * ulp(result, dtype::f32) + (is_narrow(type) ? ulp(result, type) : 0);
   };
   switch (kind) {
     case scalar_op::add:
@@ -36,9 +36,7 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
     case scalar_op::row_product:
       return ulps(1);
     case scalar_op::convert:
-      return (type == dtype::f16 ? round_to_half(result) : static_cast<double>(static_cast<float>(result))) != result
-                 ? ulp(result, type)
-                 : 0;
+      return nearest(result, type) != result ? ulp(result, type) : 0;
     case scalar_op::divide:
     case scalar_op::reciprocal:
       return ulps(2.5);

@@ -38,20 +38,51 @@ struct tensor {
 template <class Real>
 using tensors = std::map<std::string, tensor<Real>>;
 
-/// The nearest f16 value, ties to even; beyond 65504 infinity.
-[[nodiscard]] inline double round_to_half(double value) {
-  if (value == 0 || !std::isfinite(value)) return value;
-  const double quantum = std::ldexp(1.0, std::max(std::ilogb(value), -14) - 10);
-  const double rounded = std::nearbyint(value / quantum) * quantum;
-  return std::fabs(rounded) > 65504 ? std::copysign(INFINITY, value) : rounded;
+/// How the bits of a float lie, below its sign: told again here, for the library's table to be compared with.
+struct float_layout {
+  int exponent_bits, fraction_bits;
+  [[nodiscard]] int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  [[nodiscard]] int least_exponent() const { return 1 - bias(); }
+};
+[[nodiscard]] inline float_layout layout_of(dtype type) {
+  if (type == dtype::f32) return {8, 23};
+  if (type == dtype::f16) return {5, 10};
+  fail(error_category::internal, "oracle: the bits of {} were asked for", to_string(type));
 }
 
-/// The value of an f16 by its bits.
-[[nodiscard]] inline double half_value(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
-  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
+/// The nearest number of a float dtype, ties to even; beyond the greatest infinity.
+[[nodiscard]] inline double nearest(double value, dtype type) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const float_layout l = layout_of(type);
+  const double quantum = std::ldexp(1.0, std::max(std::ilogb(value), l.least_exponent()) - l.fraction_bits);
+  const double rounded = std::nearbyint(value / quantum) * quantum;
+  return std::ilogb(rounded) > l.bias() ? std::copysign(INFINITY, value) : rounded;
+}
+[[nodiscard]] inline double round_to_half(double value) { return nearest(value, dtype::f16); }
+
+/// The number of an element's bits, and the bits of the nearest number.
+[[nodiscard]] inline double value_of_bits(std::uint32_t bits, dtype type) {
+  if (!is_float(type)) return type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(bits)) : bits;
+  const float_layout l = layout_of(type);
+  const int exponent = static_cast<int>(bits >> l.fraction_bits) & ((1 << l.exponent_bits) - 1);
+  const int fraction = static_cast<int>(bits & ((1u << l.fraction_bits) - 1));
+  const double sign = (bits >> (l.exponent_bits + l.fraction_bits) & 1) != 0 ? -1 : 1;
+  if (exponent > 2 * l.bias()) return fraction != 0 ? NAN : sign * INFINITY;
+  const int whole = exponent == 0 ? fraction : fraction + (1 << l.fraction_bits);
+  return sign * std::ldexp(whole, std::max(exponent, 1) - l.bias() - l.fraction_bits);
+}
+[[nodiscard]] inline double half_value(std::uint16_t bits) { return value_of_bits(bits, dtype::f16); }
+[[nodiscard]] inline std::uint32_t bits_of_value(double value, dtype type) {
+  if (!is_float(type)) return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+  const float_layout l = layout_of(type);
+  const double size = std::fabs(nearest(value, type));
+  const std::uint32_t sign = std::uint32_t{std::signbit(value)} << (l.exponent_bits + l.fraction_bits);
+  const std::uint32_t infinity = ((1u << l.exponent_bits) - 1) << l.fraction_bits;
+  if (std::isnan(size)) return sign | infinity | 1u << (l.fraction_bits - 1);
+  if (std::isinf(size)) return sign | infinity;
+  const int exponent = size == 0 ? l.least_exponent() : std::max(std::ilogb(size), l.least_exponent());
+  const auto whole = static_cast<std::uint32_t>(std::ldexp(size, l.fraction_bits - exponent));  // its leading 1 carries
+  return sign | ((static_cast<std::uint32_t>(exponent + l.bias() - 1) << l.fraction_bits) + whole);
 }
 
 template <class Real>
@@ -67,7 +98,7 @@ template <class Real>
 template <class Real>
 [[nodiscard]] Real stored(Real value, dtype type) {
   if constexpr (!std::is_same_v<Real, prime_field>) {
-    if (type == dtype::f16) return static_cast<Real>(round_to_half(static_cast<double>(value)));
+    if (is_narrow(type) && is_float(type)) return static_cast<Real>(nearest(static_cast<double>(value), type));
   }
   return value;
 }

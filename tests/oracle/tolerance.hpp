@@ -13,14 +13,14 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
 /// whose elements sum `reduction_length` products each. Rounding errors of a running total grow like sqrt(length) for
 /// random signs, and kernels let one grow over at most 1024 terms before they start another: beyond, the totals are
 /// added level by level, and errors grow with the logarithm of the length. The factor 4 leaves room for a few pointwise
-/// operations before and after (exp, division: up to 2.5 units of error each are what Vulkan allows). f16 results are
-/// rounded once more when stored; their sums run in f32.
+/// operations before and after (exp, division: up to 2.5 units of error each are what Vulkan allows). narrow results
+/// are rounded once more when stored; their sums run in f32.
 [[nodiscard]] inline double tolerance(dtype type, std::int64_t reduction_length = 1) {
   constexpr double one_total = 1024;
   const double length = static_cast<double>(std::max<std::int64_t>(reduction_length, 1));
   const double grown = 4 + std::sqrt(std::min(length, one_total)) + std::log2(std::max(length / one_total, 1.0));
   if (!is_float(type)) return 0;
-  return 4 * 0x1p-24 * grown + (type == dtype::f16 ? 2 * 0x1p-11 : 0);
+  return 4 * 0x1p-24 * grown + (is_narrow(type) ? std::ldexp(1.0, -layout_of(type).fraction_bits) : 0);
 }
 
 /// Of a product of `factors` f32 numbers: every one of them rounds the whole product, in whatever order.

@@ -47,37 +47,22 @@ std::string validation_of(const spirv::module& kernel) {
 }
 
 std::vector<std::byte> stored_bytes(const oracle::tensor<double>& values) {
-  std::vector<std::byte> bytes(values.values.size() * static_cast<std::size_t>(size_of(values.type)));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(values.extents.bytes(values.type)));
+  const auto size = static_cast<std::size_t>(storage_bytes(values.type, 1));
   for (std::size_t i = 0; i < values.values.size(); ++i) {
-    const double value = values.values[i];
-    const auto put = [&](auto word) { std::memcpy(bytes.data() + i * sizeof word, &word, sizeof word); };
-    switch (values.type) {
-      case dtype::f32:
-        put(static_cast<float>(value));
-        break;
-      case dtype::f16:
-        put(spirv::detail::half_bits(static_cast<float>(value)));
-        break;
-      case dtype::i32:
-        put(static_cast<std::int32_t>(value));
-        break;
-      default:
-        put(static_cast<std::uint32_t>(value));
-    }
+    const std::uint32_t word = oracle::bits_of_value(values.values[i], values.type);
+    std::memcpy(bytes.data() + i * size, &word, size);
   }
   return bytes;
 }
 
 oracle::tensor<double> loaded(std::span<const std::byte> bytes, dtype type, const shape& extents) {
   oracle::tensor<double> result(extents, type);
+  const auto size = static_cast<std::size_t>(storage_bytes(type, 1));
   for (std::size_t i = 0; i < result.values.size(); ++i) {
     std::uint32_t word = 0;
-    std::memcpy(&word, bytes.data() + i * static_cast<std::size_t>(size_of(type)),
-                static_cast<std::size_t>(size_of(type)));
-    result.values[i] = type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
-                       : type == dtype::f16 ? oracle::half_value(static_cast<std::uint16_t>(word))
-                       : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
-                                            : static_cast<double>(word);
+    std::memcpy(&word, bytes.data() + i * size, size);
+    result.values[i] = oracle::value_of_bits(word, type);
   }
   return result;
 }
@@ -94,7 +79,7 @@ oracle::tensors<double> device_graph::run(const oracle::tensors<double>& leaves)
   vulkan::recorder recorder(device_);
   for (node_id id{0}; id < graph_.size(); ++id) {
     const node& n = graph_[id];
-    const std::size_t bytes = static_cast<std::size_t>(n.extents.elements() * size_of(n.type));
+    const std::size_t bytes = static_cast<std::size_t>(n.extents.bytes(n.type));
     buffers_[id] = device_.allocate(std::max<std::size_t>(bytes, 4));
     if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) {
       device_.upload(buffers_[id], 0, std::span<const std::byte>(stored_bytes(truth.value(id))));

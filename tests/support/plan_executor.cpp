@@ -12,17 +12,6 @@ namespace {
 
 using areas = std::vector<std::vector<std::byte>>;  // by plan::index_of
 
-std::uint16_t bits_of_half(double value) {
-  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  const double magnitude = std::fabs(oracle::round_to_half(value));
-  if (std::isnan(magnitude)) return 0x7e00;
-  if (std::isinf(magnitude)) return static_cast<std::uint16_t>(sign | 0x7c00);
-  if (magnitude < 0x1p-14) return static_cast<std::uint16_t>(sign | static_cast<int>(std::ldexp(magnitude, 24)));
-  const int exponent = std::ilogb(magnitude);
-  const int mantissa = static_cast<int>(std::ldexp(magnitude, 10 - exponent)) - 1024;
-  return static_cast<std::uint16_t>(sign | (exponent + 15) << 10 | mantissa);
-}
-
 void require(bool holds, std::size_t step, const char* rule) {
   if (!holds) fail(error_category::internal, "plan executor: step {}: {}", step, rule);
 }
@@ -32,20 +21,15 @@ bool overlap(const plan::range& a, const plan::range& b) {
 }
 
 double load_element(const plan::range& r, dtype type, std::int64_t at, const areas& from) {
-  const auto size = static_cast<std::size_t>(size_of(type));
+  const auto size = static_cast<std::size_t>(storage_bytes(type, 1));
   std::uint32_t word = 0;
   std::memcpy(&word, from[plan::index_of(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size, size);
-  return type == dtype::f32   ? static_cast<double>(std::bit_cast<float>(word))
-         : type == dtype::f16 ? oracle::half_value(static_cast<std::uint16_t>(word))
-         : type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(word))
-                              : static_cast<double>(word);
+  return oracle::value_of_bits(word, type);
 }
 
 void store_element(const plan::range& r, dtype type, std::int64_t at, double element, areas& to) {
-  const auto size = static_cast<std::size_t>(size_of(type));
-  const std::uint32_t word = type == dtype::f32   ? std::bit_cast<std::uint32_t>(static_cast<float>(element))
-                             : type == dtype::f16 ? bits_of_half(element)
-                                                  : static_cast<std::uint32_t>(static_cast<std::int64_t>(element));
+  const auto size = static_cast<std::size_t>(storage_bytes(type, 1));
+  const std::uint32_t word = oracle::bits_of_value(element, type);
   std::memcpy(to[plan::index_of(r.where)].data() + r.offset + static_cast<std::size_t>(at) * size, &word, size);
 }
 

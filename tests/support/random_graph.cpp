@@ -200,7 +200,7 @@ class builder {
     const std::int64_t others = dice_.below(3);
     for (std::int64_t i = 0; i < others; ++i) operands.push_back(partner(operands[0], false));
     dtype result = graph_[operands[0]].type;
-    if (result == dtype::f16 && dice_.chance(0.5)) result = dtype::f32;
+    if (is_narrow(result) && dice_.chance(0.5)) result = dtype::f32;
     std::vector<dtype> types;
     for (node_id id : operands) types.push_back(graph_[id].type);
     accept(graph_.map(scalar_dag(types, result, dice_.between(1, 6)), operands, result));
@@ -474,8 +474,7 @@ class builder {
     const node_id at = index(extents[axis]);
     const node_id rows = graph_.gather(a, at, axis);
     const shape found = graph_[rows].extents;
-    if (graph_[rows].type == dtype::f16 && rank_of(found) != 0 && found[0] % 2 == 0 &&
-        dice_.chance(0.5))  // equal bytes
+    if (is_narrow(graph_[rows].type) && rank_of(found) != 0 && found[0] % 2 == 0 && dice_.chance(0.5))  // equal bytes
       return accept(graph_.cast(graph_.slice(rows, 0, 0, found[0] / 2), dtype::f32));
     if (dice_.chance(0.6)) return accept(rows);
     accept(graph_.scatter_add(at, of_shape(shape(graph_[rows].extents), graph_[a].type), axis, extents));

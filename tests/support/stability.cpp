@@ -77,7 +77,7 @@ class disturbance {
       for (std::size_t i = 0; i < value.values.size(); ++i)  // sqrt(-2 log u) times a sine
         move(value.values[i], 0x1p-20 * (1 + std::fabs(value.values[i])), draw(static_cast<std::uint64_t>(id), i, 0));
     }
-    if (value.type == dtype::f16 && (adds(id) || product || n.kind == op::map)) move_halves(id, value);
+    if (is_narrow(value.type) && (adds(id) || product || n.kind == op::map)) move_narrow(id, value);
     for (double& element : value.values) round(value.type, element);
   }
 
@@ -119,9 +119,9 @@ class disturbance {
       move(sum, ordered ? of_result : std::max(of_result, errors_ * step), key);
   }
 
-  // By an ulp of f16; what needs not be rounded is not. Values may be used before they were rounded unless `exact`.
-  // The cast of an integer is rounded at once.
-  void move_halves(node_id id, oracle::tensor<double>& value) const {
+  // By an ulp of the dtype; what needs not be rounded is not. Values may be used before they were rounded unless
+  // `exact`. The cast of an integer is rounded at once.
+  void move_narrow(node_id id, oracle::tensor<double>& value) const {
     const bool cast = graph_[id].kind == op::map && graph_.get<map_attribute>(id).program.is_single(scalar_op::convert);
     if (cast && !is_float(graph_[graph_.operand(id, 0)].type)) return;
     const bool chosen = graph_[id].kind == op::map && !rounds(graph_.get<map_attribute>(id).program);
@@ -133,8 +133,8 @@ class disturbance {
     for (std::size_t i = 0; i < value.values.size(); ++i) {
       double& element = value.values[i];
       if (!std::isfinite(element) || (chosen && is_operand(i))) continue;
-      move(element, oracle::ulp(element, dtype::f16), draw(std::bit_cast<std::uint64_t>(element), 0, 0));
-      if (exact_) element = oracle::round_to_half(element);
+      move(element, oracle::ulp(element, value.type), draw(std::bit_cast<std::uint64_t>(element), 0, 0));
+      if (exact_) element = oracle::stored(element, value.type);
     }
   }
   [[nodiscard]] static bool rounds(const scalar_node& n) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Weights by name: types, conversions, files that do not fit; and what a program hands out of a step.
 #include <meganeura/core/error.hpp>
-#include <meganeura/core/half.hpp>
+#include <meganeura/core/float_format.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/program.hpp>
@@ -115,7 +115,7 @@ TEST(runtime_parameters, loading_holds_no_more_than_twice_a_tensor) {
   const auto expect_at_most = [&](double tensors, dtype type, const std::string& stored_type) {
     SCOPED_TRACE(stored_type + " as " + to_string(type));
     const std::string path = folder / stored_type;
-    const auto bytes = static_cast<std::size_t>(count * size_of(type));
+    const auto bytes = static_cast<std::size_t>(storage_bytes(type, count));
     {
       const std::vector<std::byte> zeros(count * io::safetensors_element_size(stored_type));
       io::write_safetensors(path, std::vector<io::safetensors_entry>{{"w", stored_type, {count}, zeros}});

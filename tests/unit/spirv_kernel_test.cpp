@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The kernel language: every feature makes a module that the SPIR-V validator accepts, and misuse is refused.
+#include <meganeura/core/float_format.hpp>
 #include <meganeura/spirv/cooperative.hpp>
 #include <meganeura/spirv/kernel.hpp>
 
@@ -107,7 +108,7 @@ TEST(spirv_kernel, half_buffers_validate) {
   out[i] = convert<f16>(convert<f32>(staged[i ^ 1u].load())) + bitcast<f16x2>(words[i].load()[0])[1];
   const auto m = k.finish();
   EXPECT_EQ(complaint(m), "");
-  EXPECT_TRUE(m.needs_f16);
+  EXPECT_TRUE(m.needs_f16 && m.needs_16bit_storage);
   EXPECT_EQ(m.shared_bytes, 128u);
 }
 
@@ -267,14 +268,14 @@ TEST(spirv_kernel, misuse_is_refused) {
 }
 
 TEST(spirv_kernel, half_literals_round_to_nearest_even) {
-  EXPECT_EQ(detail::half_bits(1.0f), 0x3c00);
-  EXPECT_EQ(detail::half_bits(-2.0f), 0xc000);
-  EXPECT_EQ(detail::half_bits(0.1f), 0x2e66);
-  EXPECT_EQ(detail::half_bits(65504.0f), 0x7bff);
-  EXPECT_EQ(detail::half_bits(65519.0f), 0x7bff);
-  EXPECT_EQ(detail::half_bits(65520.0f), 0x7c00);
-  EXPECT_EQ(detail::half_bits(5.9604645e-8f), 0x0001);
-  EXPECT_EQ(detail::half_bits(2048.0f + 1.0f), 0x6800);
+  EXPECT_EQ(meganeura::float_format(meganeura::dtype::f16).encode(1.0f), 0x3c00);
+  EXPECT_EQ(meganeura::float_format(meganeura::dtype::f16).encode(-2.0f), 0xc000);
+  EXPECT_EQ(meganeura::float_format(meganeura::dtype::f16).encode(0.1f), 0x2e66);
+  EXPECT_EQ(meganeura::float_format(meganeura::dtype::f16).encode(65504.0f), 0x7bff);
+  EXPECT_EQ(meganeura::float_format(meganeura::dtype::f16).encode(65519.0f), 0x7bff);
+  EXPECT_EQ(meganeura::float_format(meganeura::dtype::f16).encode(65520.0f), 0x7c00);
+  EXPECT_EQ(meganeura::float_format(meganeura::dtype::f16).encode(5.9604645e-8f), 0x0001);
+  EXPECT_EQ(meganeura::float_format(meganeura::dtype::f16).encode(2048.0f + 1.0f), 0x6800);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Kernels in the kernel language, run on a device: accuracy of functions, meaning of control flow.
+#include <meganeura/core/float_format.hpp>
 #include <meganeura/spirv/kernel.hpp>
 #include <meganeura/vulkan/device.hpp>
 
@@ -284,8 +285,8 @@ TEST(spirv_run, halves_survive_packing_and_storage) {
   for (std::size_t j = 0; j < 64; ++j) values[j] = static_cast<float>(j * j) * 0.25f + 1.0f;  // exact in f16
   const auto found = run<std::uint32_t>(k.finish(), values, 64, 1);
   for (std::size_t j = 0; j < 64; ++j) {
-    EXPECT_EQ(found[j] & 0xffffu, meganeura::spirv::detail::half_bits(values[j]));
-    EXPECT_EQ(found[j] >> 16, meganeura::spirv::detail::half_bits(2 * values[j]));
+    EXPECT_EQ(found[j] & 0xffffu, meganeura::float_format(meganeura::dtype::f16).encode(values[j]));
+    EXPECT_EQ(found[j] >> 16, meganeura::float_format(meganeura::dtype::f16).encode(2 * values[j]));
   }
 }
 

@@ -82,6 +82,10 @@ TEST_F(vulkan_pipeline, a_kernel_that_needs_what_the_device_lacks_is_refused) {
   kernel.needs_f16 = true;
   EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
   kernel.needs_f16 = false;
+  poor.has_16bit_storage = false;
+  kernel.needs_16bit_storage = true;
+  EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
+  kernel.needs_16bit_storage = false;
   kernel.needs_cooperative_matrix = true;
   EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
   poor.has_cooperative_matrix = true;

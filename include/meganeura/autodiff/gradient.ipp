@@ -23,14 +23,15 @@ inline bool uniform_value(const graph& g, node_id id, double& value) {
   return true;
 }
 
-/// May a derivative look at the stored result instead of computing it again? A bound that f16 rounds up would look
+/// May a derivative look at the stored result instead of computing it again? A bound that is rounded up would look
 /// exceeded.
 inline bool keeps_bounds(const scalar_program& program, dtype stored) {
   const scalar_op kind = program.nodes.back().op;
-  if (stored != dtype::f16 || (kind != scalar_op::minimum && kind != scalar_op::maximum)) return true;
-  return std::all_of(program.nodes.begin(), program.nodes.end(), [](const scalar_node& node) {
-    const double scaled = std::fabs(node.value) * 0x1p10;  // integers up to 2^11 over 2^10: a plain, sufficient test
-    return node.op != scalar_op::constant || (scaled == std::floor(scaled) && scaled <= 0x1p11);
+  if (!is_narrow(stored) || (kind != scalar_op::minimum && kind != scalar_op::maximum)) return true;
+  return std::all_of(program.nodes.begin(), program.nodes.end(), [stored](const scalar_node& node) {
+    // f16: integers up to 2^11 over 2^10; a plain, sufficient test
+    const double most = std::ldexp(1.0, info(stored).digits), scaled = std::fabs(node.value) * most / 2;
+    return node.op != scalar_op::constant || (scaled == std::floor(scaled) && scaled <= most);
   });
 }
 

@@ -13,7 +13,7 @@ MEGANEURA_INLINE std::vector<bool> smooth_nodes(const scalar_program& program, s
   for (const scalar_node& node : program.nodes) {
     bool any = node.op == scalar_op::argument && arguments[static_cast<std::size_t>(node.value)];
     for (int i = 0; i < info(node.op).arity && !info(node.op).is.jumps; ++i) any = any || smooth[node.operands[i]];
-    smooth.push_back(any && node.type == dtype::f32);  // integers and conditions end every path
+    smooth.push_back(any && is_float(node.type));  // integers and conditions end every path
   }
   return smooth;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Element types of tensors and of the values inside scalar programs.
+// Element types of tensors and of the values inside scalar programs: a row each. How one lies in a kernel's memory is
+// told in kernels/stored_type.ipp.
 #pragma once
 #include <meganeura/config.hpp>
 
@@ -11,34 +12,84 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Arithmetic on f16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
 enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
 
+enum class number_kind : std::uint8_t { floating, signed_integer, unsigned_integer, condition };
+
 struct dtype_info {
-  const char* name = "an unknown dtype";
-  int bytes = 0;               // of one stored element; 0: not stored
-  dtype compute = dtype::f32;  // of a value inside a scalar program
-  bool is_float = false, exists = false;
+  dtype type;
+  const char* name;
+  const char* safetensors;  // its name in files
+  number_kind kind;
+  dtype compute;           // the type its values have inside a scalar program
+  int bits;                // of one block in memory; 0: never stored
+  int digits;              // binary ones of a number, without the sign: holds every integer up to 2^digits
+  int least_exponent = 0;  // of a float's normal numbers; 1 - this is the greatest (IEEE 754)
+  int block = 1;           // elements stored together
 };
 
-[[nodiscard]] constexpr dtype_info info(dtype type) {
-  switch (type) {
-    case dtype::f32:
-      return {"f32", 4, dtype::f32, true, true};
-    case dtype::f16:
-      return {"f16", 2, dtype::f32, true, true};
-    case dtype::i32:
-      return {"i32", 4, dtype::i32, false, true};
-    case dtype::u32:
-      return {"u32", 4, dtype::u32, false, true};
-    case dtype::boolean:
-      return {"bool", 0, dtype::boolean, false, true};
-  }
-  return {};
+namespace detail {
+// clang-format off
+inline constexpr dtype_info dtype_table[] = {
+    {dtype::f32, "f32", "F32", number_kind::floating, dtype::f32, 32, 24, -126},
+    {dtype::f16, "f16", "F16", number_kind::floating, dtype::f32, 16, 11, -14},
+    {dtype::i32, "i32", "I32", number_kind::signed_integer, dtype::i32, 32, 31},
+    {dtype::u32, "u32", "U32", number_kind::unsigned_integer, dtype::u32, 32, 32},
+    {dtype::boolean, "bool", "BOOL", number_kind::condition, dtype::boolean, 0, 1},
+};
+// clang-format on
+inline constexpr dtype_info unknown_dtype{
+    static_cast<dtype>(255), "an unknown dtype", "", number_kind::condition, static_cast<dtype>(255), 0, 0};
+}  // namespace detail
+
+inline constexpr int dtype_count = static_cast<int>(sizeof detail::dtype_table / sizeof(dtype_info));
+
+/// Whether the number of an enumerator is one.
+[[nodiscard]] constexpr bool exists(dtype type) { return static_cast<int>(type) < dtype_count; }
+
+[[nodiscard]] constexpr const dtype_info& info(dtype type) {
+  return exists(type) ? detail::dtype_table[static_cast<int>(type)] : detail::unknown_dtype;
+}
+static_assert(
+    [] {
+      for (int i = 0; i < dtype_count; ++i) {
+        if (info(static_cast<dtype>(i)).type != static_cast<dtype>(i)) return false;
+      }
+      return exists(dtype::boolean);
+    }(),
+    "dtype_table has its rows in the order of dtype");
+
+/// Bytes of `elements` dense ones; the last block is whole.
+[[nodiscard]] constexpr std::int64_t storage_bytes(dtype type, std::int64_t elements) {
+  const dtype_info& row = info(type);
+  return ((elements + row.block - 1) / row.block * row.bits + 7) / 8;
 }
 
-/// Bytes of one stored element; 0 for boolean, which is not stored.
-[[nodiscard]] constexpr int size_of(dtype type) { return info(type).bytes; }
+/// Whether element i of the one lies in the same bytes as element i of the other.
+[[nodiscard]] constexpr bool same_storage(dtype a, dtype b) {
+  return info(a).bits == info(b).bits && info(a).block == info(b).block;
+}
+
 /// The type a value of `type` has inside a scalar program.
 [[nodiscard]] constexpr dtype compute_type(dtype type) { return info(type).compute; }
-[[nodiscard]] constexpr bool is_float(dtype type) { return info(type).is_float; }
+
+/// Whether storing a value that was computed loses digits of it.
+[[nodiscard]] constexpr bool is_narrow(dtype type) { return compute_type(type) != type; }
+
+[[nodiscard]] constexpr bool is_float(dtype type) { return info(type).kind == number_kind::floating; }
+
+[[nodiscard]] constexpr bool is_signed(dtype type) {
+  return info(type).kind == number_kind::floating || info(type).kind == number_kind::signed_integer;
+}
+
+[[nodiscard]] constexpr bool is_integer(dtype type) {
+  return info(type).kind == number_kind::signed_integer || info(type).kind == number_kind::unsigned_integer;
+}
+
+/// The greatest and the least number of an integer dtype.
+[[nodiscard]] constexpr double highest(dtype type) {
+  return static_cast<double>((std::int64_t{1} << info(type).digits) - 1);
+}
+[[nodiscard]] constexpr double lowest(dtype type) { return is_signed(type) ? -highest(type) - 1 : 0; }
+
 [[nodiscard]] constexpr const char* to_string(dtype type) { return info(type).name; }
 
 namespace detail {

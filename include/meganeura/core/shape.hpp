@@ -62,7 +62,7 @@ class shape {
     return product;
   }
   /// Of a dense tensor of that dtype.
-  [[nodiscard]] constexpr std::int64_t bytes(dtype type) const { return elements() * size_of(type); }
+  [[nodiscard]] constexpr std::int64_t bytes(dtype type) const { return storage_bytes(type, elements()); }
 
   /// Elements to skip in flat memory when the index along `axis` grows by one.
   [[nodiscard]] constexpr std::int64_t stride(int axis) const {

@@ -11,7 +11,7 @@ namespace detail {
 
 // Floats in, a jump somewhere in what comes out.
 inline bool jumps(const scalar_program& program, const scalar_node& node) {
-  if (info(node.op).arity == 0 || program.nodes[node.operands[0]].type != dtype::f32) return false;
+  if (info(node.op).arity == 0 || !is_float(program.nodes[node.operands[0]].type)) return false;
   return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
 }
 
@@ -49,7 +49,7 @@ MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& prog
   const std::vector<bool> nodes = deciding_nodes(program);
   std::vector<bool> result(static_cast<std::size_t>(program.arguments()), false);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (program.nodes[i].op != scalar_op::argument || program.nodes[i].type != dtype::f32) continue;
+    if (program.nodes[i].op != scalar_op::argument || !is_float(program.nodes[i].type)) continue;
     if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
   }
   return result;
@@ -59,7 +59,7 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
   const std::vector<scalar_node>& nodes = program.nodes;
   const auto starts = [&](const scalar_node& node) {
     if (node.op != scalar_op::argument)
-      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32;
+      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && is_float(node.type);
     const auto index = static_cast<std::size_t>(node.value);
     return index < unstable.size() && unstable[index];
   };

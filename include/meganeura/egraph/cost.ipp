@@ -53,6 +53,10 @@ inline bool is_coalesced(const index_map& read, const shape& space) {
 
 inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
 
+inline double bytes_of(dtype type, double elements) {
+  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
+}
+
 inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
                             const cost_model& model, double& bytes) {
   const shape result = [&] {
@@ -64,7 +68,7 @@ inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish
     if (read.source < 0) continue;
     const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
     const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
-    bytes += elements * size_of(g[source].type) * (is_coalesced(read, result) ? 1 : model.strided_read);
+    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : model.strided_read);
   }
   return program_cost(finish.program, model) * static_cast<double>(result.elements());
 }
@@ -90,7 +94,7 @@ inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& 
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
-    bytes += elements * size_of(g[source].type) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, model, bytes);
   return overlapped(bytes / model.bandwidth, product_seconds(product, model) + extra / model.scalar_flops) +

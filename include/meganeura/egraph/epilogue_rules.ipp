@@ -165,7 +165,7 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
       const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
       if (!pass.enabled(rule)) continue;
       if (pass.rounds(product)) {
-        pass.note_missed({owner, product, rule, "a rounding to f16 would be lost"});
+        pass.note_missed({owner, product, rule, "a rounding to its dtype would be lost"});
         continue;
       }
       if (kind == op::matmul && g[owner].type != dtype::f32) {

@@ -27,7 +27,7 @@ struct lowering_options {
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
   cost_model model;
-  bool keep_rounding = false;  // values of f16 tensors are not used before they were rounded
+  bool keep_rounding = false;  // values of narrow tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -61,7 +61,7 @@ class lowering {
   [[nodiscard]] enode_id copy_form(class_id id) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
-  /// Whether readers have to find the value rounded to f16, and with that stored.
+  /// Whether readers have to find the value rounded to its dtype, and with that stored.
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
@@ -86,7 +86,7 @@ class lowering {
   [[nodiscard]] stability trace(enode_id region) const;
   [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
-  [[nodiscard]] bool casts_to_half(enode_id node) const;
+  [[nodiscard]] bool narrows(enode_id node) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;

@@ -74,23 +74,25 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
 }
 
-// A map that makes f16 of something else: a cast of a number, or arithmetic that reads no f16.
-MEGANEURA_INLINE bool lowering::casts_to_half(enode_id node) const {
+// A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
+MEGANEURA_INLINE bool lowering::narrows(enode_id node) const {
   if (g_.node(node).kind != op::map) return false;
+  const dtype type = g_.node(node).type;
   const std::vector<scalar_node>& program = g_.get<map_attribute>(node).program.nodes;
   if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
-  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == dtype::f16; });
+  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
 }
 
 // Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
-// was asked for or something depends on the very bits; a cast to f16 asks for the rounding itself.
+// was asked for or something depends on the very bits; a cast asks for the rounding itself.
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
-  if (g_[id].type != dtype::f16) return false;
+  const dtype type = g_[id].type;
+  if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
-  if (copy != no_id && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
+  if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
   const std::vector<enode_id>& nodes = g_[id].nodes;
   return options_.keep_rounding || g_[id].decides ||
-         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return casts_to_half(node); });
+         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
 }
 
 MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {

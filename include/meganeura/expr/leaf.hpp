@@ -29,9 +29,9 @@ constexpr typed_node constant_node(double value, dtype type) {
 
 // Integers hold whole numbers within their range; a NaN compares false.
 constexpr bool holds(dtype type, double value) {
-  if (type != dtype::i32 && type != dtype::u32) return true;
-  const double low = type == dtype::i32 ? -2147483648.0 : 0.0, high = type == dtype::i32 ? 2147483647.0 : 4294967295.0;
-  return value >= low && value <= high && static_cast<double>(static_cast<std::int64_t>(value)) == value;
+  if (!is_integer(type)) return true;
+  return value >= lowest(type) && value <= highest(type) &&
+         static_cast<double>(static_cast<std::int64_t>(value)) == value;
 }
 
 // Its arguments are what a compiler shows.

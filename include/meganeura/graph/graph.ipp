@@ -129,9 +129,13 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 namespace detail {
 
 inline void expect_dtype(std::string_view asked, dtype type) {
-  if (info(type).exists) return;
-  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use f32, f16, i32 or u32", asked,
-       static_cast<int>(type));
+  if (exists(type)) return;
+  std::string names;
+  for (const dtype_info& row : dtype_table) {
+    if (row.bits != 0) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use one of {}", asked, static_cast<int>(type),
+       names);
 }
 
 inline shape leaf_shape(op kind, std::string_view name, std::initializer_list<std::int64_t> extents) try {

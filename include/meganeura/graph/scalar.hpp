@@ -92,8 +92,8 @@ class scalar_builder {
 [[nodiscard]] scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments,
                                                dtype convert_to = dtype::f32);
 
-/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity);
-/// integers drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
+/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of a float an infinity);
+/// integers drop their fraction and wrap around (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
 /// for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
 

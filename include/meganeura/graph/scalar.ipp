@@ -154,7 +154,7 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
   if (is.logical != (first == dtype::boolean)) {
     refuse(is.logical ? "operands must be boolean" : "operands must be numbers");
   }
-  if (is.floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
+  if (is.floats_only && !is_float(first)) refuse("operands must be floats; cast them");
   return is.compares ? dtype::boolean : first;
 }
 
@@ -171,7 +171,7 @@ MEGANEURA_INLINE void check_program(const scalar_program& program) {
   for (std::size_t at = 0; at < program.nodes.size(); ++at) {
     const scalar_node& node = program.nodes[at];
     if (static_cast<int>(node.op) >= scalar_op_count) refuse(at, fmt::format("is an unknown {}", to_string(node.op)));
-    if (!info(node.type).exists || node.type != compute_type(node.type)) {
+    if (!exists(node.type) || is_narrow(node.type)) {
       refuse(at, fmt::format("computes in {}, which no program does", to_string(node.type)));
     }
     if (node.op == scalar_op::argument) {
@@ -304,15 +304,14 @@ MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<cons
 
 namespace detail {
 
-// Integers wrap modulo 2^32 as they do on a device; what has no integer value (a division by zero) gives 0.
+// Integers wrap as they do on a device; what has no integer value (a division by zero) gives 0.
 inline double wrapped(double value, dtype type) {
   if (!std::isfinite(value)) return 0;
-  const double unit = std::fmod(value, 0x1p32);
-  const auto bits = static_cast<std::uint32_t>(static_cast<std::int64_t>(unit));
-  return type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(bits)) : static_cast<double>(bits);
+  const double count = highest(type) - lowest(type) + 1, rest = std::fmod(std::trunc(value), count);
+  return (rest > highest(type) ? rest - count : rest < lowest(type) ? rest + count : rest) + 0.0;  // never -0
 }
 
-// Products are taken modulo 2^64 first, which 2^32 divides.
+// Products are taken modulo 2^32 first, which the count of a type's numbers divides.
 inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
   const bool multiplies = kind == scalar_op::multiply, divides = kind == scalar_op::divide;
   if (!multiplies && !divides) return wrapped(evaluate_real(kind, a, b, 0), type);
@@ -328,40 +327,38 @@ inline double converted(double value, dtype from, dtype to) {
   if (is_float(to)) return value;
   if (!is_float(from)) return wrapped(value, to);
   if (std::isnan(value)) return 0;
-  return to == dtype::u32 ? std::clamp(std::trunc(value), 0.0, 4294967295.0)
-                          : std::clamp(std::trunc(value), -2147483648.0, 2147483647.0);
+  return std::clamp(std::trunc(value), lowest(to), highest(to)) + 0.0;
 }
 
-// Steps of f16 are 2^-10 of the leading bit, and no smaller than those of its denormals.
-inline double rounded_to_half(double value) {
+// Steps are of the last digit beside the leading one, and no smaller than those of the denormal numbers.
+inline double nearest_float(double value, const dtype_info& format) {
   if (!std::isfinite(value) || value == 0) return value;
-  const double step = std::ldexp(1.0, std::max(std::ilogb(value), -14) - 10);
+  const double step = std::ldexp(1.0, std::max(std::ilogb(value), format.least_exponent) - format.digits + 1);
   const double nearest = std::nearbyint(value / step) * step;
-  return std::fabs(nearest) > 65504 ? std::copysign(std::numeric_limits<double>::infinity(), value) : nearest;
+  const bool fits = std::fabs(nearest) < std::ldexp(1.0, 2 - format.least_exponent);
+  return fits ? nearest : std::copysign(std::numeric_limits<double>::infinity(), value);
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE double rounded_to(double value, dtype type) {
-  switch (type) {
-    case dtype::f32:
-      return static_cast<double>(static_cast<float>(value));
-    case dtype::f16:
-      return detail::rounded_to_half(value);
-    case dtype::boolean:
+  switch (info(type).kind) {
+    case number_kind::floating:
+      return detail::nearest_float(value, info(type));
+    case number_kind::condition:
       return value != 0;
-    case dtype::i32:
-    case dtype::u32:
+    case number_kind::signed_integer:
+    case number_kind::unsigned_integer:
       return detail::wrapped(value, type);
   }
   fail(error_category::internal, "rounded_to: {} was asked for", to_string(type));
 }
 
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
-  if ((type != dtype::i32 && type != dtype::u32) || rounded_to(value, type) == value) return;
-  fail(error_category::invalid_argument, "{}: {} was asked for as {}, which holds whole numbers from {}; {}", asked,
-       value, to_string(type), type == dtype::i32 ? "-2147483648 to 2147483647" : "0 to 4294967295",
-       "round the number, or cast what it meets to f32");
+  if (!is_integer(type) || rounded_to(value, type) == value) return;
+  fail(error_category::invalid_argument,
+       "{}: {} was asked for as {}, which holds whole numbers from {:.0f} to {:.0f}; {}", asked, value, to_string(type),
+       lowest(type), highest(type), "round the number, or cast what it meets to f32");
 }
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
@@ -369,8 +366,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
   }
   if (kind == scalar_op::convert) return detail::converted(a, from, type);
-  const bool integer = type == dtype::i32 || type == dtype::u32;
-  if (integer && info(kind).is.arithmetic) return detail::evaluate_integer(kind, a, b, type);
+  if (is_integer(type) && info(kind).is.arithmetic) return detail::evaluate_integer(kind, a, b, type);
   return detail::evaluate_real(kind, a, b, c);
 }
 

@@ -124,21 +124,7 @@ inline std::string describe_length(std::uint64_t length) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* safetensors_dtype(dtype type) {
-  switch (type) {
-    case dtype::f32:
-      return "F32";
-    case dtype::f16:
-      return "F16";
-    case dtype::i32:
-      return "I32";
-    case dtype::u32:
-      return "U32";
-    case dtype::boolean:
-      return "BOOL";
-  }
-  fail(error_category::internal, "safetensors have no name for {}", to_string(type));
-}
+MEGANEURA_INLINE const char* safetensors_dtype(dtype type) { return info(type).safetensors; }
 
 MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::size_t> sizes[] = {

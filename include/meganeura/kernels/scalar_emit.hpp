@@ -2,7 +2,7 @@
 // Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
 #pragma once
 #include <meganeura/graph/scalar.hpp>
-#include <meganeura/spirv/kernel.hpp>
+#include <meganeura/kernels/element.hpp>
 
 #include <array>
 #include <functional>
@@ -12,11 +12,6 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// A value whose type is known when the generator runs: f32, i32, u32 or boolean, one component or four.
-using scalar_value = spirv::detail::operand;
-
-/// The type of `components` values of a program's type; of a tensor's element where `stored` (f16 stays f16).
-[[nodiscard]] spirv::data_type value_type(dtype type, int components = 1, bool stored = false);
 [[nodiscard]] scalar_value literal(dtype type, double value);
 /// The number a literal stands for; nothing for a computed value.
 [[nodiscard]] std::optional<double> literal_value(const scalar_value& value);

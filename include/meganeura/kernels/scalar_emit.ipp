@@ -14,40 +14,21 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components, bool stored) {
-  const auto width = static_cast<std::uint8_t>(components);
-  switch (stored ? type : compute_type(type)) {
-    case dtype::f32:
-      return {spirv::scalar_kind::f32, width};
-    case dtype::f16:
-      return {spirv::scalar_kind::f16, width};
-    case dtype::i32:
-      return {spirv::scalar_kind::i32, width};
-    case dtype::u32:
-      return {spirv::scalar_kind::u32, width};
-    case dtype::boolean:
-      return {spirv::scalar_kind::boolean, width};
-  }
-  fail(error_category::internal, "a value of {} was asked for on a device", to_string(type));
-}
-
 MEGANEURA_INLINE scalar_value literal(dtype type, double value) {
   scalar_value result;
   result.type = value_type(type);
-  switch (compute_type(type)) {
-    case dtype::boolean:
+  switch (info(type).kind) {
+    case number_kind::condition:
       result.bits = value != 0 ? 1u : 0u;
       break;
-    case dtype::i32:
-    case dtype::u32:
-      // Beyond the type's range: the nearest number it has for i32, modulo 2^32 for u32, as C++ converts an int64.
+    case number_kind::signed_integer:  // beyond the range: the nearest number it has
       result.bits =
-          type == dtype::u32
-              ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
-              : static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
+          static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(value, lowest(type), highest(type))));
       break;
-    case dtype::f32:
-    case dtype::f16:
+    case number_kind::unsigned_integer:  // modulo 2^32, as C++ converts an int64
+      result.bits = static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+      break;
+    case number_kind::floating:
       result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   }
   return result;
@@ -235,8 +216,8 @@ class beside_zero {
 // SPIR-V leaves open what a float beyond the integer's range becomes.
 [[nodiscard]] inline scalar_value emit_truncated(const scalar_value& a, dtype type) {
   using namespace spirv::detail;
-  const bool is_signed = type == dtype::i32;
-  const float limit = is_signed ? 0x1p31f : 0x1p32f;
+  const bool is_signed = meganeura::is_signed(type);
+  const auto limit = static_cast<float>(highest(type) + 1);
   const auto number = [&](double value) { return widened(literal(type, value), a.type.components); };
   const auto word = [&](std::uint32_t bits) { return word_like(a, bits); };
   const scalar_value bits = bitcast(word(0).type, a);  // as integers, negative floats lie above all others
@@ -246,10 +227,10 @@ class beside_zero {
   scalar_value outside = number(0);
   if (is_signed) {
     const scalar_value below = compare(comparison::less_equal, a, float_like(a, -limit));
-    outside = spirv::detail::select(below, number(-2147483648.0), outside);
+    outside = spirv::detail::select(below, number(lowest(type)), outside);
   }
   const scalar_value above = compare(comparison::greater_equal, a, float_like(a, limit));
-  outside = spirv::detail::select(above, number(is_signed ? 2147483647.0 : 4294967295.0), outside);
+  outside = spirv::detail::select(above, number(highest(type)), outside);
   return spirv::detail::select(fits, inside, outside);
 }
 
@@ -324,7 +305,7 @@ class beside_zero {
     case scalar_op::logical_not:
       return logical_not(a);
     case scalar_op::convert:
-      if (real && (node.type == dtype::i32 || node.type == dtype::u32)) return emit_truncated(a, node.type);
+      if (real && is_integer(node.type)) return emit_truncated(a, node.type);
       if (a.type.kind == spirv::scalar_kind::boolean && is_float(node.type)) {
         const auto number = [&](double value) { return widened(literal(dtype::f32, value), a.type.components); };
         return emit_select(a, number(1), number(0));

@@ -15,8 +15,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// A tensor behind a storage buffer. Loads widen f16 to f32, stores round back; `width` 4 counts the index in groups of
-/// four.
+/// A tensor behind a storage buffer. Loads widen what is narrow, stores round it back; `width` 4 counts the index in
+/// groups of four.
 class bound_tensor {
  public:
   /// An operand, which `how` is read_write for if the result has the same memory.

@@ -11,21 +11,21 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how)
-    : owner_(&owner), type_(type), elements_(owner.declare_buffer(value_type(type, 1, true), name, how, {})) {}
+    : owner_(&owner), type_(type), elements_(owner.declare_buffer(stored_type(type), name, how, {})) {}
 
 MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
                                             spirv::access how)
-    : owner_(&owner), type_(type), elements_(owner.declare_buffer(value_type(type, width, true), name, how, {})) {}
+    : owner_(&owner), type_(type), elements_(owner.declare_buffer(stored_type(type, width), name, how, {})) {}
 
 MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
-  if (width == 4 && !groups_) groups_ = owner_->declare_view(value_type(type_, 4, true), elements_);
+  if (width == 4 && !groups_) groups_ = owner_->declare_view(stored_type(type_, 4), elements_);
   const spirv::detail::memory_object& memory = width == 4 ? *groups_ : elements_;
-  return converted(spirv::detail::load(spirv::detail::locate(memory, index)), value_type(type_));
+  return loaded(spirv::detail::load(spirv::detail::locate(memory, index)), type_);
 }
 
 MEGANEURA_INLINE void bound_tensor::store(const spirv::u32& index, const scalar_value& value) const {
   const scalar_value wide = widened(value, elements_.type.components);
-  spirv::detail::store(spirv::detail::locate(elements_, index), converted(wide, elements_.type));
+  spirv::detail::store(spirv::detail::locate(elements_, index), stored(wide, type_));
 }
 
 MEGANEURA_INLINE std::int64_t loop_nest::count(int first, int last) const {

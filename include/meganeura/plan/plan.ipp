@@ -526,7 +526,7 @@ class planner {
     const auto operands = g().operands(id);
     if (region.row_axes != 0 && !region.per_row) return false;
     const node &from = g()[operands[which]], &to = g()[id];
-    if (size_of(from.type) != size_of(to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
+    if (!same_storage(from.type, to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
     if (std::ranges::count(operands, operands[which]) != 1) return false;
     return std::ranges::all_of(region.accesses, [&](const index_map& a) {
       return a.source != static_cast<int>(which) || (a.bounded == 0 && a.offset == region.output.offset &&

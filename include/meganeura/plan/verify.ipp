@@ -63,9 +63,9 @@ class replay {
   [[nodiscard]] const graph& g() const { return plan_.implementation; }
 
   [[nodiscard]] std::uint64_t needed_bytes(node_id id) const {
-    std::uint64_t bytes = static_cast<std::uint64_t>(size_of(g()[id].type));
-    for (const std::int64_t extent : g()[id].extents) bytes *= static_cast<std::uint64_t>(extent);
-    return bytes;
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : g()[id].extents) elements *= extent;
+    return static_cast<std::uint64_t>(storage_bytes(g()[id].type, elements));
   }
 
   // Makes begin .. end of its area empty.
@@ -160,8 +160,7 @@ class replay {
   // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
   // row stores one.
   [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand) const {
-    if (g()[id].kind != op::region || size_of(g()[id].type) != size_of(g()[g().operand(id, operand)].type))
-      return false;
+    if (g()[id].kind != op::region || !same_storage(g()[id].type, g()[g().operand(id, operand)].type)) return false;
     const auto& region = g().get<region_attribute>(id);
     for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis) {
       if (region.output.strides[axis] != 0) return false;

@@ -2,6 +2,7 @@
 // Checks of bound values.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/float_format.hpp>
 #include <meganeura/runtime/checks.hpp>
 
 #include <fmt/ranges.h>
@@ -83,14 +84,14 @@ MEGANEURA_INLINE void check_indices(const index_check& check, const shape& exten
 MEGANEURA_INLINE void check_finite(std::string_view input, dtype type, const shape& extents,
                                    std::span<const std::byte> values) {
   if (!is_float(type)) return;
-  const auto size = static_cast<std::size_t>(size_of(type));
-  const std::uint32_t exponent = size == 4 ? 0x7f800000u : 0x7c00u, mantissa = size == 4 ? 0x007fffffu : 0x03ffu;
+  const auto size = static_cast<std::size_t>(storage_bytes(type, 1));
+  const float_format format(type);
   for (std::size_t i = 0; i * size < values.size(); ++i) {
     std::uint32_t bits = 0;  // not std::isfinite: it holds for everything under -ffast-math
     std::memcpy(&bits, values.data() + i * size, size);
-    if ((bits & exponent) != exponent) continue;
+    if (format.magnitude(bits) < format.infinity()) continue;
     fail(error_category::invalid_argument, "{} = {}: inputs must be finite; mend the data, or leave out checks::finite",
-         place_of(input, extents, i), (bits & mantissa) != 0 ? "NaN" : "infinity");
+         place_of(input, extents, i), format.magnitude(bits) != format.infinity() ? "NaN" : "infinity");
   }
 }
 

@@ -43,17 +43,17 @@ class parameters {
   /// errors: invalid_argument when a parameter is no float; nothing is changed then.
   void init(const init_options& options = {});
 
-  /// Of an f32 parameter or an f16 one, to which the values are rounded (to the nearest, ties to even).
+  /// Of a parameter of floats, to whose dtype the values are rounded (to the nearest, ties to even).
   /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
   /// parameter that is not a float.
   void set(std::string_view name, std::span<const float> values);
-  /// errors: invalid_argument for an unknown name, a tensor that is neither f32 nor f16 or one that has no values yet.
+  /// errors: invalid_argument for an unknown name, a tensor that holds no floats or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
   /// The same as raw bytes of the tensor's own dtype.
   void set_bytes(std::string_view name, std::span<const std::byte> values);
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
-  /// Reads a .safetensors file: F32, F16 or BF16 tensors for f32 and f16 parameters, rounded where they must be, the
+  /// Reads a .safetensors file: F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, the
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every

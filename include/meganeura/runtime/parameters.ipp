@@ -2,7 +2,7 @@
 // Initialising, loading and saving of weights.
 #pragma once
 #include <meganeura/core/boundary.hpp>
-#include <meganeura/core/half.hpp>
+#include <meganeura/core/float_format.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
@@ -55,6 +55,10 @@ void convert_values(const std::byte* from, std::byte* to, std::size_t count, Con
   }
 }
 
+inline float half_to_float(std::uint16_t value) { return float_format(dtype::f16).decode(value); }
+inline std::uint16_t float_to_half(float value) {
+  return static_cast<std::uint16_t>(float_format(dtype::f16).encode(value));
+}
 inline float bfloat_to_float(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
 
 // Floats of a file as a parameter of dtype `to` holds them; one dtype on both sides stays bit for bit. What does not

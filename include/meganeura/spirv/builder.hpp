@@ -19,16 +19,49 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 using word = std::uint32_t;
 using words = std::vector<word>;
 
-enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16 };
+enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16 };  // u16: in storage buffers only
+
+/// How a kind is declared and what a module says before it uses it.
+struct scalar_info {
+  scalar_kind kind;
+  op declaration;
+  word bits;
+  bool is_signed = false;
+  capability computed = capability::shader;  // which every module has
+  capability stored = capability::shader;    // of a storage buffer with it
+};
+
+namespace detail {
+inline constexpr scalar_info scalar_table[] = {
+    {scalar_kind::boolean, op::type_bool, 32},
+    {scalar_kind::u32, op::type_int, 32},
+    {scalar_kind::i32, op::type_int, 32, true},
+    {scalar_kind::f32, op::type_float, 32},
+    {scalar_kind::f16, op::type_float, 16, false, capability::float16, capability::storage_buffer_16bit_access},
+    {scalar_kind::u16, op::type_int, 16, false, capability::shader, capability::storage_buffer_16bit_access},
+};
+}  // namespace detail
+
+[[nodiscard]] constexpr const scalar_info& info(scalar_kind kind) {
+  return detail::scalar_table[static_cast<int>(kind)];
+}
+static_assert(
+    [] {
+      for (const scalar_info& row : detail::scalar_table) {
+        if (&row != &info(row.kind)) return false;
+      }
+      return true;
+    }(),
+    "scalar_table has its rows in the order of scalar_kind");
 
 /// A scalar or vector type of the kernel language.
 struct data_type {
   scalar_kind kind = scalar_kind::u32;
   std::uint8_t components = 1;
   [[nodiscard]] bool operator==(const data_type&) const = default;
-  [[nodiscard]] bool is_float() const { return kind == scalar_kind::f32 || kind == scalar_kind::f16; }
+  [[nodiscard]] bool is_float() const { return info(kind).declaration == op::type_float; }
   /// Size in bytes in memory; a boolean has none.
-  [[nodiscard]] word bytes() const { return (kind == scalar_kind::f16 ? 2u : 4u) * components; }
+  [[nodiscard]] word bytes() const { return info(kind).bits / 8 * components; }
 };
 
 namespace detail {
@@ -39,7 +72,6 @@ struct words_hash {
     return hash;
   }
 };
-[[nodiscard]] std::uint16_t half_bits(float value);  // round to nearest even
 }  // namespace detail
 
 /// One compute entry point "main" under construction. The caller opens and closes structured blocks in pairs;

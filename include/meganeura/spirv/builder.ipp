@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Definitions of builder.hpp: sections, deduplication and structured control flow.
 #pragma once
+#include <meganeura/core/float_format.hpp>
 #include <meganeura/spirv/builder.hpp>
 
 #include <bit>
-#include <cmath>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 namespace detail {
-
-MEGANEURA_INLINE std::uint16_t half_bits(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t sign = (bits >> 16) & 0x8000u;
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
-  if (magnitude < 0x38800000u) {  // subnormal: a multiple of 2^-24, rounded by the host's own addition
-    const float scaled = std::nearbyint(std::bit_cast<float>(magnitude) * 16777216.0f);
-    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(scaled));
-  }
-  const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
-}
 
 MEGANEURA_INLINE void append(words& out, op code, std::span<const word> operands) {
   out.push_back((static_cast<word>(operands.size() + 1) << 16) | static_cast<word>(code));
@@ -78,24 +64,11 @@ MEGANEURA_INLINE word module_builder::type(data_type type) {
     const word parts[] = {this->type({type.kind, 1}), type.components};
     return declare(op::type_vector, parts, false);
   }
-  const word unsigned_parts[] = {32, 0};
-  const word signed_parts[] = {32, 1};
-  const word single[] = {32};
-  const word half[] = {16};
-  switch (type.kind) {
-    case scalar_kind::boolean:
-      return declare(op::type_bool, {}, false);
-    case scalar_kind::u32:
-      return declare(op::type_int, unsigned_parts, false);
-    case scalar_kind::i32:
-      return declare(op::type_int, signed_parts, false);
-    case scalar_kind::f32:
-      return declare(op::type_float, single, false);
-    case scalar_kind::f16:
-      break;
-  }
-  require(capability::float16);
-  return declare(op::type_float, half, false);
+  const scalar_info& row = info(type.kind);
+  require(row.computed);
+  const word parts[] = {row.bits, row.is_signed};
+  const std::size_t count = row.declaration == op::type_int ? 2 : row.declaration == op::type_float ? 1 : 0;
+  return declare(row.declaration, {parts, count}, false);
 }
 
 MEGANEURA_INLINE word module_builder::type_pointer(storage_class storage, word pointee) {
@@ -109,7 +82,7 @@ MEGANEURA_INLINE word module_builder::type_array(word element, word length) {
 }
 
 MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
-  if (element.kind == scalar_kind::f16) require(capability::storage_buffer_16bit_access);
+  require(info(element.kind).stored);
   const word array_parts[] = {type(element)};
   const bool fresh = !declared_.contains({static_cast<word>(op::type_runtime_array), array_parts[0]});
   const word struct_parts[] = {declare(op::type_runtime_array, array_parts, false)};
@@ -165,7 +138,7 @@ MEGANEURA_INLINE word module_builder::constant(data_type type, word bits) {
     const word parts[] = {type_id};
     return declare(bits != 0 ? op::constant_true : op::constant_false, parts, true);
   }
-  const word value = type.kind == scalar_kind::f16 ? detail::half_bits(std::bit_cast<float>(bits)) : bits;
+  const word value = type.kind == scalar_kind::f16 ? float_format(dtype::f16).encode(std::bit_cast<float>(bits)) : bits;
   const word parts[] = {type_id, value};
   return declare(op::constant, parts, true);
 }

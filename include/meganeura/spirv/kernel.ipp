@@ -313,6 +313,7 @@ MEGANEURA_INLINE module kernel::finish() {
        i += module_.words[i] >> 16) {
     const auto used = static_cast<capability>(module_.words[i + 1]);
     module_.needs_f16 = module_.needs_f16 || used == capability::float16;
+    module_.needs_16bit_storage = module_.needs_16bit_storage || used == capability::storage_buffer_16bit_access;
     module_.needs_cooperative_matrix = module_.needs_cooperative_matrix || used == capability::cooperative_matrix;
   }
   return module_;

@@ -34,7 +34,8 @@ struct module {
   /// Passes of all its loops that one invocation makes at most, the last one that finds the end included; the largest
   /// number where a loop's length is only known when it runs.
   std::uint64_t loop_iterations = 0;
-  bool needs_f16 = false;                 // shaderFloat16 and 16-bit storage
+  bool needs_f16 = false;                 // shaderFloat16
+  bool needs_16bit_storage = false;       // storageBuffer16BitAccess
   bool needs_cooperative_matrix = false;  // VK_KHR_cooperative_matrix and the Vulkan memory model
   bool needs_special_values = false;      // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;  // of subgroup_operation

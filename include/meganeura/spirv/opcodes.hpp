@@ -49,6 +49,7 @@ enum class op : std::uint16_t {
   convert_f_to_s = 110,
   convert_s_to_f = 111,
   convert_u_to_f = 112,
+  u_convert = 113,
   f_convert = 115,
   bitcast = 124,
   s_negate = 126,

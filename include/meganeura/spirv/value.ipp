@@ -20,6 +20,7 @@ MEGANEURA_INLINE word literal_bits(scalar_kind kind, double value) {
   switch (kind) {
     case scalar_kind::boolean:
       return value != 0 ? 1 : 0;
+    case scalar_kind::u16:
     case scalar_kind::u32:
       // -1 as u32 is more often a mistake in index arithmetic than a mask.
       if (value < 0 || value > 4294967295.0)
@@ -332,6 +333,7 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
 MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
   const data_type from = value.type;
   if (from.kind == to.kind) return value;
+  if (from.kind == scalar_kind::u16 || to.kind == scalar_kind::u16) return unary(op::u_convert, to, value);
   if (from.kind == scalar_kind::boolean) {
     return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
   }

@@ -397,7 +397,8 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   feature_chain features;
   features.link(facts.api_version, extensions);
   owner.call.GetPhysicalDeviceFeatures2(physical, &features.base);
-  facts.has_f16 = features.v12.shaderFloat16 && features.v11.storageBuffer16BitAccess;
+  facts.has_16bit_storage = features.v11.storageBuffer16BitAccess;
+  facts.has_f16 = features.v12.shaderFloat16 && facts.has_16bit_storage;
   facts.has_bf16 = features.bfloat16.shaderBFloat16Type && features.bfloat16.shaderBFloat16CooperativeMatrix;
   facts.has_int8 = features.v12.shaderInt8 && features.v12.storageBuffer8BitAccess;
   facts.has_int64 = features.base.features.shaderInt64;
