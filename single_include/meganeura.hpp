@@ -331,42 +331,94 @@ template <dim... Extents>
 inline constexpr symbolic_shape dims = detail::make_shape<Extents...>();
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Element types of tensors and of the values inside scalar programs.
+// Element types of tensors and of the values inside scalar programs: a row each. How one lies in a kernel's memory is
+// told in kernels/stored_type.ipp.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// `boolean` lives inside scalar programs only (a comparison feeding a select); it is never stored in a tensor.
-/// Arithmetic on f16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
-enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
+/// Arithmetic on f16 and bf16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
+enum class dtype : std::uint8_t { f32, f16, bf16, i32, u32, boolean };
+
+enum class number_kind : std::uint8_t { floating, signed_integer, unsigned_integer, condition };
 
 struct dtype_info {
-  const char* name = "an unknown dtype";
-  int bytes = 0;               // of one stored element; 0: not stored
-  dtype compute = dtype::f32;  // of a value inside a scalar program
-  bool is_float = false, exists = false;
+  dtype type;
+  const char* name;
+  const char* safetensors;  // its name in files
+  number_kind kind;
+  dtype compute;           // the type its values have inside a scalar program
+  int bits;                // of one block in memory; 0: never stored
+  int digits;              // binary ones of a number, without the sign: holds every integer up to 2^digits
+  int least_exponent = 0;  // of a float's normal numbers; 1 - this is the greatest (IEEE 754)
+  int block = 1;           // elements stored together
 };
 
-[[nodiscard]] constexpr dtype_info info(dtype type) {
-  switch (type) {
-    case dtype::f32:
-      return {"f32", 4, dtype::f32, true, true};
-    case dtype::f16:
-      return {"f16", 2, dtype::f32, true, true};
-    case dtype::i32:
-      return {"i32", 4, dtype::i32, false, true};
-    case dtype::u32:
-      return {"u32", 4, dtype::u32, false, true};
-    case dtype::boolean:
-      return {"bool", 0, dtype::boolean, false, true};
-  }
-  return {};
+namespace detail {
+// clang-format off
+inline constexpr dtype_info dtype_table[] = {
+    {dtype::f32, "f32", "F32", number_kind::floating, dtype::f32, 32, 24, -126},
+    {dtype::f16, "f16", "F16", number_kind::floating, dtype::f32, 16, 11, -14},
+    {dtype::bf16, "bf16", "BF16", number_kind::floating, dtype::f32, 16, 8, -126},
+    {dtype::i32, "i32", "I32", number_kind::signed_integer, dtype::i32, 32, 31},
+    {dtype::u32, "u32", "U32", number_kind::unsigned_integer, dtype::u32, 32, 32},
+    {dtype::boolean, "bool", "BOOL", number_kind::condition, dtype::boolean, 0, 1},
+};
+// clang-format on
+inline constexpr dtype_info unknown_dtype{
+    static_cast<dtype>(255), "an unknown dtype", "", number_kind::condition, static_cast<dtype>(255), 0, 0};
+}  // namespace detail
+
+inline constexpr int dtype_count = static_cast<int>(sizeof detail::dtype_table / sizeof(dtype_info));
+
+/// Whether the number of an enumerator is one.
+[[nodiscard]] constexpr bool exists(dtype type) { return static_cast<int>(type) < dtype_count; }
+
+[[nodiscard]] constexpr const dtype_info& info(dtype type) {
+  return exists(type) ? detail::dtype_table[static_cast<int>(type)] : detail::unknown_dtype;
+}
+static_assert(
+    [] {
+      for (int i = 0; i < dtype_count; ++i) {
+        if (info(static_cast<dtype>(i)).type != static_cast<dtype>(i)) return false;
+      }
+      return exists(dtype::boolean);
+    }(),
+    "dtype_table has its rows in the order of dtype");
+
+/// Bytes of `elements` dense ones; the last block is whole.
+[[nodiscard]] constexpr std::int64_t storage_bytes(dtype type, std::int64_t elements) {
+  const dtype_info& row = info(type);
+  return ((elements + row.block - 1) / row.block * row.bits + 7) / 8;
 }
 
-/// Bytes of one stored element; 0 for boolean, which is not stored.
-[[nodiscard]] constexpr int size_of(dtype type) { return info(type).bytes; }
+/// Whether element i of the one lies in the same bytes as element i of the other.
+[[nodiscard]] constexpr bool same_storage(dtype a, dtype b) {
+  return info(a).bits == info(b).bits && info(a).block == info(b).block;
+}
+
 /// The type a value of `type` has inside a scalar program.
 [[nodiscard]] constexpr dtype compute_type(dtype type) { return info(type).compute; }
-[[nodiscard]] constexpr bool is_float(dtype type) { return info(type).is_float; }
+
+/// Whether storing a value that was computed loses digits of it.
+[[nodiscard]] constexpr bool is_narrow(dtype type) { return compute_type(type) != type; }
+
+[[nodiscard]] constexpr bool is_float(dtype type) { return info(type).kind == number_kind::floating; }
+
+[[nodiscard]] constexpr bool is_signed(dtype type) {
+  return info(type).kind == number_kind::floating || info(type).kind == number_kind::signed_integer;
+}
+
+[[nodiscard]] constexpr bool is_integer(dtype type) {
+  return info(type).kind == number_kind::signed_integer || info(type).kind == number_kind::unsigned_integer;
+}
+
+/// The greatest and the least number of an integer dtype.
+[[nodiscard]] constexpr double highest(dtype type) {
+  return static_cast<double>((std::int64_t{1} << info(type).digits) - 1);
+}
+[[nodiscard]] constexpr double lowest(dtype type) { return is_signed(type) ? -highest(type) - 1 : 0; }
+
 [[nodiscard]] constexpr const char* to_string(dtype type) { return info(type).name; }
 
 namespace detail {
@@ -438,7 +490,7 @@ class shape {
     return product;
   }
   /// Of a dense tensor of that dtype.
-  [[nodiscard]] constexpr std::int64_t bytes(dtype type) const { return elements() * size_of(type); }
+  [[nodiscard]] constexpr std::int64_t bytes(dtype type) const { return storage_bytes(type, elements()); }
 
   /// Elements to skip in flat memory when the index along `axis` grows by one.
   [[nodiscard]] constexpr std::int64_t stride(int axis) const {
@@ -1196,8 +1248,8 @@ class scalar_builder {
 [[nodiscard]] scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments,
                                                dtype convert_to = dtype::f32);
 
-/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of f16 and f32 an infinity);
-/// integers drop their fraction and wrap modulo 2^32 (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
+/// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of a float an infinity);
+/// integers drop their fraction and wrap around (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
 /// for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
 
@@ -2623,9 +2675,9 @@ constexpr typed_node constant_node(double value, dtype type) {
 
 // Integers hold whole numbers within their range; a NaN compares false.
 constexpr bool holds(dtype type, double value) {
-  if (type != dtype::i32 && type != dtype::u32) return true;
-  const double low = type == dtype::i32 ? -2147483648.0 : 0.0, high = type == dtype::i32 ? 2147483647.0 : 4294967295.0;
-  return value >= low && value <= high && static_cast<double>(static_cast<std::int64_t>(value)) == value;
+  if (!is_integer(type)) return true;
+  return value >= lowest(type) && value <= highest(type) &&
+         static_cast<double>(static_cast<std::int64_t>(value)) == value;
 }
 
 // Its arguments are what a compiler shows.
@@ -5961,7 +6013,8 @@ struct module {
   /// Passes of all its loops that one invocation makes at most, the last one that finds the end included; the largest
   /// number where a loop's length is only known when it runs.
   std::uint64_t loop_iterations = 0;
-  bool needs_f16 = false;                 // shaderFloat16 and 16-bit storage
+  bool needs_f16 = false;                 // shaderFloat16
+  bool needs_16bit_storage = false;       // storageBuffer16BitAccess
   bool needs_cooperative_matrix = false;  // VK_KHR_cooperative_matrix and the Vulkan memory model
   bool needs_special_values = false;      // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;  // of subgroup_operation
@@ -6144,9 +6197,10 @@ struct device_facts {
   std::uint32_t timestamp_bits = 0;  // 0 = no timestamps
 
   // What the driver offers. An opened device has of it what modules of the kernel language can need.
-  bool has_f16 = false;   // arithmetic, and 16-bit loads and stores in storage buffers
-  bool has_bf16 = false;  // VK_KHR_shader_bfloat16 with its cooperative matrices
-  bool has_int8 = false;  // arithmetic and storage
+  bool has_f16 = false;            // arithmetic, and 16-bit loads and stores in storage buffers
+  bool has_16bit_storage = false;  // the latter alone
+  bool has_bf16 = false;           // VK_KHR_shader_bfloat16 with its cooperative matrices
+  bool has_int8 = false;           // arithmetic and storage
   bool has_int64 = false;
   bool has_float64 = false;
   bool has_float_atomics = false;  // atomic add of f32 in storage buffers
@@ -6713,17 +6767,17 @@ class parameters {
   /// errors: invalid_argument when a parameter is no float; nothing is changed then.
   void init(const init_options& options = {});
 
-  /// Of an f32 parameter or an f16 one, to which the values are rounded (to the nearest, ties to even).
+  /// Of a parameter of floats, to whose dtype the values are rounded (to the nearest, ties to even).
   /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
   /// parameter that is not a float.
   void set(std::string_view name, std::span<const float> values);
-  /// errors: invalid_argument for an unknown name, a tensor that is neither f32 nor f16 or one that has no values yet.
+  /// errors: invalid_argument for an unknown name, a tensor that holds no floats or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
   /// The same as raw bytes of the tensor's own dtype.
   void set_bytes(std::string_view name, std::span<const std::byte> values);
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
-  /// Reads a .safetensors file: F32, F16 or BF16 tensors for f32 and f16 parameters, rounded where they must be, the
+  /// Reads a .safetensors file: F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, the
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every
@@ -7112,7 +7166,7 @@ struct lowering_options {
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
   cost_model model;
-  bool keep_rounding = false;  // values of f16 tensors are not used before they were rounded
+  bool keep_rounding = false;  // values of narrow tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -7146,7 +7200,7 @@ class lowering {
   [[nodiscard]] enode_id copy_form(class_id id) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
-  /// Whether readers have to find the value rounded to f16, and with that stored.
+  /// Whether readers have to find the value rounded to its dtype, and with that stored.
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
@@ -7171,7 +7225,7 @@ class lowering {
   [[nodiscard]] stability trace(enode_id region) const;
   [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
-  [[nodiscard]] bool casts_to_half(enode_id node) const;
+  [[nodiscard]] bool narrows(enode_id node) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;
@@ -8356,7 +8410,7 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
   if (is.logical != (first == dtype::boolean)) {
     refuse(is.logical ? "operands must be boolean" : "operands must be numbers");
   }
-  if (is.floats_only && first != dtype::f32) refuse("operands must be floats; cast them");
+  if (is.floats_only && !is_float(first)) refuse("operands must be floats; cast them");
   return is.compares ? dtype::boolean : first;
 }
 
@@ -8373,7 +8427,7 @@ MEGANEURA_INLINE void check_program(const scalar_program& program) {
   for (std::size_t at = 0; at < program.nodes.size(); ++at) {
     const scalar_node& node = program.nodes[at];
     if (static_cast<int>(node.op) >= scalar_op_count) refuse(at, fmt::format("is an unknown {}", to_string(node.op)));
-    if (!info(node.type).exists || node.type != compute_type(node.type)) {
+    if (!exists(node.type) || is_narrow(node.type)) {
       refuse(at, fmt::format("computes in {}, which no program does", to_string(node.type)));
     }
     if (node.op == scalar_op::argument) {
@@ -8506,15 +8560,14 @@ MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<cons
 
 namespace detail {
 
-// Integers wrap modulo 2^32 as they do on a device; what has no integer value (a division by zero) gives 0.
+// Integers wrap as they do on a device; what has no integer value (a division by zero) gives 0.
 inline double wrapped(double value, dtype type) {
   if (!std::isfinite(value)) return 0;
-  const double unit = std::fmod(value, 0x1p32);
-  const auto bits = static_cast<std::uint32_t>(static_cast<std::int64_t>(unit));
-  return type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(bits)) : static_cast<double>(bits);
+  const double count = highest(type) - lowest(type) + 1, rest = std::fmod(std::trunc(value), count);
+  return (rest > highest(type) ? rest - count : rest < lowest(type) ? rest + count : rest) + 0.0;  // never -0
 }
 
-// Products are taken modulo 2^64 first, which 2^32 divides.
+// Products are taken modulo 2^32 first, which the count of a type's numbers divides.
 inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
   const bool multiplies = kind == scalar_op::multiply, divides = kind == scalar_op::divide;
   if (!multiplies && !divides) return wrapped(evaluate_real(kind, a, b, 0), type);
@@ -8530,40 +8583,38 @@ inline double converted(double value, dtype from, dtype to) {
   if (is_float(to)) return value;
   if (!is_float(from)) return wrapped(value, to);
   if (std::isnan(value)) return 0;
-  return to == dtype::u32 ? std::clamp(std::trunc(value), 0.0, 4294967295.0)
-                          : std::clamp(std::trunc(value), -2147483648.0, 2147483647.0);
+  return std::clamp(std::trunc(value), lowest(to), highest(to)) + 0.0;
 }
 
-// Steps of f16 are 2^-10 of the leading bit, and no smaller than those of its denormals.
-inline double rounded_to_half(double value) {
+// Steps are of the last digit beside the leading one, and no smaller than those of the denormal numbers.
+inline double nearest_float(double value, const dtype_info& format) {
   if (!std::isfinite(value) || value == 0) return value;
-  const double step = std::ldexp(1.0, std::max(std::ilogb(value), -14) - 10);
+  const double step = std::ldexp(1.0, std::max(std::ilogb(value), format.least_exponent) - format.digits + 1);
   const double nearest = std::nearbyint(value / step) * step;
-  return std::fabs(nearest) > 65504 ? std::copysign(std::numeric_limits<double>::infinity(), value) : nearest;
+  const bool fits = std::fabs(nearest) < std::ldexp(1.0, 2 - format.least_exponent);
+  return fits ? nearest : std::copysign(std::numeric_limits<double>::infinity(), value);
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE double rounded_to(double value, dtype type) {
-  switch (type) {
-    case dtype::f32:
-      return static_cast<double>(static_cast<float>(value));
-    case dtype::f16:
-      return detail::rounded_to_half(value);
-    case dtype::boolean:
+  switch (info(type).kind) {
+    case number_kind::floating:
+      return detail::nearest_float(value, info(type));
+    case number_kind::condition:
       return value != 0;
-    case dtype::i32:
-    case dtype::u32:
+    case number_kind::signed_integer:
+    case number_kind::unsigned_integer:
       return detail::wrapped(value, type);
   }
   fail(error_category::internal, "rounded_to: {} was asked for", to_string(type));
 }
 
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
-  if ((type != dtype::i32 && type != dtype::u32) || rounded_to(value, type) == value) return;
-  fail(error_category::invalid_argument, "{}: {} was asked for as {}, which holds whole numbers from {}; {}", asked,
-       value, to_string(type), type == dtype::i32 ? "-2147483648 to 2147483647" : "0 to 4294967295",
-       "round the number, or cast what it meets to f32");
+  if (!is_integer(type) || rounded_to(value, type) == value) return;
+  fail(error_category::invalid_argument,
+       "{}: {} was asked for as {}, which holds whole numbers from {:.0f} to {:.0f}; {}", asked, value, to_string(type),
+       lowest(type), highest(type), "round the number, or cast what it meets to f32");
 }
 
 MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, dtype type, dtype from) {
@@ -8571,8 +8622,7 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
   }
   if (kind == scalar_op::convert) return detail::converted(a, from, type);
-  const bool integer = type == dtype::i32 || type == dtype::u32;
-  if (integer && info(kind).is.arithmetic) return detail::evaluate_integer(kind, a, b, type);
+  if (is_integer(type) && info(kind).is.arithmetic) return detail::evaluate_integer(kind, a, b, type);
   return detail::evaluate_real(kind, a, b, c);
 }
 
@@ -9026,9 +9076,13 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 namespace detail {
 
 inline void expect_dtype(std::string_view asked, dtype type) {
-  if (info(type).exists) return;
-  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use f32, f16, i32 or u32", asked,
-       static_cast<int>(type));
+  if (exists(type)) return;
+  std::string names;
+  for (const dtype_info& row : dtype_table) {
+    if (row.bits != 0) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use one of {}", asked, static_cast<int>(type),
+       names);
 }
 
 inline shape leaf_shape(op kind, std::string_view name, std::initializer_list<std::int64_t> extents) try {
@@ -9872,14 +9926,15 @@ inline bool uniform_value(const graph& g, node_id id, double& value) {
   return true;
 }
 
-/// May a derivative look at the stored result instead of computing it again? A bound that f16 rounds up would look
+/// May a derivative look at the stored result instead of computing it again? A bound that is rounded up would look
 /// exceeded.
 inline bool keeps_bounds(const scalar_program& program, dtype stored) {
   const scalar_op kind = program.nodes.back().op;
-  if (stored != dtype::f16 || (kind != scalar_op::minimum && kind != scalar_op::maximum)) return true;
-  return std::all_of(program.nodes.begin(), program.nodes.end(), [](const scalar_node& node) {
-    const double scaled = std::fabs(node.value) * 0x1p10;  // integers up to 2^11 over 2^10: a plain, sufficient test
-    return node.op != scalar_op::constant || (scaled == std::floor(scaled) && scaled <= 0x1p11);
+  if (!is_narrow(stored) || (kind != scalar_op::minimum && kind != scalar_op::maximum)) return true;
+  return std::all_of(program.nodes.begin(), program.nodes.end(), [stored](const scalar_node& node) {
+    // f16: integers up to 2^11 over 2^10; a plain, sufficient test
+    const double most = std::ldexp(1.0, info(stored).digits), scaled = std::fabs(node.value) * most / 2;
+    return node.op != scalar_op::constant || (scaled == std::floor(scaled) && scaled <= most);
   });
 }
 
@@ -11828,21 +11883,7 @@ inline std::string describe_length(std::uint64_t length) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* safetensors_dtype(dtype type) {
-  switch (type) {
-    case dtype::f32:
-      return "F32";
-    case dtype::f16:
-      return "F16";
-    case dtype::i32:
-      return "I32";
-    case dtype::u32:
-      return "U32";
-    case dtype::boolean:
-      return "BOOL";
-  }
-  fail(error_category::internal, "safetensors have no name for {}", to_string(type));
-}
+MEGANEURA_INLINE const char* safetensors_dtype(dtype type) { return info(type).safetensors; }
 
 MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::size_t> sizes[] = {
@@ -12366,6 +12407,10 @@ inline bool is_coalesced(const index_map& read, const shape& space) {
 
 inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
 
+inline double bytes_of(dtype type, double elements) {
+  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
+}
+
 inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
                             const cost_model& model, double& bytes) {
   const shape result = [&] {
@@ -12377,7 +12422,7 @@ inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish
     if (read.source < 0) continue;
     const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
     const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
-    bytes += elements * size_of(g[source].type) * (is_coalesced(read, result) ? 1 : model.strided_read);
+    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : model.strided_read);
   }
   return program_cost(finish.program, model) * static_cast<double>(result.elements());
 }
@@ -12403,7 +12448,7 @@ inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& 
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
-    bytes += elements * size_of(g[source].type) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, model, bytes);
   return overlapped(bytes / model.bandwidth, product_seconds(product, model) + extra / model.scalar_flops) +
@@ -13151,6 +13196,7 @@ enum class op : std::uint16_t {
   convert_f_to_s = 110,
   convert_s_to_f = 111,
   convert_u_to_f = 112,
+  u_convert = 113,
   f_convert = 115,
   bitcast = 124,
   s_negate = 126,
@@ -13849,10 +13895,11 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
   }
   result.subgroup_operations &= most.subgroup_operations;
   for (auto ability :
-       {&device_facts::has_f16, &device_facts::has_bf16, &device_facts::has_int8, &device_facts::has_int64,
-        &device_facts::has_float64, &device_facts::has_float_atomics, &device_facts::has_integer_dot,
-        &device_facts::has_cooperative_matrix, &device_facts::has_memory_model, &device_facts::has_device_address,
-        &device_facts::has_timeline_semaphore, &device_facts::has_pipeline_robustness, &device_facts::has_memory_budget,
+       {&device_facts::has_f16, &device_facts::has_16bit_storage, &device_facts::has_bf16, &device_facts::has_int8,
+        &device_facts::has_int64, &device_facts::has_float64, &device_facts::has_float_atomics,
+        &device_facts::has_integer_dot, &device_facts::has_cooperative_matrix, &device_facts::has_memory_model,
+        &device_facts::has_device_address, &device_facts::has_timeline_semaphore,
+        &device_facts::has_pipeline_robustness, &device_facts::has_memory_budget,
         &device_facts::has_subgroup_size_control, &device_facts::has_full_subgroups,
         &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
@@ -14720,7 +14767,7 @@ class planner {
     const auto operands = g().operands(id);
     if (region.row_axes != 0 && !region.per_row) return false;
     const node &from = g()[operands[which]], &to = g()[id];
-    if (size_of(from.type) != size_of(to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
+    if (!same_storage(from.type, to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
     if (std::ranges::count(operands, operands[which]) != 1) return false;
     return std::ranges::all_of(region.accesses, [&](const index_map& a) {
       return a.source != static_cast<int>(which) || (a.bounded == 0 && a.offset == region.output.offset &&
@@ -15051,9 +15098,9 @@ class replay {
   [[nodiscard]] const graph& g() const { return plan_.implementation; }
 
   [[nodiscard]] std::uint64_t needed_bytes(node_id id) const {
-    std::uint64_t bytes = static_cast<std::uint64_t>(size_of(g()[id].type));
-    for (const std::int64_t extent : g()[id].extents) bytes *= static_cast<std::uint64_t>(extent);
-    return bytes;
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : g()[id].extents) elements *= extent;
+    return static_cast<std::uint64_t>(storage_bytes(g()[id].type, elements));
   }
 
   // Makes begin .. end of its area empty.
@@ -15148,8 +15195,7 @@ class replay {
   // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
   // row stores one.
   [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand) const {
-    if (g()[id].kind != op::region || size_of(g()[id].type) != size_of(g()[g().operand(id, operand)].type))
-      return false;
+    if (g()[id].kind != op::region || !same_storage(g()[id].type, g()[g().operand(id, operand)].type)) return false;
     const auto& region = g().get<region_attribute>(id);
     for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis) {
       if (region.output.strides[axis] != 0) return false;
@@ -15262,38 +15308,56 @@ MEGANEURA_INLINE void verify(const execution_plan& p) { detail::replay(p).run();
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // Initialising, loading and saving of weights.
-// The 16-bit floats of IEEE 754 on the host.
+// The bits of floats on the host, up to 32 of them, as IEEE 754 lays them out.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Exact; NaN stays NaN.
-[[nodiscard]] inline float half_to_float(std::uint16_t half) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-  if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  if (magnitude < 0x0400) {  // subnormal: units of 2^-24
-    const float value = static_cast<float>(magnitude) * 0x1p-24f;
+/// Between the bits of a float dtype and the number.
+class float_format {
+ public:
+  constexpr explicit float_format(dtype type)
+      : shift_(24 - info(type).digits),
+        top_(info(type).bits - 1),
+        rebias_(static_cast<std::uint32_t>(info(type).least_exponent + 126) << 23) {}
+
+  /// The bits of +infinity, below which a positive number lies and above which a NaN.
+  [[nodiscard]] constexpr std::uint32_t infinity() const { return wide_infinity() >> shift_; }
+  [[nodiscard]] constexpr std::uint32_t magnitude(std::uint32_t bits) const { return bits & ((1u << top_) - 1); }
+
+  /// Exact; NaN stays NaN.
+  [[nodiscard]] constexpr float decode(std::uint32_t bits) const {
+    const std::uint32_t sign = (bits >> top_) << 31, wide = magnitude(bits) << shift_;
+    if (rebias_ == 0) return std::bit_cast<float>(sign | wide);  // the exponents of f32
+    if (wide >= wide_infinity()) return std::bit_cast<float>(sign | 0x7f800000u | (wide & 0x007fffffu));
+    if (wide >= least_normal) return std::bit_cast<float>(sign | (wide + rebias_));
+    const std::uint32_t one = rebias_ + least_normal;  // a subnormal number is what lies beyond the least normal one
+    const float value = std::bit_cast<float>(wide + one) - std::bit_cast<float>(one);
     return sign != 0 ? -value : value;
   }
-  return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
-}
 
-/// To the nearest, ties to even: from 65520 on that is infinity. NaN stays NaN.
-[[nodiscard]] inline std::uint16_t float_to_half(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value), magnitude = bits & 0x7fffffffu;
-  const std::uint32_t sign = bits >> 16 & 0x8000u;
-  std::uint32_t half = 0;
-  if (magnitude > 0x7f800000u) {
-    half = 0x7e00u;
-  } else if (magnitude >= 0x47800000u) {
-    half = 0x7c00u;
-  } else if (magnitude < 0x38800000u) {  // below 2^-14: one unit is 2^-24, the last bit of a float from 0.5 on
-    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  } else {
-    const std::uint32_t rebased = magnitude - (112u << 23);
-    half = (rebased + 0xfffu + (rebased >> 13 & 1u)) >> 13;
+  /// To the nearest, ties to even, which is infinity beyond the greatest number. NaN stays NaN.
+  [[nodiscard]] constexpr std::uint32_t encode(float value) const {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value), wide = bits & 0x7fffffffu;
+    if (shift_ == 0) return bits;
+    const std::uint32_t sign = bits >> 31 << top_;
+    if (wide > 0x7f800000u) return sign | ((wide_infinity() | 0x00400000u) >> shift_);
+    if (wide >= wide_infinity() + rebias_) return sign | infinity();
+    if (rebias_ != 0 && wide < least_normal + rebias_) {
+      // Added to a power of two whose last bit is the least subnormal number.
+      const std::uint32_t power = rebias_ + least_normal + (static_cast<std::uint32_t>(shift_) << 23);
+      return sign | (std::bit_cast<std::uint32_t>(std::bit_cast<float>(wide) + std::bit_cast<float>(power)) - power);
+    }
+    const std::uint32_t rebased = wide - rebias_, half = 1u << (shift_ - 1);
+    return sign | ((rebased + half - 1 + (rebased >> shift_ & 1u)) >> shift_);
   }
-  return static_cast<std::uint16_t>(sign | half);
-}
+
+ private:
+  static constexpr std::uint32_t least_normal = 0x00800000u;
+  [[nodiscard]] constexpr std::uint32_t wide_infinity() const { return 0x7f800000u - 2 * rebias_; }
+
+  int shift_, top_;       // bits that f32 has more; where the sign stands
+  std::uint32_t rebias_;  // what f32's exponents are larger by, in place
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // What is wrong with a file of tensors, gathered into one sentence.
@@ -15350,53 +15414,59 @@ inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t s
   return values;
 }
 
-// One value after the other, `count` of them. `to` may be `from` where it needs no more room.
-template <class From, class To, class Convert>
-void convert_values(const std::byte* from, std::byte* to, std::size_t count, Convert convert) {
-  for (std::size_t i = 0; i < count; ++i) {
-    From value{};
-    std::memcpy(&value, from + i * sizeof(From), sizeof(From));
-    const To converted = convert(value);
-    std::memcpy(to + i * sizeof(To), &converted, sizeof(To));
+// The float dtype that files call so.
+inline std::optional<dtype> float_named(std::string_view name) {
+  for (const dtype_info& row : dtype_table) {
+    if (is_float(row.type) && name == row.safetensors) return row.type;
   }
+  return {};
 }
 
-inline float bfloat_to_float(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
+// `use` of the word that an element of the dtype is.
+template <class Use>
+void with_word_of(dtype type, const Use& use) {
+  storage_bytes(type, 1) == 4 ? use(std::uint32_t{}) : use(std::uint16_t{});
+}
 
-// Floats of a file as a parameter of dtype `to` holds them; one dtype on both sides stays bit for bit. What does not
-// grow is converted where it lies, so that at no time there is more than twice the parameter.
-inline std::vector<std::byte> converted(std::vector<std::byte> bytes, std::string_view from, dtype to) {
-  if (from == io::safetensors_dtype(to)) return bytes;
-  const std::size_t count = bytes.size() / io::safetensors_element_size(from);
-  using half = std::uint16_t;
-  if (to == dtype::f32) {
-    std::vector<std::byte> wide(count * sizeof(float));
-    convert_values<half, float>(bytes.data(), wide.data(), count, from == "F16" ? half_to_float : bfloat_to_float);
-    return wide;
-  }
-  if (from == "F32")
-    convert_values<float, half>(bytes.data(), bytes.data(), count, float_to_half);
-  else
-    convert_values<half, half>(bytes.data(), bytes.data(), count,
-                               [](half value) { return float_to_half(bfloat_to_float(value)); });
-  bytes.resize(count * sizeof(half));
+// Floats of one dtype as those of another. What does not grow is converted where it lies, so that at no time there is
+// more than twice the parameter.
+inline std::vector<std::byte> converted(std::vector<std::byte> bytes, dtype from, dtype to) {
+  if (from == to) return bytes;
+  const float_format old(from), wanted(to);
+  with_word_of(from, [&]<class From>(From) {
+    with_word_of(to, [&]<class To>(To) {
+      const std::size_t count = bytes.size() / sizeof(From);
+      std::vector<std::byte> wide(sizeof(To) > sizeof(From) ? count * sizeof(To) : 0);
+      std::byte* target = wide.empty() ? bytes.data() : wide.data();
+      for (std::size_t i = 0; i < count; ++i) {
+        From word{};
+        std::memcpy(&word, bytes.data() + i * sizeof(From), sizeof(From));
+        const auto result = static_cast<To>(wanted.encode(old.decode(word)));
+        std::memcpy(target + i * sizeof(To), &result, sizeof(To));
+      }
+      if (wide.empty())
+        bytes.resize(count * sizeof(To));
+      else
+        bytes = std::move(wide);
+    });
+  });
   return bytes;
 }
 
-inline std::vector<std::uint16_t> to_halves(std::span<const float> values) {
-  std::vector<std::uint16_t> halves(values.size());
-  std::ranges::transform(values, halves.begin(), float_to_half);
-  return halves;
-}
-
 // What a file may hold for a parameter of this dtype, as a sentence says it.
-inline const char* readable_dtypes(dtype type) {
-  return is_float(type) ? "F32, F16 or BF16" : io::safetensors_dtype(type);
+inline std::string readable_dtypes(dtype type) {
+  if (!is_float(type)) return io::safetensors_dtype(type);
+  std::vector<std::string_view> names;
+  for (const dtype_info& row : dtype_table) {
+    if (is_float(row.type)) names.emplace_back(row.safetensors);
+  }
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
 inline bool is_readable(std::string_view found, dtype type) {
-  if (!is_float(type)) return found == io::safetensors_dtype(type);
-  return found == "F32" || found == "F16" || found == "BF16";
+  return is_float(type) ? float_named(found).has_value() : found == io::safetensors_dtype(type);
 }
 
 }  // namespace detail
@@ -15485,8 +15555,9 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
-  if (target.type == dtype::f32) return set_bytes(name, std::as_bytes(values));
-  set_bytes(name, std::as_bytes(std::span<const std::uint16_t>(detail::to_halves(values))));
+  const std::span<const std::byte> bytes = std::as_bytes(values);
+  if (target.type == dtype::f32) return set_bytes(name, bytes);
+  set_bytes(name, detail::converted({bytes.begin(), bytes.end()}, dtype::f32, target.type));
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }
@@ -15497,7 +15568,7 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
     fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
-  const auto bytes = detail::converted(get_bytes(name), io::safetensors_dtype(source.type), dtype::f32);
+  const auto bytes = detail::converted(get_bytes(name), source.type, dtype::f32);
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -15559,7 +15630,8 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   }
   for (const auto& [target, entry] : matches) {
     // One tensor at a time in memory.
-    set_bytes(target->name, detail::converted(file.read(*entry), entry->dtype, target->type));
+    const dtype found = detail::float_named(entry->dtype).value_or(target->type);
+    set_bytes(target->name, detail::converted(file.read(*entry), found, target->type));
   }
 } catch (...) {
   rethrow_as_error("loading parameters");
@@ -16049,7 +16121,7 @@ namespace detail {
 
 // Floats in, a jump somewhere in what comes out.
 inline bool jumps(const scalar_program& program, const scalar_node& node) {
-  if (info(node.op).arity == 0 || program.nodes[node.operands[0]].type != dtype::f32) return false;
+  if (info(node.op).arity == 0 || !is_float(program.nodes[node.operands[0]].type)) return false;
   return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
 }
 
@@ -16087,7 +16159,7 @@ MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& prog
   const std::vector<bool> nodes = deciding_nodes(program);
   std::vector<bool> result(static_cast<std::size_t>(program.arguments()), false);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (program.nodes[i].op != scalar_op::argument || program.nodes[i].type != dtype::f32) continue;
+    if (program.nodes[i].op != scalar_op::argument || !is_float(program.nodes[i].type)) continue;
     if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
   }
   return result;
@@ -16097,7 +16169,7 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
   const std::vector<scalar_node>& nodes = program.nodes;
   const auto starts = [&](const scalar_node& node) {
     if (node.op != scalar_op::argument)
-      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && node.type == dtype::f32;
+      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && is_float(node.type);
     const auto index = static_cast<std::size_t>(node.value);
     return index < unstable.size() && unstable[index];
   };
@@ -16280,7 +16352,7 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
       const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
       if (!pass.enabled(rule)) continue;
       if (pass.rounds(product)) {
-        pass.note_missed({owner, product, rule, "a rounding to f16 would be lost"});
+        pass.note_missed({owner, product, rule, "a rounding to its dtype would be lost"});
         continue;
       }
       if (kind == op::matmul && g[owner].type != dtype::f32) {
@@ -16604,23 +16676,25 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
 }
 
-// A map that makes f16 of something else: a cast of a number, or arithmetic that reads no f16.
-MEGANEURA_INLINE bool lowering::casts_to_half(enode_id node) const {
+// A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
+MEGANEURA_INLINE bool lowering::narrows(enode_id node) const {
   if (g_.node(node).kind != op::map) return false;
+  const dtype type = g_.node(node).type;
   const std::vector<scalar_node>& program = g_.get<map_attribute>(node).program.nodes;
   if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
-  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == dtype::f16; });
+  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
 }
 
 // Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
-// was asked for or something depends on the very bits; a cast to f16 asks for the rounding itself.
+// was asked for or something depends on the very bits; a cast asks for the rounding itself.
 MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
-  if (g_[id].type != dtype::f16) return false;
+  const dtype type = g_[id].type;
+  if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
-  if (copy != no_id && g_[g_.operand(copy, 0)].type == dtype::f16) return false;
+  if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
   const std::vector<enode_id>& nodes = g_[id].nodes;
   return options_.keep_rounding || g_[id].decides ||
-         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return casts_to_half(node); });
+         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
 }
 
 MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {
@@ -18192,14 +18266,14 @@ MEGANEURA_INLINE void check_indices(const index_check& check, const shape& exten
 MEGANEURA_INLINE void check_finite(std::string_view input, dtype type, const shape& extents,
                                    std::span<const std::byte> values) {
   if (!is_float(type)) return;
-  const auto size = static_cast<std::size_t>(size_of(type));
-  const std::uint32_t exponent = size == 4 ? 0x7f800000u : 0x7c00u, mantissa = size == 4 ? 0x007fffffu : 0x03ffu;
+  const auto size = static_cast<std::size_t>(storage_bytes(type, 1));
+  const float_format format(type);
   for (std::size_t i = 0; i * size < values.size(); ++i) {
     std::uint32_t bits = 0;  // not std::isfinite: it holds for everything under -ffast-math
     std::memcpy(&bits, values.data() + i * size, size);
-    if ((bits & exponent) != exponent) continue;
+    if (format.magnitude(bits) < format.infinity()) continue;
     fail(error_category::invalid_argument, "{} = {}: inputs must be finite; mend the data, or leave out checks::finite",
-         place_of(input, extents, i), (bits & mantissa) != 0 ? "NaN" : "infinity");
+         place_of(input, extents, i), format.magnitude(bits) != format.infinity() ? "NaN" : "infinity");
   }
 }
 
@@ -18950,7 +19024,7 @@ MEGANEURA_INLINE std::vector<bool> smooth_nodes(const scalar_program& program, s
   for (const scalar_node& node : program.nodes) {
     bool any = node.op == scalar_op::argument && arguments[static_cast<std::size_t>(node.value)];
     for (int i = 0; i < info(node.op).arity && !info(node.op).is.jumps; ++i) any = any || smooth[node.operands[i]];
-    smooth.push_back(any && node.type == dtype::f32);  // integers and conditions end every path
+    smooth.push_back(any && is_float(node.type));  // integers and conditions end every path
   }
   return smooth;
 }
@@ -19929,7 +20003,8 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   feature_chain features;
   features.link(facts.api_version, extensions);
   owner.call.GetPhysicalDeviceFeatures2(physical, &features.base);
-  facts.has_f16 = features.v12.shaderFloat16 && features.v11.storageBuffer16BitAccess;
+  facts.has_16bit_storage = features.v11.storageBuffer16BitAccess;
+  facts.has_f16 = features.v12.shaderFloat16 && facts.has_16bit_storage;
   facts.has_bf16 = features.bfloat16.shaderBFloat16Type && features.bfloat16.shaderBFloat16CooperativeMatrix;
   facts.has_int8 = features.v12.shaderInt8 && features.v12.storageBuffer8BitAccess;
   facts.has_int64 = features.base.features.shaderInt64;
@@ -20610,6 +20685,7 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
                        most >> 8 & 0xFF);
   }
   if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
+  if (kernel.needs_16bit_storage && !facts.has_16bit_storage) return "it needs 16-bit loads and stores";
   if (kernel.needs_special_values && !facts.has_special_values) return "it needs NaN and infinities to be preserved";
   if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
     return fmt::format("it needs {} among the operations of subgroups",
@@ -21771,6 +21847,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 // Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
 // Loops that add up many numbers without losing any: sums in blocks, blocks in blocks of blocks.
 // Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
+// Elements of tensors: how those of a dtype lie in a buffer, and the values that a kernel computes with.
 // The kernel language: one compute shader written as C++ over typed values, turned into a SPIR-V module.
 // Writes a SPIR-V module word by word: sections in the order the specification asks for, each type and constant once.
 
@@ -21779,16 +21856,49 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 using word = std::uint32_t;
 using words = std::vector<word>;
 
-enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16 };
+enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16 };  // u16: in storage buffers only
+
+/// How a kind is declared and what a module says before it uses it.
+struct scalar_info {
+  scalar_kind kind;
+  op declaration;
+  word bits;
+  bool is_signed = false;
+  capability computed = capability::shader;  // which every module has
+  capability stored = capability::shader;    // of a storage buffer with it
+};
+
+namespace detail {
+inline constexpr scalar_info scalar_table[] = {
+    {scalar_kind::boolean, op::type_bool, 32},
+    {scalar_kind::u32, op::type_int, 32},
+    {scalar_kind::i32, op::type_int, 32, true},
+    {scalar_kind::f32, op::type_float, 32},
+    {scalar_kind::f16, op::type_float, 16, false, capability::float16, capability::storage_buffer_16bit_access},
+    {scalar_kind::u16, op::type_int, 16, false, capability::shader, capability::storage_buffer_16bit_access},
+};
+}  // namespace detail
+
+[[nodiscard]] constexpr const scalar_info& info(scalar_kind kind) {
+  return detail::scalar_table[static_cast<int>(kind)];
+}
+static_assert(
+    [] {
+      for (const scalar_info& row : detail::scalar_table) {
+        if (&row != &info(row.kind)) return false;
+      }
+      return true;
+    }(),
+    "scalar_table has its rows in the order of scalar_kind");
 
 /// A scalar or vector type of the kernel language.
 struct data_type {
   scalar_kind kind = scalar_kind::u32;
   std::uint8_t components = 1;
   [[nodiscard]] bool operator==(const data_type&) const = default;
-  [[nodiscard]] bool is_float() const { return kind == scalar_kind::f32 || kind == scalar_kind::f16; }
+  [[nodiscard]] bool is_float() const { return info(kind).declaration == op::type_float; }
   /// Size in bytes in memory; a boolean has none.
-  [[nodiscard]] word bytes() const { return (kind == scalar_kind::f16 ? 2u : 4u) * components; }
+  [[nodiscard]] word bytes() const { return info(kind).bits / 8 * components; }
 };
 
 namespace detail {
@@ -21799,7 +21909,6 @@ struct words_hash {
     return hash;
   }
 };
-[[nodiscard]] std::uint16_t half_bits(float value);  // round to nearest even
 }  // namespace detail
 
 /// One compute entry point "main" under construction. The caller opens and closes structured blocks in pairs;
@@ -22510,8 +22619,19 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// A value whose type is known when the generator runs: f32, i32, u32 or boolean, one component or four.
 using scalar_value = spirv::detail::operand;
 
-/// The type of `components` values of a program's type; of a tensor's element where `stored` (f16 stays f16).
-[[nodiscard]] spirv::data_type value_type(dtype type, int components = 1, bool stored = false);
+/// The type of `components` values of a dtype as they are computed with, and as they lie in a buffer.
+[[nodiscard]] spirv::data_type value_type(dtype type, int components = 1);
+[[nodiscard]] spirv::data_type stored_type(dtype type, int components = 1);
+
+/// What was loaded as `stored_type(type)`, to compute with.
+[[nodiscard]] scalar_value loaded(const scalar_value& memory, dtype type);
+/// What to store as `stored_type(type)`, rounded to nearest, ties to even.
+[[nodiscard]] scalar_value stored(const scalar_value& value, dtype type);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
 [[nodiscard]] scalar_value literal(dtype type, double value);
 /// The number a literal stands for; nothing for a computed value.
 [[nodiscard]] std::optional<double> literal_value(const scalar_value& value);
@@ -23612,8 +23732,8 @@ void add_by_halves(spirv::kernel& owner, const spirv::u32& slice, std::uint32_t 
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// A tensor behind a storage buffer. Loads widen f16 to f32, stores round back; `width` 4 counts the index in groups of
-/// four.
+/// A tensor behind a storage buffer. Loads widen what is narrow, stores round it back; `width` 4 counts the index in
+/// groups of four.
 class bound_tensor {
  public:
   /// An operand, which `how` is read_write for if the result has the same memory.
@@ -24579,20 +24699,6 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 namespace detail {
 
-MEGANEURA_INLINE std::uint16_t half_bits(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t sign = (bits >> 16) & 0x8000u;
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
-  if (magnitude < 0x38800000u) {  // subnormal: a multiple of 2^-24, rounded by the host's own addition
-    const float scaled = std::nearbyint(std::bit_cast<float>(magnitude) * 16777216.0f);
-    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(scaled));
-  }
-  const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
-}
-
 MEGANEURA_INLINE void append(words& out, op code, std::span<const word> operands) {
   out.push_back((static_cast<word>(operands.size() + 1) << 16) | static_cast<word>(code));
   out.insert(out.end(), operands.begin(), operands.end());
@@ -24646,24 +24752,11 @@ MEGANEURA_INLINE word module_builder::type(data_type type) {
     const word parts[] = {this->type({type.kind, 1}), type.components};
     return declare(op::type_vector, parts, false);
   }
-  const word unsigned_parts[] = {32, 0};
-  const word signed_parts[] = {32, 1};
-  const word single[] = {32};
-  const word half[] = {16};
-  switch (type.kind) {
-    case scalar_kind::boolean:
-      return declare(op::type_bool, {}, false);
-    case scalar_kind::u32:
-      return declare(op::type_int, unsigned_parts, false);
-    case scalar_kind::i32:
-      return declare(op::type_int, signed_parts, false);
-    case scalar_kind::f32:
-      return declare(op::type_float, single, false);
-    case scalar_kind::f16:
-      break;
-  }
-  require(capability::float16);
-  return declare(op::type_float, half, false);
+  const scalar_info& row = info(type.kind);
+  require(row.computed);
+  const word parts[] = {row.bits, row.is_signed};
+  const std::size_t count = row.declaration == op::type_int ? 2 : row.declaration == op::type_float ? 1 : 0;
+  return declare(row.declaration, {parts, count}, false);
 }
 
 MEGANEURA_INLINE word module_builder::type_pointer(storage_class storage, word pointee) {
@@ -24677,7 +24770,7 @@ MEGANEURA_INLINE word module_builder::type_array(word element, word length) {
 }
 
 MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
-  if (element.kind == scalar_kind::f16) require(capability::storage_buffer_16bit_access);
+  require(info(element.kind).stored);
   const word array_parts[] = {type(element)};
   const bool fresh = !declared_.contains({static_cast<word>(op::type_runtime_array), array_parts[0]});
   const word struct_parts[] = {declare(op::type_runtime_array, array_parts, false)};
@@ -24733,7 +24826,7 @@ MEGANEURA_INLINE word module_builder::constant(data_type type, word bits) {
     const word parts[] = {type_id};
     return declare(bits != 0 ? op::constant_true : op::constant_false, parts, true);
   }
-  const word value = type.kind == scalar_kind::f16 ? detail::half_bits(std::bit_cast<float>(bits)) : bits;
+  const word value = type.kind == scalar_kind::f16 ? float_format(dtype::f16).encode(std::bit_cast<float>(bits)) : bits;
   const word parts[] = {type_id, value};
   return declare(op::constant, parts, true);
 }
@@ -25270,6 +25363,7 @@ MEGANEURA_INLINE module kernel::finish() {
        i += module_.words[i] >> 16) {
     const auto used = static_cast<capability>(module_.words[i + 1]);
     module_.needs_f16 = module_.needs_f16 || used == capability::float16;
+    module_.needs_16bit_storage = module_.needs_16bit_storage || used == capability::storage_buffer_16bit_access;
     module_.needs_cooperative_matrix = module_.needs_cooperative_matrix || used == capability::cooperative_matrix;
   }
   return module_;
@@ -25290,6 +25384,7 @@ MEGANEURA_INLINE word literal_bits(scalar_kind kind, double value) {
   switch (kind) {
     case scalar_kind::boolean:
       return value != 0 ? 1 : 0;
+    case scalar_kind::u16:
     case scalar_kind::u32:
       // -1 as u32 is more often a mistake in index arithmetic than a mask.
       if (value < 0 || value > 4294967295.0)
@@ -25602,6 +25697,7 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
 MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
   const data_type from = value.type;
   if (from.kind == to.kind) return value;
+  if (from.kind == scalar_kind::u16 || to.kind == scalar_kind::u16) return unary(op::u_convert, to, value);
   if (from.kind == scalar_kind::boolean) {
     return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
   }
@@ -25748,6 +25844,84 @@ MEGANEURA_INLINE u32x2 multiply_extended(const u32& a, const u32& b) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv
+// Definitions for kernels/element.hpp: a row for each dtype.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+using way = scalar_value (*)(const scalar_value&, spirv::data_type to);
+
+[[nodiscard]] inline scalar_value by_value(const scalar_value& from, spirv::data_type to) {
+  return spirv::detail::convert(to, from);
+}
+
+// bf16 is the upper half of an f32: no device needs to know it.
+[[nodiscard]] inline scalar_value from_upper_half(const scalar_value& half, spirv::data_type to) {
+  using namespace spirv::detail;
+  const scalar_value word = convert({spirv::scalar_kind::u32, to.components}, half);
+  return bitcast(to, binary(binary_op::shift_left, word, word_like(word, 16)));
+}
+
+[[nodiscard]] inline scalar_value to_upper_half(const scalar_value& x, spirv::data_type to) {
+  using namespace spirv::detail;
+  const auto word = [&](std::uint32_t bits) { return word_like(x, bits); };
+  const scalar_value bits = bitcast(word(0).type, x);
+  const scalar_value odd = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, word(16)), word(1));
+  const scalar_value rounded = binary(binary_op::add, bits, binary(binary_op::add, odd, word(0x7fff)));
+  const scalar_value size = binary(binary_op::bit_and, bits, word(0x7fffffffu));
+  const scalar_value quiet = binary(binary_op::bit_or, bits, word(0x00400000u));
+  const scalar_value kept = select(compare(comparison::greater, size, word(0x7f800000u)), quiet, rounded);
+  return convert(to, binary(binary_op::shift_right, kept, word(16)));
+}
+
+struct element_row {
+  dtype type;
+  spirv::scalar_kind kind;
+  way load = by_value, store = by_value;
+};
+// clang-format off
+inline constexpr element_row element_table[] = {
+    {dtype::f32, spirv::scalar_kind::f32},
+    {dtype::f16, spirv::scalar_kind::f16},
+    {dtype::bf16, spirv::scalar_kind::u16, from_upper_half, to_upper_half},
+    {dtype::i32, spirv::scalar_kind::i32},
+    {dtype::u32, spirv::scalar_kind::u32},
+    {dtype::boolean, spirv::scalar_kind::boolean},
+};
+// clang-format on
+
+[[nodiscard]] constexpr const element_row& element_of(dtype type) {
+  return element_table[static_cast<std::size_t>(type)];
+}
+static_assert(
+    [] {
+      for (int i = 0; i < dtype_count; ++i) {
+        if (element_of(static_cast<dtype>(i)).type != static_cast<dtype>(i)) return false;
+      }
+      return sizeof element_table == dtype_count * sizeof(element_row);
+    }(),
+    "element_table has a row for each dtype, in their order");
+
+}  // namespace detail
+
+MEGANEURA_INLINE spirv::data_type stored_type(dtype type, int components) {
+  return {detail::element_of(type).kind, static_cast<std::uint8_t>(components)};
+}
+
+MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components) {
+  return stored_type(compute_type(type), components);
+}
+
+MEGANEURA_INLINE scalar_value loaded(const scalar_value& memory, dtype type) {
+  return detail::element_of(type).load(memory, value_type(type, memory.type.components));
+}
+
+MEGANEURA_INLINE scalar_value stored(const scalar_value& value, dtype type) {
+  return detail::element_of(type).store(value, stored_type(type, value.type.components));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for kernels/scalar_emit.hpp.
 // log and power in f32 arithmetic of our own. Vulkan permits its Log an absolute error of 2^-21 between 0.5 and 2,
 // which is all of log(x) near 1, and its Pow that error times b: drivers use the permission.
@@ -25876,40 +26050,21 @@ struct long_log2 {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components, bool stored) {
-  const auto width = static_cast<std::uint8_t>(components);
-  switch (stored ? type : compute_type(type)) {
-    case dtype::f32:
-      return {spirv::scalar_kind::f32, width};
-    case dtype::f16:
-      return {spirv::scalar_kind::f16, width};
-    case dtype::i32:
-      return {spirv::scalar_kind::i32, width};
-    case dtype::u32:
-      return {spirv::scalar_kind::u32, width};
-    case dtype::boolean:
-      return {spirv::scalar_kind::boolean, width};
-  }
-  fail(error_category::internal, "a value of {} was asked for on a device", to_string(type));
-}
-
 MEGANEURA_INLINE scalar_value literal(dtype type, double value) {
   scalar_value result;
   result.type = value_type(type);
-  switch (compute_type(type)) {
-    case dtype::boolean:
+  switch (info(type).kind) {
+    case number_kind::condition:
       result.bits = value != 0 ? 1u : 0u;
       break;
-    case dtype::i32:
-    case dtype::u32:
-      // Beyond the type's range: the nearest number it has for i32, modulo 2^32 for u32, as C++ converts an int64.
+    case number_kind::signed_integer:  // beyond the range: the nearest number it has
       result.bits =
-          type == dtype::u32
-              ? static_cast<std::uint32_t>(static_cast<std::int64_t>(value))
-              : static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
+          static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(value, lowest(type), highest(type))));
       break;
-    case dtype::f32:
-    case dtype::f16:
+    case number_kind::unsigned_integer:  // modulo 2^32, as C++ converts an int64
+      result.bits = static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+      break;
+    case number_kind::floating:
       result.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   }
   return result;
@@ -26097,8 +26252,8 @@ class beside_zero {
 // SPIR-V leaves open what a float beyond the integer's range becomes.
 [[nodiscard]] inline scalar_value emit_truncated(const scalar_value& a, dtype type) {
   using namespace spirv::detail;
-  const bool is_signed = type == dtype::i32;
-  const float limit = is_signed ? 0x1p31f : 0x1p32f;
+  const bool is_signed = meganeura::is_signed(type);
+  const auto limit = static_cast<float>(highest(type) + 1);
   const auto number = [&](double value) { return widened(literal(type, value), a.type.components); };
   const auto word = [&](std::uint32_t bits) { return word_like(a, bits); };
   const scalar_value bits = bitcast(word(0).type, a);  // as integers, negative floats lie above all others
@@ -26108,10 +26263,10 @@ class beside_zero {
   scalar_value outside = number(0);
   if (is_signed) {
     const scalar_value below = compare(comparison::less_equal, a, float_like(a, -limit));
-    outside = spirv::detail::select(below, number(-2147483648.0), outside);
+    outside = spirv::detail::select(below, number(lowest(type)), outside);
   }
   const scalar_value above = compare(comparison::greater_equal, a, float_like(a, limit));
-  outside = spirv::detail::select(above, number(is_signed ? 2147483647.0 : 4294967295.0), outside);
+  outside = spirv::detail::select(above, number(highest(type)), outside);
   return spirv::detail::select(fits, inside, outside);
 }
 
@@ -26186,7 +26341,7 @@ class beside_zero {
     case scalar_op::logical_not:
       return logical_not(a);
     case scalar_op::convert:
-      if (real && (node.type == dtype::i32 || node.type == dtype::u32)) return emit_truncated(a, node.type);
+      if (real && is_integer(node.type)) return emit_truncated(a, node.type);
       if (a.type.kind == spirv::scalar_kind::boolean && is_float(node.type)) {
         const auto number = [&](double value) { return widened(literal(dtype::f32, value), a.type.components); };
         return emit_select(a, number(1), number(0));
@@ -28149,21 +28304,21 @@ MEGANEURA_INLINE kernel_dispatch make_window_scatter(const window_attribute& win
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how)
-    : owner_(&owner), type_(type), elements_(owner.declare_buffer(value_type(type, 1, true), name, how, {})) {}
+    : owner_(&owner), type_(type), elements_(owner.declare_buffer(stored_type(type), name, how, {})) {}
 
 MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
                                             spirv::access how)
-    : owner_(&owner), type_(type), elements_(owner.declare_buffer(value_type(type, width, true), name, how, {})) {}
+    : owner_(&owner), type_(type), elements_(owner.declare_buffer(stored_type(type, width), name, how, {})) {}
 
 MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
-  if (width == 4 && !groups_) groups_ = owner_->declare_view(value_type(type_, 4, true), elements_);
+  if (width == 4 && !groups_) groups_ = owner_->declare_view(stored_type(type_, 4), elements_);
   const spirv::detail::memory_object& memory = width == 4 ? *groups_ : elements_;
-  return converted(spirv::detail::load(spirv::detail::locate(memory, index)), value_type(type_));
+  return loaded(spirv::detail::load(spirv::detail::locate(memory, index)), type_);
 }
 
 MEGANEURA_INLINE void bound_tensor::store(const spirv::u32& index, const scalar_value& value) const {
   const scalar_value wide = widened(value, elements_.type.components);
-  spirv::detail::store(spirv::detail::locate(elements_, index), converted(wide, elements_.type));
+  spirv::detail::store(spirv::detail::locate(elements_, index), stored(wide, type_));
 }
 
 MEGANEURA_INLINE std::int64_t loop_nest::count(int first, int last) const {

@@ -47,6 +47,7 @@ struct float_layout {
 [[nodiscard]] inline float_layout layout_of(dtype type) {
   if (type == dtype::f32) return {8, 23};
   if (type == dtype::f16) return {5, 10};
+  if (type == dtype::bf16) return {8, 7};
   fail(error_category::internal, "oracle: the bits of {} were asked for", to_string(type));
 }
 

@@ -96,6 +96,8 @@ class builder {
     return result;
   }
 
+  dtype narrow_type() { return dice_.chance(0.5) ? dtype::f16 : dtype::bf16; }
+
   double leaf_value() {
     if (options_.values == leaf_values::general) return static_cast<double>(static_cast<float>(3 * dice_.unit() - 1.5));
     if (options_.values == leaf_values::special && dice_.chance(0.25)) {
@@ -306,10 +308,10 @@ class builder {
     if (!is_float(from)) {
       const double kind = dice_.unit();
       if (!options_.halves || kind > 0.3) return accept(graph_.cast(a, kind < 0.7 ? dtype::f32 : dtype::i32));
-      return accept(graph_.cast(graph_.multiply(a, graph_.full_like(a, kind < 0.2 ? 683 : 1)), dtype::f16));
+      return accept(graph_.cast(graph_.multiply(a, graph_.full_like(a, kind < 0.2 ? 683 : 1)), narrow_type()));
     }
     if (options_.halves && dice_.chance(0.7))
-      return accept(graph_.cast(a, from == dtype::f32 ? dtype::f16 : dtype::f32));
+      return accept(graph_.cast(a, from == dtype::f32 ? narrow_type() : dtype::f32));
     if (!options_.integers) return;
     // Outside of the integers conversion is undefined: NaN and large values become 0 first.
     scalar_builder b;
@@ -582,7 +584,7 @@ class builder {
     if (options_.integers && kind < 0.2) {
       leaf(small_shape(), kind < 0.1 ? dtype::u32 : dtype::i32);
     } else if (options_.halves && kind < 0.4) {
-      leaf(small_shape(), dtype::f16);
+      leaf(small_shape(), narrow_type());
     } else if (kind < 0.6) {
       const shape extents = small_shape();
       accept(graph_.coordinates(extents, static_cast<int>(dice_.below(rank_of(extents)))));

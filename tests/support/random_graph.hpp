@@ -46,7 +46,7 @@ enum class leaf_values { general, quarters, special };
 struct random_graph_options {
   int steps = 12;
   leaf_values values = leaf_values::general;
-  bool halves = true;    // f16 tensors
+  bool halves = true;    // f16 and bf16 tensors
   bool integers = true;  // i32 and u32 tensors
   bool states = true;
   bool stop_gradients = true;

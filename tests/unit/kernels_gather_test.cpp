@@ -45,7 +45,7 @@ TEST(kernels_gather, rows_along_any_axis_and_back) {
 TEST(kernels_gather, integers_and_half_precision) {
   for (const gather_case& each : cases) expect_gather(each, dtype::i32);
   if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
-  for (const gather_case& each : cases) expect_gather(each, dtype::f16);
+  for (const gather_case& each : cases) expect_gather(each, dtype::f16), expect_gather(each, dtype::bf16);
 }
 
 TEST(kernels_gather, indices_out_of_range_read_zeros_and_add_nothing) {

@@ -353,9 +353,11 @@ TEST(kernels_scalar, integers_wrap_into_each_other_and_round_into_floats) {
   }
 }
 
-TEST(kernels_scalar, halves_are_rounded_to_even_and_overflow_to_infinity) {
-  const std::vector<double> xs = {2049,   2051,  0.1f, -65519, 65520,     -1e6,    infinity, nan_value,
-                                  -65504, 65519, -0.0, 1.5,    0x1.8p-24, 0x1p-20, 1e30f,    -3};
+void expect_rounds_when_stored(dtype type) {
+  const std::vector<double> xs = {
+      2049,       2051,       0.1f,      -65519,  65520, -1e6, infinity, nan_value, -65504,     65519,
+      -0.0,       1.5,        0x1.8p-24, 0x1p-20, 1e30f, -3,   0x1.01p0, 0x1.03p0,  0x1.0101p0, -0x1.fffffep127,
+      0x1.fep127, 0x1.ffp127, 257,       259};
   const shape space{static_cast<std::int64_t>(xs.size())};
   graph g;
   const node_id x = g.input("x", dtype::f32, space);
@@ -364,14 +366,19 @@ TEST(kernels_scalar, halves_are_rounded_to_even_and_overflow_to_infinity) {
   dense.strides[0] = 1;
   const region_attribute region{
       .space = space, .program = b.finish(b.argument(0, dtype::f32)), .accesses = {dense}, .output = dense};
-  g.add_output("y", g.add_node(op::region, dtype::f16, space, region, std::span(&x, 1)));
+  g.add_output("y", g.add_node(op::region, type, space, region, std::span(&x, 1)));
   for (const kernels::target& on : support::all_targets()) {
     const auto found = support::device_graph(g, on).run({{"x", {space, xs}}}).at("y");
     for (std::size_t i = 0; i < xs.size(); ++i) {
-      EXPECT_TRUE(agrees(found[static_cast<std::int64_t>(i)], rounded_to(xs[i], dtype::f16), false)) << xs[i];
-      EXPECT_TRUE(agrees(oracle::stored(xs[i], dtype::f16), rounded_to(xs[i], dtype::f16), false)) << xs[i];
+      EXPECT_TRUE(agrees(found[static_cast<std::int64_t>(i)], rounded_to(xs[i], type), false)) << xs[i];
+      EXPECT_TRUE(agrees(oracle::stored(xs[i], type), rounded_to(xs[i], type), false)) << xs[i];
     }
   }
+}
+
+TEST(kernels_scalar, narrow_floats_are_rounded_to_even_and_overflow_to_infinity) {
+  expect_rounds_when_stored(dtype::f16);
+  expect_rounds_when_stored(dtype::bf16);
 }
 
 // Any values but NaN, infinities and numbers that every operation keeps exactly; the sign of a zero is not looked at.

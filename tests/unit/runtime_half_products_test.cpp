@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products of f16 tensors and their gradients on the device, at any batch, against the interpreter.
+// Products of f16 and bf16 tensors and their gradients on the device, at any batch, against the interpreter.
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/frontend.hpp>
@@ -27,8 +27,8 @@ inline constexpr dim batch = sym<"batch">;
 struct linears {
   static constexpr auto forward(value auto x) { return linear<"fc", 4>(x); }
 };
-template <int Terms>
-using layer = model<linears, input<"x", dtype::f16, dims<batch, Terms>>>;
+template <int Terms, dtype Type = dtype::f16>
+using layer = model<linears, input<"x", Type, dims<batch, Terms>>>;
 
 struct attention {
   static constexpr auto forward(value auto q, value auto k, value auto v) { return attend<>(q, k, v); }
@@ -39,7 +39,7 @@ using attending = model<attention, heads<"q">, heads<"k">, heads<"v">>;
 
 // The output, and the gradient of its sum against some weights for every leaf.
 graph with_gradients(graph g) {
-  const node_id y = g.outputs()[0].node, seed = g.input("seed", dtype::f16, shape(g[y].extents));
+  const node_id y = g.outputs()[0].node, seed = g.input("seed", g[y].type, shape(g[y].extents));
   std::vector<node_id> leaves = g.leaves(op::parameter);
   for (node_id id : g.leaves(op::input)) {
     if (id != seed) leaves.push_back(id);
@@ -57,7 +57,7 @@ void expect_agrees(const graph& g, std::int64_t length) {
   oracle::tensors<double> leaves = samples::random_leaves(g);
   parameters weights(gpu, plan::make_layout(g, op::parameter));
   for (auto& [name, value] : leaves) {
-    for (double& element : value.values) element = oracle::round_to_half(element);
+    for (double& element : value.values) element = oracle::stored(element, value.type);
     if (weights.slots().find(name)) weights.set(name, std::vector<float>(value.values.begin(), value.values.end()));
   }
   program run(gpu, g, weights);
@@ -66,9 +66,10 @@ void expect_agrees(const graph& g, std::int64_t length) {
     run.set_input(name, g[id].type, support::stored_bytes(leaves.at(name)));
   }
   run.submit({});
+  const dtype type = g[g.leaves(op::input)[0]].type;
   for (const auto& [name, expected] : oracle::interpreter<double>(g, leaves).run()) {
     const auto found = support::loaded(run.output(name), expected.type, expected.extents);
-    EXPECT_LE(oracle::relative_error(found, expected), oracle::tolerance(dtype::f16, length)) << name;
+    EXPECT_LE(oracle::relative_error(found, expected), oracle::tolerance(type, length)) << name;
   }
 }
 
@@ -76,6 +77,8 @@ TEST(runtime_half_products, linear_at_any_batch) {
   for (std::int64_t rows : {1, 8, 33}) {
     expect_agrees(with_gradients(lower<layer<16>>({{"batch", rows}})), 33);
     expect_agrees(with_gradients(lower<layer<1000>>({{"batch", rows}})), 1000);
+    expect_agrees(with_gradients(lower<layer<16, dtype::bf16>>({{"batch", rows}})), 33);
+    expect_agrees(with_gradients(lower<layer<1000, dtype::bf16>>({{"batch", rows}})), 1000);
   }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Weights by name: types, conversions, files that do not fit; and what a program hands out of a step.
 #include <meganeura/core/error.hpp>
-#include <meganeura/core/float_format.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/program.hpp>
@@ -17,6 +16,7 @@
 #include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <span>
 #include <string>
@@ -40,16 +40,6 @@ graph with_parameters(std::initializer_list<std::pair<const char*, dtype>> all, 
 }
 
 parameters made(const graph& g) { return {support::shared_device(), plan::make_layout(g, op::parameter)}; }
-
-TEST(runtime_parameters, every_half_is_a_float_and_back) {
-  for (std::uint32_t i = 0; i < 0x10000; ++i) {
-    const auto half = static_cast<std::uint16_t>(i);
-    const float value = half_to_float(half);
-    const bool nan = (half & 0x7fff) > 0x7c00;
-    ASSERT_EQ(std::isnan(value), nan) << i;
-    ASSERT_EQ(float_to_half(value) | (nan ? 0x3ff : 0), half | (nan ? 0x3ff : 0)) << i;
-  }
-}
 
 TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
   const support::temporary_folder folder;
@@ -98,6 +88,33 @@ TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
   others.load(path);
   EXPECT_EQ(others.get("q"), read);
   EXPECT_EQ(others.get("r"), read);
+}
+
+// To the nearest of the parameter's dtype, whatever the file holds; one dtype on both sides stays bit for bit.
+TEST(runtime_parameters, floats_of_every_dtype_are_loaded_into_every_other) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  const std::vector<dtype> types{dtype::f32, dtype::f16, dtype::bf16};
+  const std::vector<float> values{0,       -0.0f,    1.5f,     257,   259,   1 + 0x1p-11f,
+                                  65519.f, -70000.f, 0x1p-20f, 1e30f, 3e38f, -std::numeric_limits<float>::infinity()};
+  const auto count = static_cast<std::int64_t>(values.size());
+  for (const dtype from : types) {
+    parameters source = made(with_parameters({{"w", from}}, count));
+    source.set("w", values);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_EQ(static_cast<double>(source.get("w")[i]), oracle::nearest(static_cast<double>(values[i]), from));
+    source.save(path);
+    EXPECT_EQ(io::safetensors_file::open(path).find("w")->dtype, info(from).safetensors);
+    for (const dtype to : types) {
+      parameters target = made(with_parameters({{"w", to}}, count));
+      target.load(path);
+      const std::vector<float> there = source.get("w"), found = target.get("w");
+      for (std::size_t i = 0; i < values.size(); ++i)
+        EXPECT_EQ(static_cast<double>(found[i]), oracle::nearest(static_cast<double>(there[i]), to)) << to_string(to);
+      if (from != to) continue;
+      EXPECT_EQ(target.get_bytes("w"), source.get_bytes("w"));
+    }
+  }
 }
 
 // A line of /proc/self/status, in bytes.

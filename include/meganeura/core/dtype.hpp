@@ -9,8 +9,8 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// `boolean` lives inside scalar programs only (a comparison feeding a select); it is never stored in a tensor.
-/// Arithmetic on f16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
-enum class dtype : std::uint8_t { f32, f16, i32, u32, boolean };
+/// Arithmetic on f16 and bf16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
+enum class dtype : std::uint8_t { f32, f16, bf16, i32, u32, boolean };
 
 enum class number_kind : std::uint8_t { floating, signed_integer, unsigned_integer, condition };
 
@@ -31,6 +31,7 @@ namespace detail {
 inline constexpr dtype_info dtype_table[] = {
     {dtype::f32, "f32", "F32", number_kind::floating, dtype::f32, 32, 24, -126},
     {dtype::f16, "f16", "F16", number_kind::floating, dtype::f32, 16, 11, -14},
+    {dtype::bf16, "bf16", "BF16", number_kind::floating, dtype::f32, 16, 8, -126},
     {dtype::i32, "i32", "I32", number_kind::signed_integer, dtype::i32, 32, 31},
     {dtype::u32, "u32", "U32", number_kind::unsigned_integer, dtype::u32, 32, 32},
     {dtype::boolean, "bool", "BOOL", number_kind::condition, dtype::boolean, 0, 1},

@@ -44,57 +44,59 @@ inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t s
   return values;
 }
 
-// One value after the other, `count` of them. `to` may be `from` where it needs no more room.
-template <class From, class To, class Convert>
-void convert_values(const std::byte* from, std::byte* to, std::size_t count, Convert convert) {
-  for (std::size_t i = 0; i < count; ++i) {
-    From value{};
-    std::memcpy(&value, from + i * sizeof(From), sizeof(From));
-    const To converted = convert(value);
-    std::memcpy(to + i * sizeof(To), &converted, sizeof(To));
+// The float dtype that files call so.
+inline std::optional<dtype> float_named(std::string_view name) {
+  for (const dtype_info& row : dtype_table) {
+    if (is_float(row.type) && name == row.safetensors) return row.type;
   }
+  return {};
 }
 
-inline float half_to_float(std::uint16_t value) { return float_format(dtype::f16).decode(value); }
-inline std::uint16_t float_to_half(float value) {
-  return static_cast<std::uint16_t>(float_format(dtype::f16).encode(value));
+// `use` of the word that an element of the dtype is.
+template <class Use>
+void with_word_of(dtype type, const Use& use) {
+  storage_bytes(type, 1) == 4 ? use(std::uint32_t{}) : use(std::uint16_t{});
 }
-inline float bfloat_to_float(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
 
-// Floats of a file as a parameter of dtype `to` holds them; one dtype on both sides stays bit for bit. What does not
-// grow is converted where it lies, so that at no time there is more than twice the parameter.
-inline std::vector<std::byte> converted(std::vector<std::byte> bytes, std::string_view from, dtype to) {
-  if (from == io::safetensors_dtype(to)) return bytes;
-  const std::size_t count = bytes.size() / io::safetensors_element_size(from);
-  using half = std::uint16_t;
-  if (to == dtype::f32) {
-    std::vector<std::byte> wide(count * sizeof(float));
-    convert_values<half, float>(bytes.data(), wide.data(), count, from == "F16" ? half_to_float : bfloat_to_float);
-    return wide;
-  }
-  if (from == "F32")
-    convert_values<float, half>(bytes.data(), bytes.data(), count, float_to_half);
-  else
-    convert_values<half, half>(bytes.data(), bytes.data(), count,
-                               [](half value) { return float_to_half(bfloat_to_float(value)); });
-  bytes.resize(count * sizeof(half));
+// Floats of one dtype as those of another. What does not grow is converted where it lies, so that at no time there is
+// more than twice the parameter.
+inline std::vector<std::byte> converted(std::vector<std::byte> bytes, dtype from, dtype to) {
+  if (from == to) return bytes;
+  const float_format old(from), wanted(to);
+  with_word_of(from, [&]<class From>(From) {
+    with_word_of(to, [&]<class To>(To) {
+      const std::size_t count = bytes.size() / sizeof(From);
+      std::vector<std::byte> wide(sizeof(To) > sizeof(From) ? count * sizeof(To) : 0);
+      std::byte* target = wide.empty() ? bytes.data() : wide.data();
+      for (std::size_t i = 0; i < count; ++i) {
+        From word{};
+        std::memcpy(&word, bytes.data() + i * sizeof(From), sizeof(From));
+        const auto result = static_cast<To>(wanted.encode(old.decode(word)));
+        std::memcpy(target + i * sizeof(To), &result, sizeof(To));
+      }
+      if (wide.empty())
+        bytes.resize(count * sizeof(To));
+      else
+        bytes = std::move(wide);
+    });
+  });
   return bytes;
 }
 
-inline std::vector<std::uint16_t> to_halves(std::span<const float> values) {
-  std::vector<std::uint16_t> halves(values.size());
-  std::ranges::transform(values, halves.begin(), float_to_half);
-  return halves;
-}
-
 // What a file may hold for a parameter of this dtype, as a sentence says it.
-inline const char* readable_dtypes(dtype type) {
-  return is_float(type) ? "F32, F16 or BF16" : io::safetensors_dtype(type);
+inline std::string readable_dtypes(dtype type) {
+  if (!is_float(type)) return io::safetensors_dtype(type);
+  std::vector<std::string_view> names;
+  for (const dtype_info& row : dtype_table) {
+    if (is_float(row.type)) names.emplace_back(row.safetensors);
+  }
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
 inline bool is_readable(std::string_view found, dtype type) {
-  if (!is_float(type)) return found == io::safetensors_dtype(type);
-  return found == "F32" || found == "F16" || found == "BF16";
+  return is_float(type) ? float_named(found).has_value() : found == io::safetensors_dtype(type);
 }
 
 }  // namespace detail
@@ -183,8 +185,9 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
   }
-  if (target.type == dtype::f32) return set_bytes(name, std::as_bytes(values));
-  set_bytes(name, std::as_bytes(std::span<const std::uint16_t>(detail::to_halves(values))));
+  const std::span<const std::byte> bytes = std::as_bytes(values);
+  if (target.type == dtype::f32) return set_bytes(name, bytes);
+  set_bytes(name, detail::converted({bytes.begin(), bytes.end()}, dtype::f32, target.type));
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }
@@ -195,7 +198,7 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
     fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
-  const auto bytes = detail::converted(get_bytes(name), io::safetensors_dtype(source.type), dtype::f32);
+  const auto bytes = detail::converted(get_bytes(name), source.type, dtype::f32);
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -257,7 +260,8 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   }
   for (const auto& [target, entry] : matches) {
     // One tensor at a time in memory.
-    set_bytes(target->name, detail::converted(file.read(*entry), entry->dtype, target->type));
+    const dtype found = detail::float_named(entry->dtype).value_or(target->type);
+    set_bytes(target->name, detail::converted(file.read(*entry), found, target->type));
   }
 } catch (...) {
   rethrow_as_error("loading parameters");
