@@ -12,7 +12,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <string_view>
+#include <tuple>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -91,25 +94,25 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
 inline std::string explain(const path_pool& paths, const engine& e, const extraction& plan,
                            std::span<const missed_fusion> missed, std::span<const std::string> names) {
   std::string text;
+  const auto end = std::back_inserter(text);
   for (class_id id : plan.order) {
     const enode& n = e.node(plan.chosen[id]);
     if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) continue;
     const std::string path = paths.text(n.path);
-    text += fmt::format("c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
-                        to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
+    fmt::format_to(end, "c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
+                   to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (n.reasons[i]) text += ' ' + names[i];
+      if (n.reasons[i]) (text += ' ') += names[i];
     }
     text += '\n';
   }
-  std::set<std::string> lines;  // the same refusal may have been met in several forms
+  std::set<std::tuple<class_id, class_id, structural, std::string_view>> said;  // it may have been met in several forms
   for (const missed_fusion& m : missed) {
     if (m.producer == no_id) continue;
     const class_id consumer = e.find(m.consumer), producer = e.find(m.producer);
     if (plan.chosen[consumer] == no_id || plan.chosen[producer] == no_id) continue;
-    const std::string line =
-        fmt::format("not fused: c{} into c{} by {}: {}\n", producer, consumer, to_string(m.rule), m.guard);
-    if (lines.insert(line).second) text += line;
+    if (!said.insert({producer, consumer, m.rule, m.guard}).second) continue;
+    fmt::format_to(end, "not fused: c{} into c{} by {}: {}\n", producer, consumer, to_string(m.rule), m.guard);
   }
   return text;
 }
