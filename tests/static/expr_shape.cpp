@@ -97,6 +97,7 @@ static_assert(nodes<decltype(mn::exp(x<dims<4>>) * mn::exp(x<dims<4>>))> == 3);
 // peepholes
 static_assert(same<decltype(-(-x<dims<4>>)), decltype(x<dims<4>>)>);
 static_assert(same<decltype(mn::transpose(mn::transpose(x<dims<3, 4>>))), decltype(x<dims<3, 4>>)>);
+static_assert(same<decltype(mn::permute<0>(x<dims<3>>)), decltype(x<dims<3>>)>);
 static_assert(same<decltype(mn::permute<1, 2, 0>(mn::permute<1, 2, 0>(x<dims<2, 3, 4>>))),
                    decltype(mn::permute<2, 0, 1>(x<dims<2, 3, 4>>))>);
 static_assert(same<decltype(mn::reshape<dims<12>>(mn::reshape<dims<4, 3>>(x<dims<3, 4>>))),
@@ -104,6 +105,12 @@ static_assert(same<decltype(mn::reshape<dims<12>>(mn::reshape<dims<4, 3>>(x<dims
 static_assert(
     same<decltype(mn::constant<2.0f> * mn::constant<3.0f> + mn::constant<1.0f>), decltype(mn::constant<7.0f>)>);
 static_assert(same<decltype(-mn::constant<2.0f>), decltype(mn::constant<-2.0f>)>);
+
+// one argument by two names: a template's and a function's
+static_assert(same<decltype(mn::softmax<-1>(x<dims<3, 4>>)), decltype(mn::softmax(x<dims<3, 4>>, mn::c<-1>))>);
+static_assert(same<decltype(mn::sum<0, 1>(x<dims<3, 4>>)), decltype(mn::sum(x<dims<3, 4>>, mn::c<0>, mn::c<1>))>);
+static_assert(
+    same<decltype(mn::reshape<dims<12>>(x<dims<3, 4>>)), decltype(mn::reshape(x<dims<3, 4>>, mn::c<dims<12>>))>);
 
 // GCC 12.2 takes arrays that differ in the place of their zeros for one template argument (see detail::natural).
 static_assert(!same<decltype(x<dims<4>> - y<dims<4>>), decltype(y<dims<4>> - x<dims<4>>)>);

@@ -118,10 +118,10 @@ constexpr auto apply_simplified() {
     return expr<A>{};
   } else if constexpr (Node.kind == primitive::reshape && repeats) {
     return apply_simplified<Node, decltype(at_root<A, A.root().operand(0)>())::graph>();
-  } else if constexpr (Node.kind == primitive::permute && is_identity(*Node.list, Node.shape->rank)) {
+  } else if constexpr (Node.kind == primitive::permute && is_identity(Node.numbers(), Node.shape->rank)) {
     return expr<A>{};
   } else if constexpr (Node.kind == primitive::permute && repeats) {
-    return apply_simplified<reordered<Node, composed(*Node.list, *A.root().list, Node.shape->rank)>(),
+    return apply_simplified<reordered<Node, composed(Node.numbers(), A.root().numbers(), Node.shape->rank)>(),
                             decltype(at_root<A, A.root().operand(0)>())::graph>();
   } else {
     return apply<Node, expr<A>>();

@@ -157,11 +157,6 @@ constexpr typed_node with_name(typed_node base, const symbol* name) {
   return base;
 }
 
-constexpr typed_node with_list(typed_node base, const integer_list* list) {
-  base.list = list;
-  return base;
-}
-
 constexpr typed_node with_function(typed_node base, int function) {
   base.function = static_cast<std::uint8_t>(function);
   return base;

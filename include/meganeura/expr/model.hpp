@@ -249,8 +249,7 @@ struct flop_counter {
       case primitive::reduce:
         return elements(operand(0));
       case primitive::contract:
-        return 2 * elements(*n.shape) *
-               summed(unpacked<contract_attribute>(n.list ? *n.list : integer_list{}), operand(0));
+        return 2 * elements(*n.shape) * summed_elements(unpacked<contract_attribute>(n.numbers()), operand(0), extent);
       case primitive::convolution:
         return 2 * elements(*n.shape) * elements(operand(1)) / static_cast<double>(operand(1)[0].coefficient);
       case primitive::argument:
@@ -277,15 +276,6 @@ struct flop_counter {
         break;
     }
     return 0;
-  }
-
-  // Product of the extents that a contraction sums over: labels at or past the result's rank.
-  constexpr number summed(const contract_attribute& labels, const symbolic_shape& a) const {
-    number product = 1;
-    for (int i = 0; i < a.rank; ++i) {
-      if (labels.a[i] >= labels.result_rank) product = product * extent(a[i]);
-    }
-    return product;
   }
 };
 

@@ -148,6 +148,8 @@ struct typed_node {
   const module_body* body = nullptr;
   const symbolic_shape* shape = nullptr;  // of the result
 
+  /// What `list` holds; numbers that are all zero have no list.
+  [[nodiscard]] constexpr detail::integer_list numbers() const { return list ? *list : detail::integer_list{}; }
   [[nodiscard]] constexpr int operand(int index) const { return operands_plus_one[index] - 1; }
   constexpr void set_operand(int index, int place) { operands_plus_one[index] = static_cast<std::int16_t>(place + 1); }
 
@@ -173,7 +175,7 @@ struct node_spec {
 };
 
 constexpr node_spec spec_of(const typed_node& n) {
-  return {n.kind, n.type, *n.shape, n.function, n.count, n.value, n.name, n.body, n.list ? *n.list : integer_list{}};
+  return {n.kind, n.type, *n.shape, n.function, n.count, n.value, n.name, n.body, n.numbers()};
 }
 
 // What is known of an operand.

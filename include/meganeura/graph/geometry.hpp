@@ -204,6 +204,16 @@ constexpr contraction contract_rule(const contract_attribute& labels, const symb
   return rule;
 }
 
+// How many products each element sums, in the numbers that `extent` makes of a dim.
+template <class Extent>
+constexpr auto summed_elements(const contract_attribute& labels, const symbolic_shape& a, const Extent& extent) {
+  auto product = extent(dim(1));
+  for (int i = 0; i < a.rank; ++i) {
+    if (labels.a[i] >= labels.result_rank) product = product * extent(a[i]);
+  }
+  return product;
+}
+
 // Letters as numbers: the result's in order, then those of a. `order` holds them.
 struct label_names {
   contract_attribute numbers{};

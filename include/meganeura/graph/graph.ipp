@@ -834,11 +834,8 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   const auto elements = static_cast<double>(n.extents.elements());
   if (n.kind == op::contract) {
     // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
-    const auto& labels = get<contract_attribute>(id);
-    double summed = 1;
-    const shape& a = nodes_[operand(id, 0)].extents;
-    for (int i = 0; i < a.rank(); ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
-    return 2 * elements * summed;
+    const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
+    return 2 * elements * detail::summed_elements(get<contract_attribute>(id), nodes_[operand(id, 0)].extents, extent);
   }
   if (n.kind == op::convolution) {
     // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed

@@ -17,7 +17,8 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are
-/// losses, and so is any callable of this form.
+/// losses, and so is any callable of this form, with the functions that models are written with:
+/// [](graph& g, node_id y) { return mean(abs(node_value(g, y) - node_value(g, g.find_leaf("x")))); }
 template <class T>
 concept loss_function = requires(const T& loss, graph& g, node_id output) {
   { loss(g, output) } -> std::convertible_to<node_id>;
