@@ -1077,6 +1077,16 @@ constexpr contraction contract_rule(const contract_attribute& labels, const symb
   return rule;
 }
 
+// How many products each element sums, in the numbers that `extent` makes of a dim.
+template <class Extent>
+constexpr auto summed_elements(const contract_attribute& labels, const symbolic_shape& a, const Extent& extent) {
+  auto product = extent(dim(1));
+  for (int i = 0; i < a.rank; ++i) {
+    if (labels.a[i] >= labels.result_rank) product = product * extent(a[i]);
+  }
+  return product;
+}
+
 // Letters as numbers: the result's in order, then those of a. `order` holds them.
 struct label_names {
   contract_attribute numbers{};
@@ -2166,6 +2176,8 @@ struct typed_node {
   const module_body* body = nullptr;
   const symbolic_shape* shape = nullptr;  // of the result
 
+  /// What `list` holds; numbers that are all zero have no list.
+  [[nodiscard]] constexpr detail::integer_list numbers() const { return list ? *list : detail::integer_list{}; }
   [[nodiscard]] constexpr int operand(int index) const { return operands_plus_one[index] - 1; }
   constexpr void set_operand(int index, int place) { operands_plus_one[index] = static_cast<std::int16_t>(place + 1); }
 
@@ -2191,7 +2203,7 @@ struct node_spec {
 };
 
 constexpr node_spec spec_of(const typed_node& n) {
-  return {n.kind, n.type, *n.shape, n.function, n.count, n.value, n.name, n.body, n.list ? *n.list : integer_list{}};
+  return {n.kind, n.type, *n.shape, n.function, n.count, n.value, n.name, n.body, n.numbers()};
 }
 
 // What is known of an operand.
@@ -2387,11 +2399,6 @@ constexpr typed_node with_name(typed_node base, const symbol* name) {
   return base;
 }
 
-constexpr typed_node with_list(typed_node base, const integer_list* list) {
-  base.list = list;
-  return base;
-}
-
 constexpr typed_node with_function(typed_node base, int function) {
   base.function = static_cast<std::uint8_t>(function);
   return base;
@@ -2520,10 +2527,10 @@ constexpr auto apply_simplified() {
     return expr<A>{};
   } else if constexpr (Node.kind == primitive::reshape && repeats) {
     return apply_simplified<Node, decltype(at_root<A, A.root().operand(0)>())::graph>();
-  } else if constexpr (Node.kind == primitive::permute && is_identity(*Node.list, Node.shape->rank)) {
+  } else if constexpr (Node.kind == primitive::permute && is_identity(Node.numbers(), Node.shape->rank)) {
     return expr<A>{};
   } else if constexpr (Node.kind == primitive::permute && repeats) {
-    return apply_simplified<reordered<Node, composed(*Node.list, *A.root().list, Node.shape->rank)>(),
+    return apply_simplified<reordered<Node, composed(Node.numbers(), A.root().numbers(), Node.shape->rank)>(),
                             decltype(at_root<A, A.root().operand(0)>())::graph>();
   } else {
     return apply<Node, expr<A>>();
@@ -3348,8 +3355,7 @@ struct flop_counter {
       case primitive::reduce:
         return elements(operand(0));
       case primitive::contract:
-        return 2 * elements(*n.shape) *
-               summed(unpacked<contract_attribute>(n.list ? *n.list : integer_list{}), operand(0));
+        return 2 * elements(*n.shape) * summed_elements(unpacked<contract_attribute>(n.numbers()), operand(0), extent);
       case primitive::convolution:
         return 2 * elements(*n.shape) * elements(operand(1)) / static_cast<double>(operand(1)[0].coefficient);
       case primitive::argument:
@@ -3376,15 +3382,6 @@ struct flop_counter {
         break;
     }
     return 0;
-  }
-
-  // Product of the extents that a contraction sums over: labels at or past the result's rank.
-  constexpr number summed(const contract_attribute& labels, const symbolic_shape& a) const {
-    number product = 1;
-    for (int i = 0; i < a.rank; ++i) {
-      if (labels.a[i] >= labels.result_rank) product = product * extent(a[i]);
-    }
-    return product;
   }
 };
 
@@ -3801,23 +3798,46 @@ consteval traced_body trace_layer(std::index_sequence<I...>) {
 template <class Layer, class... Arguments>
 inline constexpr traced_body traced_layer = trace_layer<Layer, Arguments...>(std::index_sequence_for<Arguments...>{});
 
+// What the result needs, operands first from left to right: the order in which expressions are joined.
+struct traced_order {
+  int nodes[max_layer_nodes]{};
+  int places_plus_one[max_layer_nodes]{};
+  int size = 0;
+
+  constexpr traced_order(const traced_body& body, int node) { visit(body, node); }
+
+ private:
+  constexpr void visit(const traced_body& body, int node) {
+    if (places_plus_one[node] != 0) return;
+    for (int k = 0; k < body.nodes[node].operand_count; ++k) visit(body, body.nodes[node].operands[k]);
+    nodes[size] = node;
+    places_plus_one[node] = ++size;
+  }
+};
+
+template <class Layer, class... Arguments>
+inline constexpr traced_order layer_order{traced_layer<Layer, Arguments...>, traced_layer<Layer, Arguments...>.result};
+
 template <class Layer, class... Arguments, std::size_t... I>
 consteval auto layer_graph(std::index_sequence<I...>) {
   constexpr const traced_body& body = traced_layer<Layer, Arguments...>;
-  graph_data<body.size> graph{{typed_from(body.nodes[I].spec, interned_shape<body.nodes[I].spec.shape>,
-                                          interned_or_none<body.nodes[I].spec.list>())...}};
-  for (int i = 0; i < body.size; ++i) {
-    for (int k = 0; k < body.nodes[i].operand_count; ++k) graph.nodes[i].set_operand(k, body.nodes[i].operands[k]);
-    graph.nodes[i].operand_count = static_cast<std::uint8_t>(body.nodes[i].operand_count);
+  constexpr const traced_order& order = layer_order<Layer, Arguments...>;
+  graph_data<order.size> graph{
+      {typed_from(body.nodes[order.nodes[I]].spec, interned_shape<body.nodes[order.nodes[I]].spec.shape>,
+                  interned_or_none<body.nodes[order.nodes[I]].spec.list>())...}};
+  for (int i = 0; i < order.size; ++i) {
+    const traced_body::entry& from = body.nodes[order.nodes[i]];
+    for (int k = 0; k < from.operand_count; ++k) {
+      graph.nodes[i].set_operand(k, order.places_plus_one[from.operands[k]] - 1);
+    }
+    graph.nodes[i].operand_count = static_cast<std::uint8_t>(from.operand_count);
   }
   return graph;
 }
 
 template <class Layer, class... Arguments>
-inline constexpr auto whole_layer =
-    layer_graph<Layer, Arguments...>(std::make_index_sequence<traced_layer<Layer, Arguments...>.size>{});
-template <class Layer, class... Arguments>
-inline constexpr auto layer_nodes = rooted<whole_layer<Layer, Arguments...>, traced_layer<Layer, Arguments...>.result>;
+inline constexpr auto layer_nodes =
+    layer_graph<Layer, Arguments...>(std::make_index_sequence<layer_order<Layer, Arguments...>.size>{});
 template <class Layer, class... Arguments>
 inline constexpr module_body layer_body{layer_nodes<Layer, Arguments...>.nodes, layer_nodes<Layer, Arguments...>.size};
 
@@ -4162,12 +4182,6 @@ struct gelu_tanh {
   }
 };
 
-struct swiglu {
-  static constexpr auto forward(value auto gate, value auto up) {
-    return detail::narrowed(silu::forward(detail::widened(gate)) * detail::widened(up), gate);
-  }
-};
-
 }  // namespace layers
 
 /// 1 / (1 + exp(-x)), off by at most 2e-38; 0 from -88 down.
@@ -4197,6 +4211,13 @@ template <value A>
   return detail::layer<layers::gelu_tanh>(fixed_text<"">{}, x);
 }
 
+namespace detail {
+template <value A, value B>
+constexpr auto gated(A gate, B up) {
+  return narrowed(silu(widened(gate)) * widened(up), gate);
+}
+}  // namespace detail
+
 /// silu(gate) up, the gated unit of Llama. source: arXiv 2002.05202.
 template <value A, value B>
 [[nodiscard]] constexpr auto swiglu(A gate, B up) {
@@ -4204,7 +4225,7 @@ template <value A, value B>
                    up)
   MEGANEURA_EXPECT(detail::both_fit(gate, up), "meganeura: swiglu(gate, up): dtypes must agree; cast one operand", gate,
                    up)
-  return detail::layer<layers::swiglu>(fixed_text<"">{}, detail::adapted(gate, up), detail::adapted(up, gate));
+  return detail::gated(detail::adapted(gate, up), detail::adapted(up, gate));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -4904,9 +4925,12 @@ struct rope {
     const symbolic_shape shape = x.facts().shape;
     const auto pairs = reshape(x, detail::halves(shape));  // element i turns with element i + width / 2
     const auto angle = angles(x, options);
+    const auto kept = pairs * cos(angle);
+    const auto partner = flip(pairs, -2);
+    const auto sine = sin(angle);
     // -1 for the first half, 1 for the second
     const auto sign = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(2, 1), 0)) * 2.0f - 1.0f;
-    return reshape(pairs * cos(angle) + flip(pairs, -2) * (sin(angle) * sign), shape);
+    return reshape(kept + partner * (sine * sign), shape);
   }
 };
 
@@ -8141,7 +8165,8 @@ class training {
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are
-/// losses, and so is any callable of this form.
+/// losses, and so is any callable of this form, with the functions that models are written with:
+/// [](graph& g, node_id y) { return mean(abs(node_value(g, y) - node_value(g, g.find_leaf("x")))); }
 template <class T>
 concept loss_function = requires(const T& loss, graph& g, node_id output) {
   { loss(g, output) } -> std::convertible_to<node_id>;
@@ -9781,11 +9806,8 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   const auto elements = static_cast<double>(n.extents.elements());
   if (n.kind == op::contract) {
     // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
-    const auto& labels = get<contract_attribute>(id);
-    double summed = 1;
-    const shape& a = nodes_[operand(id, 0)].extents;
-    for (int i = 0; i < a.rank(); ++i) summed *= labels.a[i] >= labels.result_rank ? static_cast<double>(a[i]) : 1;
-    return 2 * elements * summed;
+    const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
+    return 2 * elements * detail::summed_elements(get<contract_attribute>(id), nodes_[operand(id, 0)].extents, extent);
   }
   if (n.kind == op::convolution) {
     // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed

@@ -123,23 +123,46 @@ consteval traced_body trace_layer(std::index_sequence<I...>) {
 template <class Layer, class... Arguments>
 inline constexpr traced_body traced_layer = trace_layer<Layer, Arguments...>(std::index_sequence_for<Arguments...>{});
 
+// What the result needs, operands first from left to right: the order in which expressions are joined.
+struct traced_order {
+  int nodes[max_layer_nodes]{};
+  int places_plus_one[max_layer_nodes]{};
+  int size = 0;
+
+  constexpr traced_order(const traced_body& body, int node) { visit(body, node); }
+
+ private:
+  constexpr void visit(const traced_body& body, int node) {
+    if (places_plus_one[node] != 0) return;
+    for (int k = 0; k < body.nodes[node].operand_count; ++k) visit(body, body.nodes[node].operands[k]);
+    nodes[size] = node;
+    places_plus_one[node] = ++size;
+  }
+};
+
+template <class Layer, class... Arguments>
+inline constexpr traced_order layer_order{traced_layer<Layer, Arguments...>, traced_layer<Layer, Arguments...>.result};
+
 template <class Layer, class... Arguments, std::size_t... I>
 consteval auto layer_graph(std::index_sequence<I...>) {
   constexpr const traced_body& body = traced_layer<Layer, Arguments...>;
-  graph_data<body.size> graph{{typed_from(body.nodes[I].spec, interned_shape<body.nodes[I].spec.shape>,
-                                          interned_or_none<body.nodes[I].spec.list>())...}};
-  for (int i = 0; i < body.size; ++i) {
-    for (int k = 0; k < body.nodes[i].operand_count; ++k) graph.nodes[i].set_operand(k, body.nodes[i].operands[k]);
-    graph.nodes[i].operand_count = static_cast<std::uint8_t>(body.nodes[i].operand_count);
+  constexpr const traced_order& order = layer_order<Layer, Arguments...>;
+  graph_data<order.size> graph{
+      {typed_from(body.nodes[order.nodes[I]].spec, interned_shape<body.nodes[order.nodes[I]].spec.shape>,
+                  interned_or_none<body.nodes[order.nodes[I]].spec.list>())...}};
+  for (int i = 0; i < order.size; ++i) {
+    const traced_body::entry& from = body.nodes[order.nodes[i]];
+    for (int k = 0; k < from.operand_count; ++k) {
+      graph.nodes[i].set_operand(k, order.places_plus_one[from.operands[k]] - 1);
+    }
+    graph.nodes[i].operand_count = static_cast<std::uint8_t>(from.operand_count);
   }
   return graph;
 }
 
 template <class Layer, class... Arguments>
-inline constexpr auto whole_layer =
-    layer_graph<Layer, Arguments...>(std::make_index_sequence<traced_layer<Layer, Arguments...>.size>{});
-template <class Layer, class... Arguments>
-inline constexpr auto layer_nodes = rooted<whole_layer<Layer, Arguments...>, traced_layer<Layer, Arguments...>.result>;
+inline constexpr auto layer_nodes =
+    layer_graph<Layer, Arguments...>(std::make_index_sequence<layer_order<Layer, Arguments...>.size>{});
 template <class Layer, class... Arguments>
 inline constexpr module_body layer_body{layer_nodes<Layer, Arguments...>.nodes, layer_nodes<Layer, Arguments...>.size};
 

@@ -75,5 +75,6 @@ node_value lowered_leaf(graph& g, const module_body& body);
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #if MEGANEURA_HEADER_ONLY
+#include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/value.ipp>
 #endif

@@ -50,12 +50,6 @@ struct gelu_tanh {
   }
 };
 
-struct swiglu {
-  static constexpr auto forward(value auto gate, value auto up) {
-    return detail::narrowed(silu::forward(detail::widened(gate)) * detail::widened(up), gate);
-  }
-};
-
 }  // namespace layers
 
 /// 1 / (1 + exp(-x)), off by at most 2e-38; 0 from -88 down.
@@ -85,6 +79,13 @@ template <value A>
   return detail::layer<layers::gelu_tanh>(fixed_text<"">{}, x);
 }
 
+namespace detail {
+template <value A, value B>
+constexpr auto gated(A gate, B up) {
+  return narrowed(silu(widened(gate)) * widened(up), gate);
+}
+}  // namespace detail
+
 /// silu(gate) up, the gated unit of Llama. source: arXiv 2002.05202.
 template <value A, value B>
 [[nodiscard]] constexpr auto swiglu(A gate, B up) {
@@ -92,7 +93,7 @@ template <value A, value B>
                    up)
   MEGANEURA_EXPECT(detail::both_fit(gate, up), "meganeura: swiglu(gate, up): dtypes must agree; cast one operand", gate,
                    up)
-  return detail::layer<layers::swiglu>(fixed_text<"">{}, detail::adapted(gate, up), detail::adapted(up, gate));
+  return detail::gated(detail::adapted(gate, up), detail::adapted(up, gate));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

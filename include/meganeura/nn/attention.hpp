@@ -85,9 +85,12 @@ struct rope {
     const symbolic_shape shape = x.facts().shape;
     const auto pairs = reshape(x, detail::halves(shape));  // element i turns with element i + width / 2
     const auto angle = angles(x, options);
+    const auto kept = pairs * cos(angle);
+    const auto partner = flip(pairs, -2);
+    const auto sine = sin(angle);
     // -1 for the first half, 1 for the second
     const auto sign = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(2, 1), 0)) * 2.0f - 1.0f;
-    return reshape(pairs * cos(angle) + flip(pairs, -2) * (sin(angle) * sign), shape);
+    return reshape(kept + partner * (sine * sign), shape);
   }
 };
 
