@@ -96,7 +96,7 @@ TEST(plan_plan, gradients_lie_at_their_parameters_offset_and_one_dispatch_update
   const plan::step& last = p.steps.back();
   ASSERT_EQ(last.kind, plan::step::optimizer);
   EXPECT_EQ(last.bindings.size(), 5u);
-  EXPECT_EQ(last.bindings[0].where.bytes, 512u + 40u);
+  EXPECT_EQ(last.bindings[0].where.bytes, 512u + 256u);
   EXPECT_EQ(p.groups, 2u) << plan::to_text(p);  // "loss" reads parameters, so the update waits for it too
 }
 

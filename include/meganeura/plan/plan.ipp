@@ -643,12 +643,12 @@ class planner {
     std::vector<run> all;
     for (std::size_t i = 0; i < operands.size(); i += 2) {
       const range& where = places_[operands[i]].where;
-      all.push_back({where.offset, updated_offset(operands[i]), where.bytes});
+      all.push_back({where.offset, updated_offset(operands[i]), aligned(where.bytes)});  // with padding: whole vectors
     }
     std::ranges::sort(all, {}, &run::parameters);
     std::vector<run> runs;
     for (const run& r : all) {
-      const std::uint64_t length = runs.empty() ? 0 : aligned(runs.back().bytes), bytes = length + r.bytes;
+      const std::uint64_t length = runs.empty() ? 0 : runs.back().bytes, bytes = length + r.bytes;
       const bool follows =
           !runs.empty() && runs.back().parameters + length == r.parameters && runs.back().others + length == r.others;
       if (follows && in_one_page(runs.back().parameters, bytes, options_.page_bytes) &&
