@@ -389,7 +389,8 @@ static_assert(
 /// Bytes of `elements` dense ones; the last block is whole.
 [[nodiscard]] constexpr std::int64_t storage_bytes(dtype type, std::int64_t elements) {
   const dtype_info& row = info(type);
-  return ((elements + row.block - 1) / row.block * row.bits + 7) / 8;
+  const std::int64_t blocks = (elements + row.block - 1) / row.block;
+  return blocks / 8 * row.bits + (blocks % 8 * row.bits + 7) / 8;  // in bits they might not be countable
 }
 
 /// Whether element i of the one lies in the same bytes as element i of the other.
