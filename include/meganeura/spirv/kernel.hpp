@@ -316,6 +316,9 @@ class kernel {
   [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
 
   void mark_aliased(word variable);
+  // A variable of that type behind `binding`, or the next one; nothing writes it.
+  detail::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
+                                      std::string_view name, std::optional<word> binding);
   [[nodiscard]] u32 built_in_component(built_in which, word axis);
   [[nodiscard]] u32 built_in_scalar(built_in which);
   [[nodiscard]] detail::operand subgroup_vote(op code, const detail::operand& x);

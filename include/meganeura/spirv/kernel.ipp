@@ -138,21 +138,29 @@ MEGANEURA_INLINE void kernel::note_parts(word vector, std::span<const detail::op
   if (std::ranges::any_of(parts, &detail::operand::is_literal)) parts_[vector].assign(parts.begin(), parts.end());
 }
 
+MEGANEURA_INLINE detail::memory_object kernel::declare_bound(binding_kind kind, storage_class storage, word type,
+                                                             data_type element, std::string_view name,
+                                                             std::optional<word> binding) {
+  const word id = builder_.global_variable(builder_.type_pointer(storage, type), storage);
+  const word number = binding ? *binding : static_cast<word>(module_.bindings.size());
+  if (!binding) module_.bindings.push_back(kind);
+  builder_.decorate(id, decoration::descriptor_set, {0});
+  builder_.decorate(id, decoration::binding, {number});
+  builder_.set_name(id, name);
+  return {this, id, element, storage, 0, number, false};
+}
+
 MEGANEURA_INLINE detail::memory_object kernel::declare_buffer(data_type type, std::string_view name, access how,
                                                               std::optional<word> binding) {
   if (type.kind == scalar_kind::boolean)
     fail(error_category::invalid_argument, "buffer '{}' of booleans was asked for; use u32", name);
-  const word pointer = builder_.type_pointer(storage_class::storage_buffer, builder_.type_storage_buffer(type));
-  const word id = builder_.global_variable(pointer, storage_class::storage_buffer);
-  const word number = binding ? *binding : static_cast<word>(module_.bindings.size());
-  if (!binding) module_.bindings.push_back(binding_kind::storage_buffer);
-  builder_.decorate(id, decoration::descriptor_set, {0});
-  builder_.decorate(id, decoration::binding, {number});
-  if (how == access::read) builder_.decorate(id, decoration::non_writable);
-  if (how == access::read) builder_.decorate(id, decoration::restrict_);
-  if (how == access::read_write) mark_aliased(id);
-  builder_.set_name(id, name);
-  return {this, id, type, storage_class::storage_buffer, 0, number, how != access::read};
+  detail::memory_object buffer = declare_bound(binding_kind::storage_buffer, storage_class::storage_buffer,
+                                               builder_.type_storage_buffer(type), type, name, binding);
+  buffer.writable = how != access::read;
+  if (how == access::read) builder_.decorate(buffer.variable, decoration::non_writable);
+  if (how == access::read) builder_.decorate(buffer.variable, decoration::restrict_);
+  if (how == access::read_write) mark_aliased(buffer.variable);
+  return buffer;
 }
 
 MEGANEURA_INLINE void kernel::mark_aliased(word variable) {
@@ -169,25 +177,15 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_view(data_type type, cons
 
 MEGANEURA_INLINE detail::memory_object kernel::declare_uniform_buffer(data_type type, word length,
                                                                       std::string_view name) {
-  const word pointer = builder_.type_pointer(storage_class::uniform, builder_.type_uniform_buffer(type, length));
-  const word id = builder_.global_variable(pointer, storage_class::uniform);
-  const word number = static_cast<word>(module_.bindings.size());
-  module_.bindings.push_back(binding_kind::uniform_buffer);
-  builder_.decorate(id, decoration::descriptor_set, {0});
-  builder_.decorate(id, decoration::binding, {number});
-  builder_.set_name(id, name);
-  return {this, id, type, storage_class::uniform, length, number, false};
+  detail::memory_object buffer = declare_bound(binding_kind::uniform_buffer, storage_class::uniform,
+                                               builder_.type_uniform_buffer(type, length), type, name, {});
+  buffer.length = length;
+  return buffer;
 }
 
 MEGANEURA_INLINE texel_buffer kernel::texels(std::string_view name) {
-  const word type = builder_.type_pointer(storage_class::uniform_constant, builder_.type_texel_buffer());
-  const word id = builder_.global_variable(type, storage_class::uniform_constant);
-  const word number = static_cast<word>(module_.bindings.size());
-  module_.bindings.push_back(binding_kind::uniform_texel_buffer);
-  builder_.decorate(id, decoration::descriptor_set, {0});
-  builder_.decorate(id, decoration::binding, {number});
-  builder_.set_name(id, name);
-  return texel_buffer({this, id, {scalar_kind::f32, 4}, storage_class::uniform_constant, 0, number, false});
+  return texel_buffer(declare_bound(binding_kind::uniform_texel_buffer, storage_class::uniform_constant,
+                                    builder_.type_texel_buffer(), {scalar_kind::f32, 4}, name, {}));
 }
 
 MEGANEURA_INLINE void kernel::note_shared(word bytes) { module_.shared_bytes += bytes; }
