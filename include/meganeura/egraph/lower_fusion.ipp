@@ -22,9 +22,7 @@ MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
 MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
   for (enode_id node : nodes) {
     const op kind = g_.node(node).kind;
-    kernel_[g_.find(id)] = kernel_[g_.find(id)] || kind == op::matmul || kind == op::convolve || kind == op::gather ||
-                           kind == op::scatter_add || kind == op::window_reduce || kind == op::window_scatter ||
-                           kind == op::random;
+    kernel_[g_.find(id)] = kernel_[g_.find(id)] || (info(kind).runs && kind != op::region);
   }
 }
 

@@ -86,6 +86,7 @@ struct op_info {
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
+  bool runs = false;  // on a device as it is; everything else is replaced by what does, but leaves and effects
 };
 
 namespace detail {
@@ -95,24 +96,24 @@ inline constexpr op_info op_table[op_count] = {
     {"state", 0, op_stage::leaf},
     {"constant", 0, op_stage::leaf},
     {"iota", 0, op_stage::leaf},
-    {"random", 0, op_stage::leaf},
+    {"random", 0, op_stage::leaf, true},
     {"map", -1, op_stage::primitive},
     {"reduce", 1, op_stage::primitive},
     {"contract", 2, op_stage::primitive},
     {"view", 1, op_stage::primitive},
     {"pad", 1, op_stage::primitive},
     {"concat", -1, op_stage::primitive},
-    {"gather", 2, op_stage::primitive},
-    {"scatter_add", 2, op_stage::primitive},
+    {"gather", 2, op_stage::primitive, true},
+    {"scatter_add", 2, op_stage::primitive, true},
     {"convolution", 2, op_stage::primitive},
-    {"window_reduce", 1, op_stage::primitive},
-    {"window_scatter", -1, op_stage::primitive},
+    {"window_reduce", 1, op_stage::primitive, true},
+    {"window_scatter", -1, op_stage::primitive, true},
     {"stop_gradient", 1, op_stage::primitive},
     {"assign", 2, op_stage::effect},
     {"optimizer_step", -1, op_stage::effect},
-    {"region", -1, op_stage::implementation},
-    {"matmul", -1, op_stage::implementation},
-    {"convolve", -1, op_stage::implementation},
+    {"region", -1, op_stage::implementation, true},
+    {"matmul", -1, op_stage::implementation, true},
+    {"convolve", -1, op_stage::implementation, true},
 };
 }  // namespace detail
 

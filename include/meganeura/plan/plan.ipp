@@ -256,10 +256,7 @@ class planner {
       }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
-      const bool runs = info(kind).stage == op_stage::implementation || is_effect(id) || kind == op::gather ||
-                        kind == op::scatter_add || kind == op::random || kind == op::window_reduce ||
-                        kind == op::window_scatter;
-      if (!runs) {
+      if (!info(kind).runs && !is_effect(id)) {
         fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
              id, to_string(kind));
       }
