@@ -36,9 +36,9 @@ class lowering {
   lowering(engine& g, const lowering_options& options) : g_(g), options_(options) {}
   void run(std::span<const class_id> roots);
   /// Structural rules from primitives to primitives; before `run`.
-  void rewrite_masks();
+  void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
-  void split_sums();
+  void split_sums() { rewrite<detail::split_sum>(); }
 
   /// Classes in the order they were lowered: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -69,6 +69,19 @@ class lowering {
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
  private:
+  // A rule from primitives to primitives, at every node that there is so far.
+  template <class Rule>
+  void rewrite() {
+    if (!enabled(Rule::rule)) return;
+    const auto count = static_cast<enode_id>(g_.node_count());
+    for (enode_id id{0}; id < count; ++id) {
+      if (g_.node(id).kind != Rule::root || g_.node(id).dead) continue;
+      g_.at(g_.node(id).path);
+      Rule::apply(*this, id);
+    }
+    g_.rebuild();
+  }
+
   enum class choice : std::uint8_t { leaf, conservative, greedy };
   struct class_forms {
     enode_id conservative = no_id, greedy = no_id;

@@ -103,28 +103,6 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
   }
 }
 
-MEGANEURA_INLINE void lowering::rewrite_masks() {
-  if (!enabled(structural::relu_mask)) return;
-  const auto count = static_cast<enode_id>(g_.node_count());
-  for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind != op::map || g_.node(id).dead) continue;
-    g_.at(g_.node(id).path);
-    detail::relu_mask::apply(*this, id);
-  }
-  g_.rebuild();
-}
-
-MEGANEURA_INLINE void lowering::split_sums() {
-  if (!enabled(structural::split_sum)) return;
-  const auto count = static_cast<enode_id>(g_.node_count());
-  for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind != op::contract || g_.node(id).dead) continue;
-    g_.at(g_.node(id).path);
-    detail::split_sum::apply(*this, id);
-  }
-  g_.rebuild();
-}
-
 MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
   state_.assign(g_.class_slots(), 0);
   forms_.assign(g_.class_slots(), {});
