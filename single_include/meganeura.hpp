@@ -332,7 +332,20 @@ inline constexpr symbolic_shape dims = detail::make_shape<Extents...>();
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Element types of tensors and of the values inside scalar programs: a row each. How one lies in a kernel's memory is
-// told in kernels/stored_type.ipp.
+// told in kernels/element.ipp.
+// Division that rounds up.
+
+#include <type_traits>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// a / b rounded up, of a >= 0 and b > 0.
+template <std::integral Integer>
+[[nodiscard]] constexpr Integer ceil_div(Integer a, std::type_identity_t<Integer> b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -389,7 +402,7 @@ static_assert(
 /// Bytes of `elements` dense ones; the last block is whole.
 [[nodiscard]] constexpr std::int64_t storage_bytes(dtype type, std::int64_t elements) {
   const dtype_info& row = info(type);
-  const std::int64_t blocks = (elements + row.block - 1) / row.block;
+  const std::int64_t blocks = ceil_div<std::int64_t>(elements, row.block);
   return blocks / 8 * row.bits + (blocks % 8 * row.bits + 7) / 8;  // in bits they might not be countable
 }
 
@@ -847,6 +860,7 @@ struct op_info {
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
+  bool runs = false;  // on a device as it is; everything else is replaced by what does, but leaves and effects
 };
 
 namespace detail {
@@ -856,24 +870,24 @@ inline constexpr op_info op_table[op_count] = {
     {"state", 0, op_stage::leaf},
     {"constant", 0, op_stage::leaf},
     {"iota", 0, op_stage::leaf},
-    {"random", 0, op_stage::leaf},
+    {"random", 0, op_stage::leaf, true},
     {"map", -1, op_stage::primitive},
     {"reduce", 1, op_stage::primitive},
     {"contract", 2, op_stage::primitive},
     {"view", 1, op_stage::primitive},
     {"pad", 1, op_stage::primitive},
     {"concat", -1, op_stage::primitive},
-    {"gather", 2, op_stage::primitive},
-    {"scatter_add", 2, op_stage::primitive},
+    {"gather", 2, op_stage::primitive, true},
+    {"scatter_add", 2, op_stage::primitive, true},
     {"convolution", 2, op_stage::primitive},
-    {"window_reduce", 1, op_stage::primitive},
-    {"window_scatter", -1, op_stage::primitive},
+    {"window_reduce", 1, op_stage::primitive, true},
+    {"window_scatter", -1, op_stage::primitive, true},
     {"stop_gradient", 1, op_stage::primitive},
     {"assign", 2, op_stage::effect},
     {"optimizer_step", -1, op_stage::effect},
-    {"region", -1, op_stage::implementation},
-    {"matmul", -1, op_stage::implementation},
-    {"convolve", -1, op_stage::implementation},
+    {"region", -1, op_stage::implementation, true},
+    {"matmul", -1, op_stage::implementation, true},
+    {"convolve", -1, op_stage::implementation, true},
 };
 }  // namespace detail
 
@@ -2038,8 +2052,6 @@ inline constexpr bool is_fixed<fixed_text<Text>> = true;
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The nodes of a graph that lives in a type: primitives only, flat, comparable.
-
-#include <type_traits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -3857,7 +3869,7 @@ constexpr auto body_argument(const Carrier& carrier, const T& argument) {
 // Layer::forward(arguments...), values and sizes in any order, under a name: one call where values are types.
 template <class Layer, class Name, class... Arguments>
 constexpr auto layer(const Name& name, const Arguments&... arguments) {
-  if constexpr ((is_expr<Arguments> || ...) && !((value<Arguments> && !is_expr<Arguments>) || ...)) {
+  if constexpr (!some_run_time<Arguments...>::value) {
     constexpr const module_body& body = layer_body<Layer, typename abstracted<Arguments>::type...>;
     return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
   } else {
@@ -5700,7 +5712,7 @@ class bit_set {
   friend constexpr bool operator==(const bit_set&, const bit_set&) = default;
 
  private:
-  static constexpr std::size_t word_count = (Count + 63) / 64;
+  static constexpr std::size_t word_count = ceil_div<std::size_t>(Count, 64);
   std::uint64_t words_[word_count]{};
 };
 
@@ -6543,17 +6555,6 @@ using vulkan::enumerate_devices;
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The weights of a model on one device: one object, shared by every session and trainer of that model.
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
-// Division that rounds up.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// a / b rounded up, of a >= 0 and b > 0.
-template <std::integral Integer>
-[[nodiscard]] constexpr Integer ceil_div(Integer a, std::type_identity_t<Integer> b) {
-  return a / b + (a % b != 0 ? 1 : 0);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
@@ -6958,6 +6959,9 @@ namespace detail {
 // One primitive of which every extent is known.
 node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
 
+// "[2 batch, 784]"
+std::string shown(const symbolic_shape& shape);
+
 // The path of the scopes that live, and the name behind it.
 std::string full_name(const graph& g, const symbol& name);
 
@@ -7200,9 +7204,9 @@ class lowering {
   lowering(engine& g, const lowering_options& options) : g_(g), options_(options) {}
   void run(std::span<const class_id> roots);
   /// Structural rules from primitives to primitives; before `run`.
-  void rewrite_masks();
+  void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
-  void split_sums();
+  void split_sums() { rewrite<detail::split_sum>(); }
 
   /// Classes in the order they were lowered: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -7233,6 +7237,19 @@ class lowering {
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
  private:
+  // A rule from primitives to primitives, at every node that there is so far.
+  template <class Rule>
+  void rewrite() {
+    if (!enabled(Rule::rule)) return;
+    const auto count = static_cast<enode_id>(g_.node_count());
+    for (enode_id id{0}; id < count; ++id) {
+      if (g_.node(id).kind != Rule::root || g_.node(id).dead) continue;
+      g_.at(g_.node(id).path);
+      Rule::apply(*this, id);
+    }
+    g_.rebuild();
+  }
+
   enum class choice : std::uint8_t { leaf, conservative, greedy };
   struct class_forms {
     enode_id conservative = no_id, greedy = no_id;
@@ -11082,14 +11099,9 @@ struct symbolic_extents {
     return left.is_static() ? symbolic_count(factor) : symbolic_count(factor, left.name->text);
   }
   [[nodiscard]] std::string text(const symbolic_shape& shape) const {
-    std::vector<std::string> extents;
-    for (int i = 0; i < shape.rank; ++i) {
-      const auto [factor, name] = rest(shape[i]);
-      const bool alone = name && factor == 1;
-      extents.push_back(fmt::format("{}{}{}", alone ? "" : std::to_string(factor), name && !alone ? " " : "",
-                                    name ? name->text : ""));
-    }
-    return fmt::format("[{}]", fmt::join(extents, ", "));
+    symbolic_shape left;
+    for (int i = 0; i < shape.rank; ++i) left.push_back(rest(shape[i]));
+    return shown(left);
   }
 
  private:
@@ -14520,10 +14532,7 @@ class planner {
       }
       const op kind = g()[id].kind;
       if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
-      const bool runs = info(kind).stage == op_stage::implementation || is_effect(id) || kind == op::gather ||
-                        kind == op::scatter_add || kind == op::random || kind == op::window_reduce ||
-                        kind == op::window_scatter;
-      if (!runs) {
+      if (!info(kind).runs && !is_effect(id)) {
         fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
              id, to_string(kind));
       }
@@ -15901,16 +15910,15 @@ MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::
   return {g, primitive_node(g, spec, operands)};
 }
 
-// "f32 [batch, 784]"
-inline std::string shown(const facts& x) {
+MEGANEURA_INLINE std::string shown(const symbolic_shape& shape) {
   std::string extents;
-  for (int i = 0; i < x.shape.rank; ++i) {
-    const dim& each = x.shape[i];
+  for (int i = 0; i < shape.rank; ++i) {
+    const dim& each = shape[i];
     const std::string factor = each.is_static() || each.coefficient != 1 ? std::to_string(each.coefficient) : "";
     extents += fmt::format("{}{}{}{}", i > 0 ? ", " : "", factor, !factor.empty() && each.name ? " " : "",
                            each.name ? each.name->text : "");
   }
-  return fmt::format("{} [{}]", to_string(x.type), extents);
+  return fmt::format("[{}]", extents);
 }
 
 }  // namespace detail
@@ -15955,7 +15963,8 @@ MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
 
 MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const {
   std::string found;
-  for (const detail::facts& each : operands) found += (found.empty() ? "" : ", ") + detail::shown(each);
+  for (const detail::facts& each : operands)
+    found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
@@ -16513,28 +16522,6 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
   }
 }
 
-MEGANEURA_INLINE void lowering::rewrite_masks() {
-  if (!enabled(structural::relu_mask)) return;
-  const auto count = static_cast<enode_id>(g_.node_count());
-  for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind != op::map || g_.node(id).dead) continue;
-    g_.at(g_.node(id).path);
-    detail::relu_mask::apply(*this, id);
-  }
-  g_.rebuild();
-}
-
-MEGANEURA_INLINE void lowering::split_sums() {
-  if (!enabled(structural::split_sum)) return;
-  const auto count = static_cast<enode_id>(g_.node_count());
-  for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind != op::contract || g_.node(id).dead) continue;
-    g_.at(g_.node(id).path);
-    detail::split_sum::apply(*this, id);
-  }
-  g_.rebuild();
-}
-
 MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
   state_.assign(g_.class_slots(), 0);
   forms_.assign(g_.class_slots(), {});
@@ -16656,9 +16643,7 @@ MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
 MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
   for (enode_id node : nodes) {
     const op kind = g_.node(node).kind;
-    kernel_[g_.find(id)] = kernel_[g_.find(id)] || kind == op::matmul || kind == op::convolve || kind == op::gather ||
-                           kind == op::scatter_add || kind == op::window_reduce || kind == op::window_scatter ||
-                           kind == op::random;
+    kernel_[g_.find(id)] = kernel_[g_.find(id)] || (info(kind).runs && kind != op::region);
   }
 }
 
@@ -22631,6 +22616,9 @@ class kernel {
   [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
 
   void mark_aliased(word variable);
+  // A variable of that type behind `binding`, or the next one; nothing writes it.
+  detail::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
+                                      std::string_view name, std::optional<word> binding);
   [[nodiscard]] u32 built_in_component(built_in which, word axis);
   [[nodiscard]] u32 built_in_scalar(built_in which);
   [[nodiscard]] detail::operand subgroup_vote(op code, const detail::operand& x);
@@ -25220,21 +25208,29 @@ MEGANEURA_INLINE void kernel::note_parts(word vector, std::span<const detail::op
   if (std::ranges::any_of(parts, &detail::operand::is_literal)) parts_[vector].assign(parts.begin(), parts.end());
 }
 
+MEGANEURA_INLINE detail::memory_object kernel::declare_bound(binding_kind kind, storage_class storage, word type,
+                                                             data_type element, std::string_view name,
+                                                             std::optional<word> binding) {
+  const word id = builder_.global_variable(builder_.type_pointer(storage, type), storage);
+  const word number = binding ? *binding : static_cast<word>(module_.bindings.size());
+  if (!binding) module_.bindings.push_back(kind);
+  builder_.decorate(id, decoration::descriptor_set, {0});
+  builder_.decorate(id, decoration::binding, {number});
+  builder_.set_name(id, name);
+  return {this, id, element, storage, 0, number, false};
+}
+
 MEGANEURA_INLINE detail::memory_object kernel::declare_buffer(data_type type, std::string_view name, access how,
                                                               std::optional<word> binding) {
   if (type.kind == scalar_kind::boolean)
     fail(error_category::invalid_argument, "buffer '{}' of booleans was asked for; use u32", name);
-  const word pointer = builder_.type_pointer(storage_class::storage_buffer, builder_.type_storage_buffer(type));
-  const word id = builder_.global_variable(pointer, storage_class::storage_buffer);
-  const word number = binding ? *binding : static_cast<word>(module_.bindings.size());
-  if (!binding) module_.bindings.push_back(binding_kind::storage_buffer);
-  builder_.decorate(id, decoration::descriptor_set, {0});
-  builder_.decorate(id, decoration::binding, {number});
-  if (how == access::read) builder_.decorate(id, decoration::non_writable);
-  if (how == access::read) builder_.decorate(id, decoration::restrict_);
-  if (how == access::read_write) mark_aliased(id);
-  builder_.set_name(id, name);
-  return {this, id, type, storage_class::storage_buffer, 0, number, how != access::read};
+  detail::memory_object buffer = declare_bound(binding_kind::storage_buffer, storage_class::storage_buffer,
+                                               builder_.type_storage_buffer(type), type, name, binding);
+  buffer.writable = how != access::read;
+  if (how == access::read) builder_.decorate(buffer.variable, decoration::non_writable);
+  if (how == access::read) builder_.decorate(buffer.variable, decoration::restrict_);
+  if (how == access::read_write) mark_aliased(buffer.variable);
+  return buffer;
 }
 
 MEGANEURA_INLINE void kernel::mark_aliased(word variable) {
@@ -25251,25 +25247,15 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_view(data_type type, cons
 
 MEGANEURA_INLINE detail::memory_object kernel::declare_uniform_buffer(data_type type, word length,
                                                                       std::string_view name) {
-  const word pointer = builder_.type_pointer(storage_class::uniform, builder_.type_uniform_buffer(type, length));
-  const word id = builder_.global_variable(pointer, storage_class::uniform);
-  const word number = static_cast<word>(module_.bindings.size());
-  module_.bindings.push_back(binding_kind::uniform_buffer);
-  builder_.decorate(id, decoration::descriptor_set, {0});
-  builder_.decorate(id, decoration::binding, {number});
-  builder_.set_name(id, name);
-  return {this, id, type, storage_class::uniform, length, number, false};
+  detail::memory_object buffer = declare_bound(binding_kind::uniform_buffer, storage_class::uniform,
+                                               builder_.type_uniform_buffer(type, length), type, name, {});
+  buffer.length = length;
+  return buffer;
 }
 
 MEGANEURA_INLINE texel_buffer kernel::texels(std::string_view name) {
-  const word type = builder_.type_pointer(storage_class::uniform_constant, builder_.type_texel_buffer());
-  const word id = builder_.global_variable(type, storage_class::uniform_constant);
-  const word number = static_cast<word>(module_.bindings.size());
-  module_.bindings.push_back(binding_kind::uniform_texel_buffer);
-  builder_.decorate(id, decoration::descriptor_set, {0});
-  builder_.decorate(id, decoration::binding, {number});
-  builder_.set_name(id, name);
-  return texel_buffer({this, id, {scalar_kind::f32, 4}, storage_class::uniform_constant, 0, number, false});
+  return texel_buffer(declare_bound(binding_kind::uniform_texel_buffer, storage_class::uniform_constant,
+                                    builder_.type_texel_buffer(), {scalar_kind::f32, 4}, name, {}));
 }
 
 MEGANEURA_INLINE void kernel::note_shared(word bytes) { module_.shared_bytes += bytes; }

@@ -2,6 +2,7 @@
 // A set of numbers below `Count`, one bit each: std::bitset that a compiler evaluates.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/division.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,7 @@ class bit_set {
   friend constexpr bool operator==(const bit_set&, const bit_set&) = default;
 
  private:
-  static constexpr std::size_t word_count = (Count + 63) / 64;
+  static constexpr std::size_t word_count = ceil_div<std::size_t>(Count, 64);
   std::uint64_t words_[word_count]{};
 };
 

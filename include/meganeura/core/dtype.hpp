@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Element types of tensors and of the values inside scalar programs: a row each. How one lies in a kernel's memory is
-// told in kernels/stored_type.ipp.
+// told in kernels/element.ipp.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/division.hpp>
 
 #include <cstdint>
 
@@ -61,7 +62,7 @@ static_assert(
 /// Bytes of `elements` dense ones; the last block is whole.
 [[nodiscard]] constexpr std::int64_t storage_bytes(dtype type, std::int64_t elements) {
   const dtype_info& row = info(type);
-  const std::int64_t blocks = (elements + row.block - 1) / row.block;
+  const std::int64_t blocks = ceil_div<std::int64_t>(elements, row.block);
   return blocks / 8 * row.bits + (blocks % 8 * row.bits + 7) / 8;  // in bits they might not be countable
 }
 

@@ -4,9 +4,6 @@
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/summary.hpp>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <set>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -23,14 +20,9 @@ struct symbolic_extents {
     return left.is_static() ? symbolic_count(factor) : symbolic_count(factor, left.name->text);
   }
   [[nodiscard]] std::string text(const symbolic_shape& shape) const {
-    std::vector<std::string> extents;
-    for (int i = 0; i < shape.rank; ++i) {
-      const auto [factor, name] = rest(shape[i]);
-      const bool alone = name && factor == 1;
-      extents.push_back(fmt::format("{}{}{}", alone ? "" : std::to_string(factor), name && !alone ? " " : "",
-                                    name ? name->text : ""));
-    }
-    return fmt::format("[{}]", fmt::join(extents, ", "));
+    symbolic_shape left;
+    for (int i = 0; i < shape.rank; ++i) left.push_back(rest(shape[i]));
+    return shown(left);
   }
 
  private:

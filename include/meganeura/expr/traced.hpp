@@ -181,7 +181,7 @@ constexpr auto body_argument(const Carrier& carrier, const T& argument) {
 // Layer::forward(arguments...), values and sizes in any order, under a name: one call where values are types.
 template <class Layer, class Name, class... Arguments>
 constexpr auto layer(const Name& name, const Arguments&... arguments) {
-  if constexpr ((is_expr<Arguments> || ...) && !((value<Arguments> && !is_expr<Arguments>) || ...)) {
+  if constexpr (!some_run_time<Arguments...>::value) {
     constexpr const module_body& body = layer_body<Layer, typename abstracted<Arguments>::type...>;
     return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
   } else {

@@ -64,6 +64,9 @@ namespace detail {
 // One primitive of which every extent is known.
 node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
 
+// "[2 batch, 784]"
+std::string shown(const symbolic_shape& shape);
+
 // The path of the scopes that live, and the name behind it.
 std::string full_name(const graph& g, const symbol& name);
 

@@ -174,16 +174,15 @@ MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::
   return {g, primitive_node(g, spec, operands)};
 }
 
-// "f32 [batch, 784]"
-inline std::string shown(const facts& x) {
+MEGANEURA_INLINE std::string shown(const symbolic_shape& shape) {
   std::string extents;
-  for (int i = 0; i < x.shape.rank; ++i) {
-    const dim& each = x.shape[i];
+  for (int i = 0; i < shape.rank; ++i) {
+    const dim& each = shape[i];
     const std::string factor = each.is_static() || each.coefficient != 1 ? std::to_string(each.coefficient) : "";
     extents += fmt::format("{}{}{}{}", i > 0 ? ", " : "", factor, !factor.empty() && each.name ? " " : "",
                            each.name ? each.name->text : "");
   }
-  return fmt::format("{} [{}]", to_string(x.type), extents);
+  return fmt::format("[{}]", extents);
 }
 
 }  // namespace detail
@@ -228,7 +227,8 @@ MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
 
 MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const {
   std::string found;
-  for (const detail::facts& each : operands) found += (found.empty() ? "" : ", ") + detail::shown(each);
+  for (const detail::facts& each : operands)
+    found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
