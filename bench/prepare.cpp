@@ -34,7 +34,7 @@ nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* ex
   mn::egraph::optimize_report report;
   mn::graph chosen = mn::egraph::optimize(g, {}, &report);
   const auto optimised = std::chrono::steady_clock::now();
-  const auto weights = mn::plan::make_layout(g, mn::op::parameter);
+  const auto weights = mn::plan::make_layout(g);
   const auto plan = mn::plan::make_plan(std::move(chosen), weights);
   const auto planned = std::chrono::steady_clock::now();
   if (text) *text = mn::plan::to_text(plan);

@@ -114,7 +114,7 @@ nlohmann::json measure(const std::string& device_name, const std::string& refere
     g.add_output("grad:" + g.get<mn::leaf_attribute>(leaves[i]).name, slopes[i]);
 
   const mn::device gpu({.device = device_name});
-  mn::parameters weights(gpu, mn::plan::make_layout(g, mn::op::parameter));
+  mn::parameters weights(gpu, g);
   for (const auto& slot : weights.slots().slots)
     weights.set(slot.name, mn::support::smollm2_weights(slot.name, slot.extents));
   inputs data{std::vector<std::int32_t>(sequence), std::vector<std::int32_t>(sequence)};

@@ -6553,14 +6553,15 @@ using vulkan::enumerate_devices;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// The weights of a model on one device: one object, shared by every session and trainer of that model.
+// The weights and states of a model on one device: one object, shared by every session and trainer of that model.
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes. As many as an optimiser keeps moments follow the last one.
-enum class area : std::uint32_t { input, parameter, gradient, state, arena, step_values, moments };
+/// plan_options::page_bytes. `parameter` holds states as well; as many as an optimiser keeps moments follow the last
+/// one.
+enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
 /// The area of each parameter's moment number i.
 [[nodiscard]] constexpr area moment_area(std::size_t i) {
   return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
@@ -6592,6 +6593,7 @@ struct slot {
   shape extents;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  op kind = op::parameter;  // or state, input
 };
 
 /// Slots in order, with an index by name.
@@ -6625,8 +6627,8 @@ inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 /// tensor that is longer.
 [[nodiscard]] layout paged(const layout& tensors, std::uint64_t page_bytes);
 
-/// The leaves of one kind in order of creation.
-[[nodiscard]] layout make_layout(const graph& g, op leaf_kind);
+/// What all programs of a model share: its parameters, then its states, each in order of creation.
+[[nodiscard]] layout make_layout(const graph& g);
 
 enum class usage : std::uint8_t { read, write, read_write };
 
@@ -6658,7 +6660,7 @@ struct execution_plan {
   graph implementation;
   std::vector<step> steps;
   std::uint32_t groups = 0;
-  layout inputs, parameters, states;
+  layout inputs, parameters;  // states are among the parameters
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
@@ -6679,8 +6681,9 @@ struct plan_options {
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
 /// kernels, other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is
 /// copied first. `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a
-/// model (every parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds
-/// a primitive that nothing implements; invalid_argument for a parameter that is missing or has another shape.
+/// model (every parameter and state of `g` must be in it), paged like the rest. Errors: internal, naming the node, when
+/// `g` holds a primitive that nothing implements; invalid_argument for a parameter that is missing or has another
+/// shape.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
 /// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on
@@ -6778,20 +6781,26 @@ struct load_options {
 };
 
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
-/// Writing waits for nothing: it is ordered before whatever is submitted next.
+/// States lie beside them, under their names: all programs that share the parameters read and assign the same ones,
+/// each step what the step before it left, whichever program ran it. Everything below is for both, unless it says
+/// otherwise. Writing waits for nothing: it is ordered before whatever is submitted next.
 class parameters {
  public:
   parameters() = default;
-  /// Without values: reading, saving or running with a tensor that was never initialised, loaded or set is an error.
-  /// Zeros in the order of `slots`, paged for the device. errors: out_of_memory; unsupported for a tensor longer than a
-  /// buffer of the device.
+  /// What a graph has of both. Parameters are without values: reading, saving or running with one that was never
+  /// initialised, loaded or set is an error. States are zeros. errors: out_of_memory; unsupported for a tensor longer
+  /// than a buffer of the device.
+  parameters(const device& on, const graph& g) : parameters(on, plan::make_layout(g)) {}
+  /// In the order of `slots`, paged for the device.
   parameters(const device& on, plan::layout slots);
 
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
   /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
   /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
-  /// errors: invalid_argument when a parameter is no float; nothing is changed then.
+  /// States become zeros. errors: invalid_argument when a parameter is no float; nothing is changed then.
   void init(const init_options& options = {});
+  /// States as they were made; parameters stay.
+  void reset_states();
 
   /// Of a parameter of floats, to whose dtype the values are rounded (to the nearest, ties to even).
   /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
@@ -6813,7 +6822,7 @@ class parameters {
   void save(const std::string& path) const;
 
   [[nodiscard]] const plan::layout& slots() const { return state().slots; }
-  [[nodiscard]] std::size_t count() const;  // of scalars
+  [[nodiscard]] std::size_t count() const;  // of scalars, states not included
   /// errors: invalid_argument, naming the first few of `names` that have no values yet.
   void check_values(std::string_view asker, std::span<const std::string> names) const;
   [[nodiscard]] const area_memory& memory() const { return state().memory; }
@@ -7537,15 +7546,15 @@ class program {
   /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
   /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
-  /// Everything that is kept from step to step besides the parameters: "optimizer.<moment>.<parameter>"
-  /// for what the optimiser updates ("optimizer.m.fc.weight"), "state.<name>" for states.
+  /// Everything that is kept from step to step besides parameters and states: "optimizer.<moment>.<parameter>"
+  /// for what the optimiser updates ("optimizer.m.fc.weight").
   [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
   [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
   void write(const plan::named_range& kept, std::span<const std::byte> values);
 
-  /// Optimiser moments and states back to zero.
-  void reset_state();
+  /// Optimiser moments back to zero.
+  void reset_moments();
 
  private:
   static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
@@ -8134,7 +8143,7 @@ class pending_step {
   std::uint32_t step_;
 };
 
-/// A graph being trained: owns the optimiser's state, the step counter, the seed and, unless given, the parameters.
+/// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
 class training {
  public:
   /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). errors: those of
@@ -8158,7 +8167,7 @@ class training {
   void set_learning_rate(float rate);
   [[nodiscard]] std::uint32_t steps() const { return step_; }
 
-  /// Step number, moments and states back to the beginning; parameters stay.
+  /// Step number, moments and states back to the beginning, the latter for all that share them; parameters stay.
   void restart();
 
   /// The whole run in one file: parameters, moments, states, step, rates and seed. A training built alike that loads it
@@ -14297,7 +14306,7 @@ MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->lo
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE std::string to_string(area where) {
-  constexpr const char* names[] = {"input", "parameter", "gradient", "state", "arena", "step_values"};
+  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values"};
   if (where < area::moments) return names[index_of(where)];
   return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
@@ -14356,16 +14365,22 @@ MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
   return {slot_list(std::move(slots)), end};
 }
 
-MEGANEURA_INLINE layout make_layout(const graph& g, op leaf_kind) {
+namespace detail {
+inline layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
   std::vector<slot> slots;
   std::uint64_t end = 0;
-  for (node_id id : g.leaves(leaf_kind)) {
-    const std::uint64_t bytes = detail::tensor_bytes(g[id]);
-    slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, end, bytes});
-    end += aligned(bytes);
+  for (const op kind : leaf_kinds) {
+    for (node_id id : g.leaves(kind)) {
+      const std::uint64_t bytes = tensor_bytes(g[id]);
+      slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, end, bytes, kind});
+      end += aligned(bytes);
+    }
   }
   return {slot_list(std::move(slots)), end};
 }
+}  // namespace detail
+
+MEGANEURA_INLINE layout make_layout(const graph& g) { return detail::layout_of(g, {op::parameter, op::state}); }
 
 namespace detail {
 
@@ -14475,8 +14490,7 @@ class planner {
   planner(graph g, const layout& parameters, const plan_options& options) : options_(options) {
     result_.implementation = std::move(g);
     result_.parameters = parameters;
-    result_.inputs = paged(make_layout(result_.implementation, op::input), options.page_bytes);
-    result_.states = paged(make_layout(result_.implementation, op::state), options.page_bytes);
+    result_.inputs = paged(layout_of(result_.implementation, {op::input}), options.page_bytes);
     result_.page_bytes = options.page_bytes;
     places_.resize(result_.implementation.size());
     writer_.resize(result_.implementation.size(), no_id);
@@ -14568,10 +14582,11 @@ class planner {
   void place_leaf(node_id id, area where, const layout& slots) {
     const auto& name = g().get<leaf_attribute>(id).name;
     const slot* found = slots.find(name);
-    if (!found || found->extents != g()[id].extents || found->type != g()[id].type) {
+    if (!found || found->kind != g()[id].kind || found->extents != g()[id].extents || found->type != g()[id].type) {
       fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
-           found ? "stored as " + std::string(to_string(found->type)) + to_string(found->extents)
+           found ? fmt::format("stored as a {} {}{}", to_string(found->kind), to_string(found->type),
+                               to_string(found->extents))
                  : "not among the parameters");
     }
     places_[id] = {.level = 0,
@@ -14584,8 +14599,8 @@ class planner {
   void place_leaves() {
     for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind == op::input) place_leaf(id, area::input, result_.inputs);
-      if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, result_.parameters);
-      if (g()[id].kind == op::state) place_leaf(id, area::state, result_.states);
+      if (g()[id].kind == op::parameter || g()[id].kind == op::state)
+        place_leaf(id, area::parameter, result_.parameters);
     }
   }
 
@@ -14985,7 +15000,6 @@ class planner {
     }
     result_.area_bytes[index_of(area::input)] = result_.inputs.bytes;
     result_.area_bytes[index_of(area::parameter)] = result_.parameters.bytes;
-    result_.area_bytes[index_of(area::state)] = result_.states.bytes;
   }
 
   plan_options options_;
@@ -15087,9 +15101,9 @@ class replay {
  public:
   explicit replay(const execution_plan& p)
       : plan_(p), contents_(p.area_bytes.size()), read_(contents_.size()), written_(contents_.size()) {
-    for (const auto& [kind, slots] :
-         {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters), std::pair(op::state, &p.states)}) {
-      const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
+    for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
+                                      std::pair(op::state, &p.parameters)}) {
+      const area where = kind == op::input ? area::input : area::parameter;
       for (node_id id : p.implementation.leaves(kind)) {
         const std::string& name = p.implementation.get<leaf_attribute>(id).name;
         const slot* found = slots->find(name);
@@ -15523,6 +15537,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   vulkan::recorder zero(on);
   state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
+  for (std::size_t i = 0; i < state->slots.slots.size(); ++i)
+    state->has_values[i] = state->slots.slots[i].kind == op::state;
   state_ = std::move(state);
 } catch (...) {
   rethrow_as_error("allocating parameters");
@@ -15532,7 +15548,7 @@ MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   if (!state_) {
     fail(error_category::invalid_argument,
          "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
-         "run-time graph g make them: parameters(gpu, plan::make_layout(g, op::parameter))");
+         "run-time graph g make them: parameters(gpu, g)");
   }
   return *state_;
 } catch (...) {
@@ -15550,7 +15566,8 @@ MEGANEURA_INLINE const plan::slot& parameters::slot(std::string_view name) const
 
 MEGANEURA_INLINE std::size_t parameters::count() const {
   std::size_t total = 0;
-  for (const auto& slot : slots().slots) total += static_cast<std::size_t>(slot.extents.elements());
+  for (const auto& slot : slots().slots)
+    total += slot.kind == op::parameter ? static_cast<std::size_t>(slot.extents.elements()) : 0;
   return total;
 }
 
@@ -15619,14 +15636,25 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 
 MEGANEURA_INLINE void parameters::init(const init_options& options) try {
   for (const auto& target : slots().slots) {
-    if (is_float(target.type)) continue;
+    if (target.kind == op::state || is_float(target.type)) continue;
     fail(error_category::invalid_argument,
          "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them", target.name,
          to_string(target.type), to_string(target.extents));
   }
-  for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
+  for (const auto& target : slots().slots) {
+    if (target.kind == op::parameter) set(target.name, detail::initial_values(target, options.seed));
+  }
+  reset_states();
 } catch (...) {
   rethrow_as_error("initialising parameters");
+}
+
+MEGANEURA_INLINE void parameters::reset_states() try {
+  for (const auto& target : slots().slots) {
+    if (target.kind == op::state) set_bytes(target.name, std::vector<std::byte>(target.bytes));
+  }
+} catch (...) {
+  rethrow_as_error("resetting states");
 }
 
 MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) try {
@@ -18460,7 +18488,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
     s.results = device_.allocate(result_bytes(), vulkan::memory_kind::mapped);
   }
-  reset_state();
+  reset_moments();
 }
 
 MEGANEURA_INLINE void program::list_kept() {
@@ -18478,14 +18506,11 @@ MEGANEURA_INLINE void program::list_kept() {
       }
     }
   }
-  for (const plan::slot& state : plan_.states.slots) {
-    kept_.push_back({"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
-  }
   for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
     if (!plan_.parameters.find(kept.name)) continue;
     fail(error_category::invalid_argument,
-         "parameter {} has the name of what a checkpoint keeps of {}; give one of them another name", quote(kept.name),
-         kept.where.where == plan::area::state ? "a state" : "the optimizer");
+         "parameter {} has the name of what a checkpoint keeps of the optimizer; give one of them another name",
+         quote(kept.name));
   }
 }
 
@@ -18517,12 +18542,11 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
   rethrow_as_error("writing what a program keeps");
 }
 
-MEGANEURA_INLINE void program::reset_state() try {
+MEGANEURA_INLINE void program::reset_moments() try {
   (void)alive();
   vulkan::recorder zero(device_);
   const auto clear = [&](std::size_t area) { areas_[area].fill_with_zeros(zero); };
   clear(plan::index_of(plan::area::gradient));
-  clear(plan::index_of(plan::area::state));
   for (std::size_t i = plan::index_of(plan::area::moments); i < areas_.size(); ++i) clear(i);
   device_.submit(zero.finish());
 } catch (...) {
@@ -18789,7 +18813,7 @@ MEGANEURA_INLINE run_options detail::after_trace(run_options options, double mil
 
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
                                               const program_options& options) {
-  if (!weights) weights = parameters(on, plan::make_layout(g, op::parameter));
+  if (!weights) weights = parameters(on, g);
   return program(on, g, weights, options);
 }
 
@@ -18885,13 +18909,14 @@ struct training_position {
   std::uint64_t seed = 0;  // of random streams
 };
 
-/// Writes one .safetensors file: the parameters under their names, what `training` keeps
-/// ("optimizer.<moment>.<parameter>", "state.<name>") and, as metadata, optimiser, rates, step and seed. Checksums of
-/// each tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
+/// Writes one .safetensors file: parameters and states under their names, what `training` keeps
+/// ("optimizer.<moment>.<parameter>") and, as metadata, optimiser, rates, step and seed. Checksums of each tensor and
+/// of the metadata are in it. errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
                      const training_position& position);
 
-/// Reads such a file back, exactly; returns where training goes on. Everything is checked before anything is changed.
+/// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>"; returns where training
+/// goes on. Everything is checked before anything is changed.
 /// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
 /// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
 [[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, program& training,
@@ -19002,7 +19027,8 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
 }
 
 MEGANEURA_INLINE void training::restart() {
-  program_.reset_state();
+  program_.reset_moments();
+  parameters_.reset_states();
   step_ = 0;
 }
 
@@ -23063,7 +23089,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the only format there is yet
+// Of checkpoint_key. In a file of the first format "state." stands before the names of states.
+inline constexpr std::string_view checkpoint_format = "2", first_checkpoint_format = "1";
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
@@ -23088,11 +23115,18 @@ class checkpoint_metadata {
            "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)",
            shown_path(file.path()));
     }
-    if (*format == checkpoint_format) return;
+    format_ = *format;
+    if (format_ == checkpoint_format || format_ == first_checkpoint_format) return;
     fail(error_category::invalid_file,
-         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
-         "newer one",
+         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
+         "by "
+         "the newer one",
          shown_path(file.path()), quote(*format), checkpoint_format);
+  }
+
+  /// Where the file has that parameter or state.
+  [[nodiscard]] std::string name_of(const plan::slot& slot) const {
+    return slot.kind == op::state && format_ == first_checkpoint_format ? "state." + slot.name : slot.name;
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -23125,20 +23159,26 @@ class checkpoint_metadata {
   }
 
   const io::safetensors_file& file_;
+  std::string_view format_;
 };
 
-// A tensor of the run and where it goes.
+// A tensor of the run, its name in the file and where it goes: to a parameter or state, or to what the program keeps.
 struct checkpoint_tensor {
   std::string name;
   dtype type{};
   shape extents;
-  const plan::named_range* kept = nullptr;  // null: a parameter
+  const plan::slot* shared = nullptr;
+  const plan::named_range* kept = nullptr;
 };
 
-inline std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training) {
+template <class Names>
+std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training,
+                                                  const Names& name_of) {
   std::vector<checkpoint_tensor> all;
-  for (const auto& slot : weights.slots().slots) all.push_back({slot.name, slot.type, slot.extents});
-  for (const plan::named_range& kept : training.kept()) all.push_back({kept.name, kept.type, kept.extents, &kept});
+  for (const auto& slot : weights.slots().slots)
+    all.push_back({std::invoke(name_of, slot), slot.type, slot.extents, &slot});
+  for (const plan::named_range& kept : training.kept())
+    all.push_back({kept.name, kept.type, kept.extents, nullptr, &kept});
   return all;
 }
 
@@ -23184,7 +23224,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   std::vector<std::string> names;
   for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
   weights.check_values("save_checkpoint", names);
-  const auto tensors = detail::checkpoint_tensors(weights, training);
+  const auto tensors = detail::checkpoint_tensors(weights, training, &plan::slot::name);
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& tensor : tensors) {
@@ -23195,7 +23235,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
                        values.back()});
   }
   io::safetensors_metadata metadata{{"format", "pt"},
-                                    {detail::checkpoint_key, detail::checkpoint_format},
+                                    {detail::checkpoint_key, std::string(detail::checkpoint_format)},
                                     {"optimizer", position.chosen.name()},
                                     {"step", std::to_string(position.step)},
                                     {"seed", std::to_string(position.seed)}};
@@ -23211,7 +23251,8 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, para
                                                    const optimizer& expected) try {
   const auto file = io::safetensors_file::open(path);
   const detail::checkpoint_metadata metadata(file);
-  const auto tensors = detail::checkpoint_tensors(weights, training);
+  const auto tensors =
+      detail::checkpoint_tensors(weights, training, [&](const plan::slot& slot) { return metadata.name_of(slot); });
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
@@ -23229,7 +23270,7 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, para
     if (tensors[i].kept) {
       training.write(*tensors[i].kept, values[i]);
     } else {
-      weights.set_bytes(tensors[i].name, values[i]);
+      weights.set_bytes(tensors[i].shared->name, values[i]);
     }
   }
   return position;

@@ -142,7 +142,7 @@ TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
     const mn::device gpu = open_device();
     const mn::optimizer chosen = mn::adam{};
     const mn::graph g = mn::make_training_graph<model>(mn::cross_entropy{"label"}, chosen, {{"batch", 2}});
-    mn::parameters weights(gpu, mn::plan::make_layout(g, mn::op::parameter));
+    mn::parameters weights(gpu, g);
     weights.init({.seed = 1});
     mn::program program(gpu, g, weights);
     const auto& kept = program.kept().front();

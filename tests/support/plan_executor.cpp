@@ -63,8 +63,7 @@ plan_executor::plan_executor(const plan::execution_plan& p, std::uint64_t seed)
 
 void plan_executor::set_leaf(const std::string& name, const oracle::tensor<double>& value) {
   for (const auto& [slots, where] :
-       {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter},
-        std::pair{&plan_.states, plan::area::state}}) {
+       {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter}}) {
     const plan::slot* slot = slots->find(name);
     if (slot) store({where, slot->offset, slot->bytes}, value, memory_);
   }
@@ -72,11 +71,8 @@ void plan_executor::set_leaf(const std::string& name, const oracle::tensor<doubl
 
 oracle::tensors<double> plan_executor::leaves() const {
   oracle::tensors<double> result;
-  for (const auto& [slots, where] :
-       {std::pair{&plan_.parameters, plan::area::parameter}, std::pair{&plan_.states, plan::area::state}}) {
-    for (const plan::slot& s : slots->slots)
-      result[s.name] = load({where, s.offset, s.bytes}, s.type, s.extents, memory_);
-  }
+  for (const plan::slot& s : plan_.parameters.slots)
+    result[s.name] = load({plan::area::parameter, s.offset, s.bytes}, s.type, s.extents, memory_);
   return result;
 }
 

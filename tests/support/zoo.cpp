@@ -153,7 +153,7 @@ void set_inputs(program& run, const graph& g, const oracle::tensors<double>& lea
 std::vector<double> run_net(const graph& g, const oracle::tensors<double>& leaves, const stable_run& truth,
                             const program_options& options, int steps, float rate, const std::string& what) {
   const device& gpu = shared_device();
-  parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, g);
   for (node_id id : g.leaves(op::parameter)) {
     const std::string& name = g.get<leaf_attribute>(id).name;
     weights.set(name, std::vector<float>(leaves.at(name).values.begin(), leaves.at(name).values.end()));

@@ -83,7 +83,7 @@ int kernels_of_plan(const mn::graph& g) {
   const mn::egraph::cost_model model;
   EXPECT_GT(report.predicted_seconds, kernels * model.launch);
   EXPECT_LT(report.predicted_seconds, 1.2 * kernels * model.launch);  // all of them are tiny
-  const mn::plan::layout parameters = mn::plan::make_layout(best, mn::op::parameter);
+  const mn::plan::layout parameters = mn::plan::make_layout(best);
   const mn::plan::execution_plan plan = mn::plan::make_plan(std::move(best), parameters);
   EXPECT_GE(static_cast<int>(plan.steps.size()), kernels);
   return kernels;

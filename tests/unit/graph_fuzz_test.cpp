@@ -92,7 +92,7 @@ bool same_bits(const oracle::tensor<double>& a, const oracle::tensor<double>& b)
 }
 
 void check_plan(const sample& s, const graph& chosen, std::uint64_t seed, verdict& v) {
-  const plan::execution_plan p = plan::make_plan(chosen, plan::make_layout(s.source, op::parameter), s.plan);
+  const plan::execution_plan p = plan::make_plan(chosen, plan::make_layout(s.source), s.plan);
   plan::verify(p);
   support::plan_executor bytes(p, seed);
   oracle::interpreter<double> truth(p.implementation, s.leaves);

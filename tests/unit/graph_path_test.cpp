@@ -167,7 +167,7 @@ TEST(graph_path, copies_of_a_graph_keep_it) {
 
 TEST(graph_path, a_plan_labels_its_steps) {
   const graph g = training_graph();
-  const auto p = plan::make_plan(egraph::optimize(g), plan::make_layout(g, op::parameter));
+  const auto p = plan::make_plan(egraph::optimize(g), plan::make_layout(g));
   std::vector<std::string> labels;
   for (const plan::step& s : p.steps) labels.push_back(plan::label(p, s));
   for (const char* expected :

@@ -113,7 +113,7 @@ TEST_F(kernels_bounds, a_training_step_with_random_numbers) {
   g.add_output("noise", noise);
   const node_id pair[] = {w, noise};
   g.optimizer_step(optimizer(adam{}).rule(), pair);
-  parameters weights(*gpu_, plan::make_layout(g, op::parameter));
+  parameters weights(*gpu_, g);
   weights.set("w", std::vector<float>(7, 1));
   program step(*gpu_, g, weights);
   step.wait(step.submit(optimizer(adam{}).step_values(1, 0)));

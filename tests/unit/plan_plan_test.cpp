@@ -56,7 +56,7 @@ TEST(plan_plan, independent_nodes_share_a_barrier_group) {
   const node_id x = g.input("x", dtype::f32, {64});
   const node_id a = sum(g, {x}), b = sum(g, {x, a}), c = sum(g, {a});
   g.add_output("y", sum(g, {b, c}));
-  const auto p = plan::make_plan(std::move(g), {});
+  const auto p = plan::make_plan(g, plan::make_layout(g));
   plan::verify(p);
   EXPECT_EQ(p.steps.size(), 4u);
   EXPECT_EQ(p.groups, 3u);
@@ -87,7 +87,7 @@ TEST(plan_plan, gradients_lie_at_their_parameters_offset_and_one_dispatch_update
   }
   g.add_output("loss", sum(g, {pairs[0], pairs[2]}));
   g.optimizer_step(optimizer(adam{}).rule(), pairs);
-  const auto parameters = plan::make_layout(g, op::parameter);
+  const auto parameters = plan::make_layout(g);
   const auto p = plan::make_plan(std::move(g), parameters);
   plan::verify(p);
   EXPECT_EQ(std::count_if(p.steps.begin(), p.steps.end(),
@@ -112,7 +112,7 @@ TEST(plan_plan, parameters_that_no_optimizer_updates_have_no_gradients_and_no_mo
       if (i % 3 == 1) x = sum(g, {x, parameter});
     }
     g.optimizer_step(optimizer(adam{}).rule(), pairs);
-    const auto parameters = plan::paged(plan::make_layout(g, op::parameter), page);
+    const auto parameters = plan::paged(plan::make_layout(g), page);
     const auto p = plan::make_plan(std::move(g), parameters, {.page_bytes = page});
     plan::verify(p);
     const auto bytes = [&](area where) { return p.area_bytes[plan::index_of(where)]; };
@@ -139,7 +139,7 @@ TEST(plan_plan, a_state_is_overwritten_directly_only_when_nobody_reads_the_old_v
     const node_id value = sum(g, {sum(g, {s}), x});
     if (read_later) g.add_output("old", sum(g, {value, s}));
     g.assign(s, value);
-    const auto p = plan::make_plan(std::move(g), {});
+    const auto p = plan::make_plan(g, plan::make_layout(g));
     plan::verify(p);
     const auto copies =
         std::count_if(p.steps.begin(), p.steps.end(), [](const plan::step& t) { return t.kind == plan::step::copy; });
@@ -167,7 +167,7 @@ TEST(plan_plan, every_read_of_a_state_is_its_value_before_the_step) {
     std::vector<node_id> s;
     for (const char* name : {"a", "b", "c", "d"}) s.push_back(g.state(name, dtype::f32, {8}));
     build(g, s, g.input("x", dtype::f32, {8}));
-    const auto p = plan::make_plan(std::move(g), {});
+    const auto p = plan::make_plan(g, plan::make_layout(g));
     EXPECT_EQ(complaint(p), "") << plan::to_text(p);
     return copies(p);
   };
@@ -240,7 +240,7 @@ TEST(plan_plan, a_state_that_its_own_update_reads_is_copied_only_when_elements_m
     graph g;
     const node_id s = g.state("s", dtype::f32, {8});
     g.assign(s, read(g, s, backwards));
-    auto p = plan::make_plan(std::move(g), {});
+    auto p = plan::make_plan(g, plan::make_layout(g));
     EXPECT_EQ(complaint(p), "");
     EXPECT_EQ(copies(p), backwards ? 1 : 0) << plan::to_text(p);
     if (!backwards) continue;
@@ -298,7 +298,7 @@ TEST(plan_plan, a_run_on_bytes_shows_what_a_step_in_place_overwrites_too_early) 
     graph g;
     const node_id s = g.state("s", dtype::f32, {8});
     g.assign(s, read(g, s, backwards));
-    auto update = plan::make_plan(std::move(g), {});
+    auto update = plan::make_plan(g, plan::make_layout(g));
     for (plan::step& each : update.steps) {
       for (plan::binding& b : each.bindings) b.where = update.steps.back().bindings.back().where;
     }
@@ -320,7 +320,7 @@ TEST(plan_plan, an_update_waits_for_whoever_reads_the_old_value) {
     const node_id x = g.input("x", dtype::f32, {8});
     g.add_output("y", sum(g, {read(g, read(g, x, false), false), s}));  // at level 3
     build(g, s, t, x);
-    const auto p = plan::make_plan(std::move(g), {});
+    const auto p = plan::make_plan(g, plan::make_layout(g));
     EXPECT_EQ(complaint(p), "") << plan::to_text(p);
     return copies(p);
   };
@@ -361,7 +361,7 @@ TEST(plan_plan, running_statistics_are_updated_without_a_copy) {
     g.add_output("y", g.multiply(centred, spread(scale)));
     egraph::optimize_options options;
     options.fusion = fusion;
-    const auto p = plan::make_plan(egraph::optimize(g, options), {});
+    const auto p = plan::make_plan(egraph::optimize(g, options), plan::make_layout(g));
     EXPECT_EQ(complaint(p), "") << plan::to_text(p);
     EXPECT_EQ(copies(p), 0) << plan::to_text(p);
   }
@@ -377,7 +377,7 @@ TEST(plan_plan, every_read_of_a_parameter_is_its_value_before_the_update) {
   g.assign(before, q);
   g.assign(mean, sum(g, {mean, p}));
   g.optimizer_step(optimizer(sgd{}).rule(), pairs);
-  const auto parameters = plan::make_layout(g, op::parameter);
+  const auto parameters = plan::make_layout(g);
   auto planned = plan::make_plan(std::move(g), parameters);
   EXPECT_EQ(complaint(planned), "") << plan::to_text(planned);
   EXPECT_NE(planned.outputs[0].where.where, plan::area::parameter);
@@ -402,7 +402,7 @@ TEST(plan_plan, random_assignments_verify_in_every_order) {
       if (random() % 5) g.assign(state, random() % 2 ? leaves[1 + random() % 6] : pool[random() % pool.size()]);
     }
     for (const char* name : {"u", "v", "w"}) g.add_output(name, pool[random() % pool.size()]);
-    const auto p = plan::make_plan(pruned(g), {});
+    const auto p = plan::make_plan(pruned(g), plan::make_layout(g));
     ASSERT_EQ(complaint(p), "") << round << '\n' << plan::to_text(p);
   }
 }
@@ -413,7 +413,7 @@ TEST(plan_plan, verify_finds_what_is_read_after_it_was_overwritten) {
   g.assign(a, x);
   g.assign(b, a);
   g.add_output("old", a);
-  const auto good = plan::make_plan(std::move(g), {});
+  const auto good = plan::make_plan(g, plan::make_layout(g));
   ASSERT_EQ(complaint(good), "");
   const plan::range place = good.steps.back().bindings[1].where;  // of a, written last
   auto broken = good;
@@ -463,7 +463,7 @@ TEST(plan_plan, random_graphs_verify_and_never_need_more_than_without_sharing) {
     }
     g.add_output("z", pool.back());
     g.add_output("w", pool[pool.size() / 2]);
-    const auto p = plan::make_plan(pruned(g), {});
+    const auto p = plan::make_plan(pruned(g), plan::make_layout(g));
     plan::verify(p);
     EXPECT_LE(p.area_bytes[plan::index_of(plan::area::arena)], p.unaliased_arena_bytes);
   }
@@ -474,7 +474,7 @@ TEST(plan_plan, a_primitive_without_an_implementation_is_refused_by_name) {
   const node_id x = g.input("x", dtype::f32, {4, 4});
   g.add_output("y", g.reduce(reduce_kind::sum, x, 1));
   try {
-    (void)plan::make_plan(std::move(g), {});
+    (void)plan::make_plan(g, plan::make_layout(g));
     FAIL();
   } catch (const error& e) {
     EXPECT_NE(std::string(e.what()).find("is a reduce, which no kernel implements"), std::string::npos) << e.what();
@@ -484,14 +484,14 @@ TEST(plan_plan, a_primitive_without_an_implementation_is_refused_by_name) {
 TEST(plan_plan, a_tensor_past_32_bit_indices_is_refused) {
   graph g;
   g.add_output("y", sum(g, {g.input("x", dtype::f32, {1 << 20, 1 << 13})}));
-  EXPECT_THROW((void)plan::make_plan(std::move(g), {}), error);
+  EXPECT_THROW((void)plan::make_plan(g, plan::make_layout(g)), error);
 }
 
 TEST(plan_plan, a_parameter_of_another_shape_is_refused) {
   graph g, other;
   g.add_output("y", sum(g, {g.parameter("w", dtype::f32, {4})}));
   (void)other.parameter("w", dtype::f32, {5});
-  EXPECT_THROW((void)plan::make_plan(std::move(g), plan::make_layout(other, op::parameter)), error);
+  EXPECT_THROW((void)plan::make_plan(std::move(g), plan::make_layout(other)), error);
 }
 
 }  // namespace

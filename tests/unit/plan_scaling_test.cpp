@@ -98,20 +98,20 @@ TEST(plan_scaling, graphs_and_gradients_grow_in_proportion_to_layers) {
 
 TEST(plan_scaling, plans_grow_in_proportion_to_layers) {
   const auto planned = [](const graph& g) {
-    const plan::layout parameters = plan::make_layout(g, op::parameter);
+    const plan::layout parameters = plan::make_layout(g);
     return seconds([&] { (void)plan::make_plan(g, parameters); });
   };
   const graph large_graph = implemented(many);
   const double small = planned(implemented(few)), large = planned(large_graph);
   EXPECT_LT(large / small, allowed) << small << " s, " << large << " s";
-  const plan::execution_plan p = plan::make_plan(large_graph, plan::make_layout(large_graph, op::parameter));
+  const plan::execution_plan p = plan::make_plan(large_graph, plan::make_layout(large_graph));
   EXPECT_LE(p.groups, 3u * many);
 }
 
 TEST(plan_scaling, plans_are_verified_in_time_in_proportion_to_layers) {
   const auto verified = [](int layers) {
     const graph g = implemented(layers);
-    const plan::execution_plan p = plan::make_plan(g, plan::make_layout(g, op::parameter));
+    const plan::execution_plan p = plan::make_plan(g, plan::make_layout(g));
     return seconds([&] { plan::verify(p); });
   };
   const double small = verified(few), large = verified(many);
@@ -122,7 +122,7 @@ TEST(plan_scaling, names_are_found_in_time_in_proportion_to_their_number) {
   const auto found = [](int names) {
     graph g;
     for (int i = 0; i < names; ++i) (void)g.parameter("layers." + std::to_string(i), dtype::f32, {1});
-    const plan::layout parameters = plan::make_layout(g, op::parameter);
+    const plan::layout parameters = plan::make_layout(g);
     return seconds([&] {
       const plan::layout read = plan::paged(parameters, 1 << 20);
       for (const plan::slot& slot : read.slots) ASSERT_EQ(read.find(slot.name), &slot);

@@ -41,7 +41,7 @@ curve on_device(const std::vector<double>& at) {
   const node_id y = g.outputs()[0].node, x = g.leaves(op::input)[0], seed = g.expand(g.constant(1), {28});
   g.add_output("slope", gradients(g, std::span(&y, 1), std::span(&seed, 1), std::span(&x, 1))[0]);
   const device& gpu = support::shared_device();
-  parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, g);
   program run(gpu, g, weights, {.checks = checks::none});  // NaN on purpose
   run.set_input("x", dtype::f32, support::stored_bytes({{28}, padded}));
   run.submit({});

@@ -22,16 +22,10 @@ using support::sample;
 using support::verdict;
 
 void check_on_device(sample& s, verdict& v) {
-  for (node_id id : s.source.leaves(op::state)) {  // a program starts with zeros
-    auto& values = s.leaves.at(s.source.get<leaf_attribute>(id).name).values;
-    std::fill(values.begin(), values.end(), 0.0);
-  }
   const device& gpu = support::shared_device();
-  parameters weights(gpu, plan::make_layout(s.source, op::parameter));
-  for (node_id id : s.source.leaves(op::parameter)) {
-    const std::string& name = s.source.get<leaf_attribute>(id).name;
-    weights.set(name, std::vector<float>(s.leaves.at(name).values.begin(), s.leaves.at(name).values.end()));
-  }
+  parameters weights(gpu, s.source);
+  for (const plan::slot& each : weights.slots().slots)
+    weights.set_bytes(each.name, support::stored_bytes(s.leaves.at(each.name)));
   program_options options;
   options.optimize = s.optimize, options.plan = s.plan;
   options.checks = checks::none;  // indices out of range are drawn on purpose: gather reads zeros there

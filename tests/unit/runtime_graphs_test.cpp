@@ -40,14 +40,11 @@ void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t ste
                           double high = 1) {
   const device& gpu = support::shared_device();
   oracle::tensors<double> leaves = samples::random_leaves(g, low, high);
-  parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, g);
   for (auto& [name, value] : leaves) {
     for (double& element : value.values) element = static_cast<double>(static_cast<float>(element));
     if (!weights.slots().find(name)) continue;
     weights.set(name, std::vector<float>(value.values.begin(), value.values.end()));
-  }
-  for (node_id id : g.leaves(op::state)) {  // states start as zeros
-    for (double& element : leaves[g.get<leaf_attribute>(id).name].values) element = 0;
   }
   program run(gpu, g, weights, {.checks = checks::none});  // random indices, and NaN on purpose
   oracle::interpreter<double> truth(g, leaves);
@@ -97,7 +94,7 @@ TEST(runtime_graphs, softmax_and_cross_entropy_forward_and_backward) {
 // Every output of one step with these inputs and parameters, on the device as built by default.
 oracle::tensors<double> device_results(const graph& g, const oracle::tensors<double>& leaves) {
   const device& gpu = support::shared_device();
-  parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, g);
   for (const plan::slot& slot : weights.slots().slots) {
     const std::vector<double>& values = leaves.at(slot.name).values;
     weights.set(slot.name, std::vector<float>(values.begin(), values.end()));

@@ -55,7 +55,7 @@ void expect_agrees(const graph& g, std::int64_t length) {
   const device& gpu = support::shared_device();
   if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
   oracle::tensors<double> leaves = samples::random_leaves(g);
-  parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, g);
   for (auto& [name, value] : leaves) {
     for (double& element : value.values) element = oracle::stored(element, value.type);
     if (weights.slots().find(name)) weights.set(name, std::vector<float>(value.values.begin(), value.values.end()));

@@ -36,7 +36,7 @@ result on_device(graph g, const std::vector<double>& at, bool fusion, const std:
   const shape extents = g[x].extents, whole = g[y].extents;
   g.add_output("slope", gradients(g, std::span(&y, 1), std::span(&seed, 1), std::span(&x, 1))[0]);
   const device& gpu = support::shared_device();
-  parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, g);
   for (const auto& [name, value] : values) weights.set(name, value);
   program_options options{.checks = checks::none};
   options.optimize.fusion = fusion;

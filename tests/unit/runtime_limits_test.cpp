@@ -181,7 +181,7 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
 // compiled.
 std::string refused_untouched(const graph& g, const vulkan::device_facts& most) {
   const device gpu({.at_most = most});
-  parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, g);
   gpu.wait_idle();
   const auto before = gpu.counters();
   const std::string sentence = support::sentence_of([&] { program run(gpu, g, weights); });
@@ -202,7 +202,7 @@ TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_befor
   std::uint64_t needed = 0;
   {
     const device gpu({.at_most = most});
-    parameters weights(gpu, plan::make_layout(g, op::parameter));
+    parameters weights(gpu, g);
     const auto before = gpu.counters().allocations;
     const program run(gpu, g, weights);
     needed = gpu.counters().allocations - before;
@@ -211,7 +211,7 @@ TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_befor
   most.max_allocations = static_cast<std::uint32_t>(2 + needed);  // the staging ring and the parameters live already
   {
     const device gpu({.at_most = most});
-    parameters weights(gpu, plan::make_layout(g, op::parameter));
+    parameters weights(gpu, g);
     EXPECT_NO_THROW(program(gpu, g, weights));
   }
   --most.max_allocations;
@@ -227,7 +227,7 @@ TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_befor
   EXPECT_NE(measured.find("allows 1024"), std::string::npos) << measured;
   most.max_buffer_bytes = 1536;
   const device gpu({.at_most = most});
-  EXPECT_NO_THROW(program(gpu, g, parameters(gpu, plan::make_layout(g, op::parameter))));
+  EXPECT_NO_THROW(program(gpu, g, parameters(gpu, g)));
 }
 
 // A graphics card like those that are sold, made up: nothing runs on it.
@@ -276,7 +276,7 @@ void expect_kernels_for(const char* what, Change change) {
       const graph g = make_training_graph<Model>(cross_entropy{"label"}, adam{}, std::vector<binding>{{"batch", 16}});
       egraph::optimize_options options;
       options.region = limits;
-      at->second = plan::make_plan(egraph::optimize(g, options), plan::make_layout(g, op::parameter));
+      at->second = plan::make_plan(egraph::optimize(g, options), plan::make_layout(g));
     }
     const kernels::target target = make_target(card);
     for (const plan::step& step : at->second.steps) {

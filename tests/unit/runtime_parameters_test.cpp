@@ -39,7 +39,7 @@ graph with_parameters(std::initializer_list<std::pair<const char*, dtype>> all, 
   return g;
 }
 
-parameters made(const graph& g) { return {support::shared_device(), plan::make_layout(g, op::parameter)}; }
+parameters made(const graph& g) { return {support::shared_device(), g}; }
 
 TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
   const support::temporary_folder folder;

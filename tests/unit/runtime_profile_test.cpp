@@ -20,7 +20,7 @@ TEST(runtime_profile, a_profile_has_the_labels_of_the_plan) {
   const device& gpu = support::shared_device();
   const binding symbols[] = {{"batch", 16}};
   const graph g = make_training_graph<support::mlp<8>>(cross_entropy{"label"}, adam{}, symbols);
-  parameters weights(gpu, plan::make_layout(g, op::parameter));
+  parameters weights(gpu, g);
   weights.init();
   program run(gpu, g, weights, {.profile = true});
   const std::vector<float> x = support::uniform(16 * 8, 1);
@@ -48,7 +48,7 @@ TEST(runtime_profile, the_parts_of_a_build_are_timed_and_logged) {
                     }});
   const binding symbols[] = {{"batch", 16}};
   const graph g = make_training_graph<support::mlp<8>>(cross_entropy{"label"}, adam{}, symbols);
-  const parameters weights(gpu, plan::make_layout(g, op::parameter));
+  const parameters weights(gpu, g);
   detail::stopwatch watch;
   const program run(gpu, g, weights, {.before = {.trace = 1000, .differentiate = 500}});
   const double passed = watch.lap();

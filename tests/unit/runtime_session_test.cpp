@@ -63,7 +63,7 @@ TEST(runtime_session, an_empty_handle_of_parameters_says_so) {
                                                              [&] { none.set("w", {}); }}) {
     EXPECT_EQ(support::sentence_of(call),
               "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
-              "run-time graph g make them: parameters(gpu, plan::make_layout(g, op::parameter))");
+              "run-time graph g make them: parameters(gpu, g)");
   }
 }
 
@@ -79,7 +79,7 @@ TEST(runtime_session, outputs_cannot_be_read_before_a_run) {
   const node_id total = g.state("total", dtype::f32, {5});
   g.assign(total, g.add(total, g.input("x", dtype::f32, {5})));
   g.add_output("total", total);
-  const program counter(gpu, g, parameters(gpu, plan::make_layout(g, op::parameter)));
+  const program counter(gpu, g, parameters(gpu, g));
   EXPECT_NE(support::sentence_of([&] { (void)counter.output("total"); }).find("before the first run"),
             std::string::npos);
 }
@@ -180,7 +180,7 @@ TEST(runtime_session, what_was_moved_from_says_so_in_every_call) {
   EXPECT_EQ(support::sentence_of([&] { (void)run.output("output"); }), moved);
   EXPECT_EQ(support::sentence_of([&] { (void)run.program().plan(); }), moved);
   const graph g = lower<network>({{"batch", 1}});
-  program empty(first, g, parameters(first, plan::make_layout(g, op::parameter)));
+  program empty(first, g, parameters(first, g));
   const program full = std::move(empty);
   const std::function<void()> calls[] = {
       [&] { empty.set_input("x", dtype::f32, std::as_bytes(std::span(x))); },
@@ -197,7 +197,7 @@ TEST(runtime_session, what_was_moved_from_says_so_in_every_call) {
       [&] { (void)empty.kept(); },
       [&] { (void)empty.read({}); },
       [&] { empty.write({}, {}); },
-      [&] { empty.reset_state(); },
+      [&] { empty.reset_moments(); },
   };
   for (const auto& call : calls) EXPECT_EQ(support::sentence_of(call), moved);
   parameters weights = taken.parameters(), others = std::move(weights);
@@ -329,7 +329,7 @@ TEST(runtime_session, each_way_to_misread_a_program_has_a_sentence_of_its_own) {
   const node_id x = g.input("x", dtype::f32, {3});
   g.add_output("total", g.reduce(reduce_kind::sum, x, 1));
   g.add_output("doubled", g.add(x, x));
-  program sums(gpu, g, parameters(gpu, plan::make_layout(g, op::parameter)));
+  program sums(gpu, g, parameters(gpu, g));
   const std::vector<float> values{1, 2, 4};
   const auto step = [&] {
     sums.set_input("x", dtype::f32, std::as_bytes(std::span(values)));

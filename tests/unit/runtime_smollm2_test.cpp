@@ -59,7 +59,7 @@ TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradien
   ASSERT_EQ(weights.size(), reference["parameter_tensors"].get<std::size_t>());
 
   const support::checked_device gpu;
-  parameters values(gpu, plan::make_layout(g, op::parameter));
+  parameters values(gpu, g);
   for (const auto& slot : values.slots().slots)
     values.set(slot.name, support::smollm2_weights(slot.name, slot.extents));
   program run(gpu, g, values);

@@ -15,8 +15,9 @@
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes. As many as an optimiser keeps moments follow the last one.
-enum class area : std::uint32_t { input, parameter, gradient, state, arena, step_values, moments };
+/// plan_options::page_bytes. `parameter` holds states as well; as many as an optimiser keeps moments follow the last
+/// one.
+enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
 /// The area of each parameter's moment number i.
 [[nodiscard]] constexpr area moment_area(std::size_t i) {
   return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
@@ -48,6 +49,7 @@ struct slot {
   shape extents;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  op kind = op::parameter;  // or state, input
 };
 
 /// Slots in order, with an index by name.
@@ -81,8 +83,8 @@ inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 /// tensor that is longer.
 [[nodiscard]] layout paged(const layout& tensors, std::uint64_t page_bytes);
 
-/// The leaves of one kind in order of creation.
-[[nodiscard]] layout make_layout(const graph& g, op leaf_kind);
+/// What all programs of a model share: its parameters, then its states, each in order of creation.
+[[nodiscard]] layout make_layout(const graph& g);
 
 enum class usage : std::uint8_t { read, write, read_write };
 
@@ -114,7 +116,7 @@ struct execution_plan {
   graph implementation;
   std::vector<step> steps;
   std::uint32_t groups = 0;
-  layout inputs, parameters, states;
+  layout inputs, parameters;  // states are among the parameters
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
@@ -135,8 +137,9 @@ struct plan_options {
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
 /// kernels, other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is
 /// copied first. `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a
-/// model (every parameter of `g` must be in it), paged like the rest. Errors: internal, naming the node, when `g` holds
-/// a primitive that nothing implements; invalid_argument for a parameter that is missing or has another shape.
+/// model (every parameter and state of `g` must be in it), paged like the rest. Errors: internal, naming the node, when
+/// `g` holds a primitive that nothing implements; invalid_argument for a parameter that is missing or has another
+/// shape.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
 
 /// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on

@@ -21,7 +21,7 @@
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE std::string to_string(area where) {
-  constexpr const char* names[] = {"input", "parameter", "gradient", "state", "arena", "step_values"};
+  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values"};
   if (where < area::moments) return names[index_of(where)];
   return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
@@ -80,16 +80,22 @@ MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
   return {slot_list(std::move(slots)), end};
 }
 
-MEGANEURA_INLINE layout make_layout(const graph& g, op leaf_kind) {
+namespace detail {
+inline layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
   std::vector<slot> slots;
   std::uint64_t end = 0;
-  for (node_id id : g.leaves(leaf_kind)) {
-    const std::uint64_t bytes = detail::tensor_bytes(g[id]);
-    slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, end, bytes});
-    end += aligned(bytes);
+  for (const op kind : leaf_kinds) {
+    for (node_id id : g.leaves(kind)) {
+      const std::uint64_t bytes = tensor_bytes(g[id]);
+      slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, end, bytes, kind});
+      end += aligned(bytes);
+    }
   }
   return {slot_list(std::move(slots)), end};
 }
+}  // namespace detail
+
+MEGANEURA_INLINE layout make_layout(const graph& g) { return detail::layout_of(g, {op::parameter, op::state}); }
 
 namespace detail {
 
@@ -199,8 +205,7 @@ class planner {
   planner(graph g, const layout& parameters, const plan_options& options) : options_(options) {
     result_.implementation = std::move(g);
     result_.parameters = parameters;
-    result_.inputs = paged(make_layout(result_.implementation, op::input), options.page_bytes);
-    result_.states = paged(make_layout(result_.implementation, op::state), options.page_bytes);
+    result_.inputs = paged(layout_of(result_.implementation, {op::input}), options.page_bytes);
     result_.page_bytes = options.page_bytes;
     places_.resize(result_.implementation.size());
     writer_.resize(result_.implementation.size(), no_id);
@@ -292,10 +297,11 @@ class planner {
   void place_leaf(node_id id, area where, const layout& slots) {
     const auto& name = g().get<leaf_attribute>(id).name;
     const slot* found = slots.find(name);
-    if (!found || found->extents != g()[id].extents || found->type != g()[id].type) {
+    if (!found || found->kind != g()[id].kind || found->extents != g()[id].extents || found->type != g()[id].type) {
       fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
-           found ? "stored as " + std::string(to_string(found->type)) + to_string(found->extents)
+           found ? fmt::format("stored as a {} {}{}", to_string(found->kind), to_string(found->type),
+                               to_string(found->extents))
                  : "not among the parameters");
     }
     places_[id] = {.level = 0,
@@ -308,8 +314,8 @@ class planner {
   void place_leaves() {
     for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind == op::input) place_leaf(id, area::input, result_.inputs);
-      if (g()[id].kind == op::parameter) place_leaf(id, area::parameter, result_.parameters);
-      if (g()[id].kind == op::state) place_leaf(id, area::state, result_.states);
+      if (g()[id].kind == op::parameter || g()[id].kind == op::state)
+        place_leaf(id, area::parameter, result_.parameters);
     }
   }
 
@@ -709,7 +715,6 @@ class planner {
     }
     result_.area_bytes[index_of(area::input)] = result_.inputs.bytes;
     result_.area_bytes[index_of(area::parameter)] = result_.parameters.bytes;
-    result_.area_bytes[index_of(area::state)] = result_.states.bytes;
   }
 
   plan_options options_;

@@ -20,9 +20,9 @@ class replay {
  public:
   explicit replay(const execution_plan& p)
       : plan_(p), contents_(p.area_bytes.size()), read_(contents_.size()), written_(contents_.size()) {
-    for (const auto& [kind, slots] :
-         {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters), std::pair(op::state, &p.states)}) {
-      const area where = kind == op::input ? area::input : kind == op::parameter ? area::parameter : area::state;
+    for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
+                                      std::pair(op::state, &p.parameters)}) {
+      const area where = kind == op::input ? area::input : area::parameter;
       for (node_id id : p.implementation.leaves(kind)) {
         const std::string& name = p.implementation.get<leaf_attribute>(id).name;
         const slot* found = slots->find(name);

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <limits>
 #include <locale>
 #include <set>
@@ -23,7 +24,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr const char* checkpoint_format = "1";  // of checkpoint_key: the only format there is yet
+// Of checkpoint_key. In a file of the first format "state." stands before the names of states.
+inline constexpr std::string_view checkpoint_format = "2", first_checkpoint_format = "1";
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
@@ -48,11 +50,18 @@ class checkpoint_metadata {
            "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)",
            shown_path(file.path()));
     }
-    if (*format == checkpoint_format) return;
+    format_ = *format;
+    if (format_ == checkpoint_format || format_ == first_checkpoint_format) return;
     fail(error_category::invalid_file,
-         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads format \"{}\": load it by the "
-         "newer one",
+         "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
+         "by "
+         "the newer one",
          shown_path(file.path()), quote(*format), checkpoint_format);
+  }
+
+  /// Where the file has that parameter or state.
+  [[nodiscard]] std::string name_of(const plan::slot& slot) const {
+    return slot.kind == op::state && format_ == first_checkpoint_format ? "state." + slot.name : slot.name;
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -85,20 +94,26 @@ class checkpoint_metadata {
   }
 
   const io::safetensors_file& file_;
+  std::string_view format_;
 };
 
-// A tensor of the run and where it goes.
+// A tensor of the run, its name in the file and where it goes: to a parameter or state, or to what the program keeps.
 struct checkpoint_tensor {
   std::string name;
   dtype type{};
   shape extents;
-  const plan::named_range* kept = nullptr;  // null: a parameter
+  const plan::slot* shared = nullptr;
+  const plan::named_range* kept = nullptr;
 };
 
-inline std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training) {
+template <class Names>
+std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training,
+                                                  const Names& name_of) {
   std::vector<checkpoint_tensor> all;
-  for (const auto& slot : weights.slots().slots) all.push_back({slot.name, slot.type, slot.extents});
-  for (const plan::named_range& kept : training.kept()) all.push_back({kept.name, kept.type, kept.extents, &kept});
+  for (const auto& slot : weights.slots().slots)
+    all.push_back({std::invoke(name_of, slot), slot.type, slot.extents, &slot});
+  for (const plan::named_range& kept : training.kept())
+    all.push_back({kept.name, kept.type, kept.extents, nullptr, &kept});
   return all;
 }
 
@@ -144,7 +159,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   std::vector<std::string> names;
   for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
   weights.check_values("save_checkpoint", names);
-  const auto tensors = detail::checkpoint_tensors(weights, training);
+  const auto tensors = detail::checkpoint_tensors(weights, training, &plan::slot::name);
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& tensor : tensors) {
@@ -155,7 +170,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
                        values.back()});
   }
   io::safetensors_metadata metadata{{"format", "pt"},
-                                    {detail::checkpoint_key, detail::checkpoint_format},
+                                    {detail::checkpoint_key, std::string(detail::checkpoint_format)},
                                     {"optimizer", position.chosen.name()},
                                     {"step", std::to_string(position.step)},
                                     {"seed", std::to_string(position.seed)}};
@@ -171,7 +186,8 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, para
                                                    const optimizer& expected) try {
   const auto file = io::safetensors_file::open(path);
   const detail::checkpoint_metadata metadata(file);
-  const auto tensors = detail::checkpoint_tensors(weights, training);
+  const auto tensors =
+      detail::checkpoint_tensors(weights, training, [&](const plan::slot& slot) { return metadata.name_of(slot); });
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
@@ -189,7 +205,7 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, para
     if (tensors[i].kept) {
       training.write(*tensors[i].kept, values[i]);
     } else {
-      weights.set_bytes(tensors[i].name, values[i]);
+      weights.set_bytes(tensors[i].shared->name, values[i]);
     }
   }
   return position;

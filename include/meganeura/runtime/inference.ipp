@@ -15,7 +15,7 @@ MEGANEURA_INLINE run_options detail::after_trace(run_options options, double mil
 
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
                                               const program_options& options) {
-  if (!weights) weights = parameters(on, plan::make_layout(g, op::parameter));
+  if (!weights) weights = parameters(on, g);
   return program(on, g, weights, options);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The weights of a model on one device: one object, shared by every session and trainer of that model.
+// The weights and states of a model on one device: one object, shared by every session and trainer of that model.
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/plan/plan.hpp>
@@ -28,20 +28,26 @@ struct load_options {
 };
 
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
-/// Writing waits for nothing: it is ordered before whatever is submitted next.
+/// States lie beside them, under their names: all programs that share the parameters read and assign the same ones,
+/// each step what the step before it left, whichever program ran it. Everything below is for both, unless it says
+/// otherwise. Writing waits for nothing: it is ordered before whatever is submitted next.
 class parameters {
  public:
   parameters() = default;
-  /// Without values: reading, saving or running with a tensor that was never initialised, loaded or set is an error.
-  /// Zeros in the order of `slots`, paged for the device. errors: out_of_memory; unsupported for a tensor longer than a
-  /// buffer of the device.
+  /// What a graph has of both. Parameters are without values: reading, saving or running with one that was never
+  /// initialised, loaded or set is an error. States are zeros. errors: out_of_memory; unsupported for a tensor longer
+  /// than a buffer of the device.
+  parameters(const device& on, const graph& g) : parameters(on, plan::make_layout(g)) {}
+  /// In the order of `slots`, paged for the device.
   parameters(const device& on, plan::layout slots);
 
   /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
   /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
   /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
-  /// errors: invalid_argument when a parameter is no float; nothing is changed then.
+  /// States become zeros. errors: invalid_argument when a parameter is no float; nothing is changed then.
   void init(const init_options& options = {});
+  /// States as they were made; parameters stay.
+  void reset_states();
 
   /// Of a parameter of floats, to whose dtype the values are rounded (to the nearest, ties to even).
   /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
@@ -63,7 +69,7 @@ class parameters {
   void save(const std::string& path) const;
 
   [[nodiscard]] const plan::layout& slots() const { return state().slots; }
-  [[nodiscard]] std::size_t count() const;  // of scalars
+  [[nodiscard]] std::size_t count() const;  // of scalars, states not included
   /// errors: invalid_argument, naming the first few of `names` that have no values yet.
   void check_values(std::string_view asker, std::span<const std::string> names) const;
   [[nodiscard]] const area_memory& memory() const { return state().memory; }

@@ -123,6 +123,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   vulkan::recorder zero(on);
   state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
+  for (std::size_t i = 0; i < state->slots.slots.size(); ++i)
+    state->has_values[i] = state->slots.slots[i].kind == op::state;
   state_ = std::move(state);
 } catch (...) {
   rethrow_as_error("allocating parameters");
@@ -132,7 +134,7 @@ MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   if (!state_) {
     fail(error_category::invalid_argument,
          "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
-         "run-time graph g make them: parameters(gpu, plan::make_layout(g, op::parameter))");
+         "run-time graph g make them: parameters(gpu, g)");
   }
   return *state_;
 } catch (...) {
@@ -150,7 +152,8 @@ MEGANEURA_INLINE const plan::slot& parameters::slot(std::string_view name) const
 
 MEGANEURA_INLINE std::size_t parameters::count() const {
   std::size_t total = 0;
-  for (const auto& slot : slots().slots) total += static_cast<std::size_t>(slot.extents.elements());
+  for (const auto& slot : slots().slots)
+    total += slot.kind == op::parameter ? static_cast<std::size_t>(slot.extents.elements()) : 0;
   return total;
 }
 
@@ -219,14 +222,25 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 
 MEGANEURA_INLINE void parameters::init(const init_options& options) try {
   for (const auto& target : slots().slots) {
-    if (is_float(target.type)) continue;
+    if (target.kind == op::state || is_float(target.type)) continue;
     fail(error_category::invalid_argument,
          "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them", target.name,
          to_string(target.type), to_string(target.extents));
   }
-  for (const auto& target : slots().slots) set(target.name, detail::initial_values(target, options.seed));
+  for (const auto& target : slots().slots) {
+    if (target.kind == op::parameter) set(target.name, detail::initial_values(target, options.seed));
+  }
+  reset_states();
 } catch (...) {
   rethrow_as_error("initialising parameters");
+}
+
+MEGANEURA_INLINE void parameters::reset_states() try {
+  for (const auto& target : slots().slots) {
+    if (target.kind == op::state) set_bytes(target.name, std::vector<std::byte>(target.bytes));
+  }
+} catch (...) {
+  rethrow_as_error("resetting states");
 }
 
 MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) try {

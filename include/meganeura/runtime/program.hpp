@@ -96,15 +96,15 @@ class program {
   /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
   /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
-  /// Everything that is kept from step to step besides the parameters: "optimizer.<moment>.<parameter>"
-  /// for what the optimiser updates ("optimizer.m.fc.weight"), "state.<name>" for states.
+  /// Everything that is kept from step to step besides parameters and states: "optimizer.<moment>.<parameter>"
+  /// for what the optimiser updates ("optimizer.m.fc.weight").
   [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
   [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
   void write(const plan::named_range& kept, std::span<const std::byte> values);
 
-  /// Optimiser moments and states back to zero.
-  void reset_state();
+  /// Optimiser moments back to zero.
+  void reset_moments();
 
  private:
   static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;

@@ -135,7 +135,7 @@ MEGANEURA_INLINE void program::allocate(const parameters& weights) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
     s.results = device_.allocate(result_bytes(), vulkan::memory_kind::mapped);
   }
-  reset_state();
+  reset_moments();
 }
 
 MEGANEURA_INLINE void program::list_kept() {
@@ -153,14 +153,11 @@ MEGANEURA_INLINE void program::list_kept() {
       }
     }
   }
-  for (const plan::slot& state : plan_.states.slots) {
-    kept_.push_back({"state." + state.name, state.type, state.extents, {plan::area::state, state.offset, state.bytes}});
-  }
   for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
     if (!plan_.parameters.find(kept.name)) continue;
     fail(error_category::invalid_argument,
-         "parameter {} has the name of what a checkpoint keeps of {}; give one of them another name", quote(kept.name),
-         kept.where.where == plan::area::state ? "a state" : "the optimizer");
+         "parameter {} has the name of what a checkpoint keeps of the optimizer; give one of them another name",
+         quote(kept.name));
   }
 }
 
@@ -192,12 +189,11 @@ MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<co
   rethrow_as_error("writing what a program keeps");
 }
 
-MEGANEURA_INLINE void program::reset_state() try {
+MEGANEURA_INLINE void program::reset_moments() try {
   (void)alive();
   vulkan::recorder zero(device_);
   const auto clear = [&](std::size_t area) { areas_[area].fill_with_zeros(zero); };
   clear(plan::index_of(plan::area::gradient));
-  clear(plan::index_of(plan::area::state));
   for (std::size_t i = plan::index_of(plan::area::moments); i < areas_.size(); ++i) clear(i);
   device_.submit(zero.finish());
 } catch (...) {

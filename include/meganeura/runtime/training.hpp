@@ -37,7 +37,7 @@ class pending_step {
   std::uint32_t step_;
 };
 
-/// A graph being trained: owns the optimiser's state, the step counter, the seed and, unless given, the parameters.
+/// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
 class training {
  public:
   /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). errors: those of
@@ -61,7 +61,7 @@ class training {
   void set_learning_rate(float rate);
   [[nodiscard]] std::uint32_t steps() const { return step_; }
 
-  /// Step number, moments and states back to the beginning; parameters stay.
+  /// Step number, moments and states back to the beginning, the latter for all that share them; parameters stay.
   void restart();
 
   /// The whole run in one file: parameters, moments, states, step, rates and seed. A training built alike that loads it

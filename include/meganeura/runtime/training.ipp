@@ -115,7 +115,8 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
 }
 
 MEGANEURA_INLINE void training::restart() {
-  program_.reset_state();
+  program_.reset_moments();
+  parameters_.reset_states();
   step_ = 0;
 }
 
