@@ -81,7 +81,7 @@ oracle::tensors<double> device_graph::run(const oracle::tensors<double>& leaves)
     const node& n = graph_[id];
     const std::size_t bytes = static_cast<std::size_t>(n.extents.bytes(n.type));
     buffers_[id] = device_.allocate(std::max<std::size_t>(bytes, 4));
-    if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) {
+    if (info(n.kind).arity == 0 && !info(n.kind).runs) {
       device_.upload(buffers_[id], 0, std::span<const std::byte>(stored_bytes(truth.value(id))));
     } else {
       device_.upload(buffers_[id], 0, std::vector<std::byte>(bytes, std::byte{0xff}));

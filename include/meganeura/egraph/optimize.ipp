@@ -55,8 +55,7 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
     const class_id own = e.find(from.classes[id]);
-    const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
-    if (!leaf || plan.chosen[own] == no_id) continue;
+    if (info(g[id].kind).stage != op_stage::leaf || plan.chosen[own] == no_id) continue;
     const graph::scope in(result, g[id].path);
     made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
   }
@@ -97,7 +96,7 @@ inline std::string explain(const path_pool& paths, const engine& e, const extrac
   const auto end = std::back_inserter(text);
   for (class_id id : plan.order) {
     const enode& n = e.node(plan.chosen[id]);
-    if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) continue;
+    if (info(n.kind).stage == op_stage::leaf) continue;
     const std::string path = paths.text(n.path);
     fmt::format_to(end, "c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
                    to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));

@@ -12,10 +12,10 @@ enum class op : std::uint8_t {
   input,      // bound by name every step
   parameter,  // owned by the parameters object; trained
   state,      // owned by the session; changed by `assign` at the end of a step
-  constant,   // one scalar value, rank 0
-  iota,       // [n]: 0, 1, 2, ... as i32; other ranks are views of it
-  random,     // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
   // primitives
+  constant,        // one scalar value, rank 0
+  iota,            // [n]: 0, 1, 2, ... as i32; other ranks are views of it
+  random,          // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
   map,             // out[i] = program(a[i], b[i], ...): all operands have the result's shape
   reduce,          // sum, max, min, product over some axes, which disappear
   contract,        // generalised matrix product of two operands (einsum)
@@ -31,7 +31,7 @@ enum class op : std::uint8_t {
   // effects: no value, roots of the graph
   assign,          // state := value, after every read of the old value
   optimizer_step,  // all parameters updated in place from their gradients
-  // implementations: what extraction leaves and the plan runs (together with gather, scatter_add, random, window_*)
+  // implementations: what extraction leaves and the plan runs, with the primitives that run as they are
   region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
   matmul,    // contract with strided operands and an epilogue program
   convolve,  // convolution with an epilogue program
@@ -80,13 +80,18 @@ enum class distribution : std::uint8_t { uniform, normal };
   return "unknown distribution";
 }
 
-enum class op_stage : std::uint8_t { leaf, primitive, effect, implementation };
+enum class op_stage : std::uint8_t {
+  leaf,            // memory bound under a name
+  primitive,       // a value of operands
+  effect,          // no value
+  implementation,  // what the e-graph makes of primitives
+};
 
 struct op_info {
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
-  bool runs = false;  // on a device as it is; everything else is replaced by what does, but leaves and effects
+  bool runs = false;  // has a kernel of its own; primitives that have none are replaced by implementations
 };
 
 namespace detail {
@@ -94,9 +99,9 @@ inline constexpr op_info op_table[op_count] = {
     {"input", 0, op_stage::leaf},
     {"parameter", 0, op_stage::leaf},
     {"state", 0, op_stage::leaf},
-    {"constant", 0, op_stage::leaf},
-    {"iota", 0, op_stage::leaf},
-    {"random", 0, op_stage::leaf, true},
+    {"constant", 0, op_stage::primitive},
+    {"iota", 0, op_stage::primitive},
+    {"random", 0, op_stage::primitive, true},
     {"map", -1, op_stage::primitive},
     {"reduce", 1, op_stage::primitive},
     {"contract", 2, op_stage::primitive},

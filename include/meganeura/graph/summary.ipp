@@ -127,7 +127,7 @@ MEGANEURA_INLINE model_summary summary(const graph& g) {
     if (g[id].kind == op::parameter) modules[g[id].path].parameters += g[id].extents.elements();
     for (node_id operand : g.operands(id)) {
       const bool forward = !path_pool::is_backward(g[id].path) && !path_pool::is_backward(g[operand].path);
-      if (!forward || info(g[operand].kind).stage == op_stage::leaf) continue;
+      if (!forward || info(g[operand].kind).arity == 0) continue;
       for (path_id at = g[operand].path; !paths.holds(at, g[id].path); at = paths.parent(at)) give(operand, at);
     }
   }

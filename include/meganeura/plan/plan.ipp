@@ -231,9 +231,7 @@ class planner {
 
  private:
   [[nodiscard]] const graph& g() const { return result_.implementation; }
-  [[nodiscard]] bool is_leaf(node_id id) const {
-    return info(g()[id].kind).stage == op_stage::leaf && g()[id].kind != op::random;
-  }
+  [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
 
   void find_readers() {
@@ -260,7 +258,7 @@ class planner {
              id, to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
       }
       const op kind = g()[id].kind;
-      if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
+      if (is_leaf(id)) continue;
       if (!info(kind).runs && !is_effect(id)) {
         fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
              id, to_string(kind));

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT
+// The gradient of each primitive. Derivatives of scalar programs are scalar programs: see scalar_gradient.hpp.
+#pragma once
+#include <meganeura/autodiff/gradient_sweep.hpp>
+#include <meganeura/autodiff/scalar_gradient.hpp>
+#include <meganeura/autodiff/view_adjoint.hpp>
+#include <meganeura/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// Is every element of the node one known f32 number (a constant, however it was expanded)?
+inline bool uniform_value(const graph& g, node_id id, double& value) {
+  while (g[id].kind == op::view) id = g.operand(id, 0);
+  if (g[id].kind != op::constant || g[id].type != dtype::f32) return false;
+  value = g.get<constant_attribute>(id).value;
+  return true;
+}
+
+/// May a derivative look at the stored result instead of computing it again? A bound that is rounded up would look
+/// exceeded.
+inline bool keeps_bounds(const scalar_program& program, dtype stored) {
+  const scalar_op kind = program.nodes.back().op;
+  if (!is_narrow(stored) || (kind != scalar_op::minimum && kind != scalar_op::maximum)) return true;
+  return std::all_of(program.nodes.begin(), program.nodes.end(), [stored](const scalar_node& node) {
+    // f16: integers up to 2^11 over 2^10; a plain, sufficient test
+    const double most = std::ldexp(1.0, info(stored).digits), scaled = std::fabs(node.value) * most / 2;
+    return node.op != scalar_op::constant || (scaled == std::floor(scaled) && scaled <= most);
+  });
+}
+
+/// Is everything but the result an argument or a constant? Then the stored result is the value of the only operation.
+inline bool is_one_operation(const scalar_program& program) {
+  return std::all_of(program.nodes.begin(), program.nodes.end() - 1,
+                     [](const scalar_node& node) { return info(node.op).arity == 0; });
+}
+
+/// A map under construction whose operands are named by node; constants melt into the program.
+class map_writer {
+ public:
+  explicit map_writer(graph& g) : graph_(g) {}
+  [[nodiscard]] scalar_builder& builder() { return builder_; }
+
+  [[nodiscard]] scalar_ref operand(node_id id) {
+    double value = 0;
+    if (uniform_value(graph_, id, value)) return builder_.constant(value);
+    return variable(id);
+  }
+  /// The same, but an argument even if it is constant.
+  [[nodiscard]] scalar_ref variable(node_id id) {
+    const auto found = std::find(sources_.begin(), sources_.end(), id);
+    const auto index = static_cast<int>(found - sources_.begin());
+    if (found == sources_.end()) sources_.push_back(id);
+    return builder_.argument(index, graph_[id].type);
+  }
+
+  /// Arguments are numbered as they occur, so that a single operation looks like one made by graph::map.
+  [[nodiscard]] node_id finish(scalar_ref result, const shape& extents, dtype type) {
+    scalar_program program = builder_.finish(result);
+    if (program.nodes.back().op == scalar_op::constant) return graph_.full(extents, program.nodes.back().value, type);
+    std::vector<node_id> used;
+    for (scalar_node& node : program.nodes) {
+      if (node.op != scalar_op::argument) continue;
+      used.push_back(sources_[static_cast<std::size_t>(node.value)]);
+      node.value = static_cast<double>(used.size() - 1);
+    }
+    if (program.is_identity() && graph_[used[0]].type == type) return used[0];
+    return graph_.map(program, used, type);
+  }
+
+ private:
+  graph& graph_;
+  scalar_builder builder_;
+  std::vector<node_id> sources_;
+};
+
+template <>
+struct gradient_rule<op::map> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph& g, node_id id, std::size_t index) {
+    const scalar_program& program = g.get<map_attribute>(id).program;
+    const std::size_t count = g.operands(id).size();
+    const auto flags = std::make_unique<bool[]>(count);
+    flags[index] = true;
+    return smooth_nodes(program, {flags.get(), count}).back();
+  }
+  void propagate(node_id id, node_id g) {
+    const std::vector<node_id> operands(graph_.operands(id).begin(), graph_.operands(id).end());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const bool first = std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(i), operands[i]) ==
+                         operands.begin() + static_cast<std::ptrdiff_t>(i);
+      if (first && is_active(operands[i])) map_operand(id, g, operands, operands[i]);
+    }
+  }
+
+ private:
+  // All arguments that are `target` together. A single operation may read its own result instead of computing it again
+  // (exp, tanh, sqrt, a quotient); longer programs repeat their arithmetic, which is cheaper than reading more memory.
+  void map_operand(node_id id, node_id g, const std::vector<node_id>& operands, node_id target) {
+    const scalar_program program = graph_.get<map_attribute>(id).program;
+    const auto flags = std::make_unique<bool[]>(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) flags[i] = operands[i] == target;
+    const std::span<const bool> arguments(flags.get(), operands.size());
+    if (!smooth_nodes(program, arguments).back()) return;
+
+    map_writer writer(graph_);
+    scalar_builder& builder = writer.builder();
+    const bool single = is_one_operation(program) && keeps_bounds(program, graph_[id].type);
+    std::vector<scalar_ref> forward;
+    for (const scalar_node& node : program.nodes) {
+      scalar_ref inputs[3]{};
+      const int arity = info(node.op).arity;
+      for (int k = 0; k < arity; ++k) inputs[k] = forward[node.operands[k]];
+      if (node.op == scalar_op::argument) {
+        const node_id source = operands[static_cast<std::size_t>(node.value)];
+        forward.push_back(source == target ? writer.variable(source) : writer.operand(source));
+      } else if (node.op == scalar_op::constant) {
+        forward.push_back(builder.constant(node.value, node.type));
+      } else if (single && arity > 0 && is_float(node.type)) {
+        forward.push_back(writer.variable(id));
+      } else {
+        forward.push_back(builder.apply(node.op, {inputs, static_cast<std::size_t>(arity)}, node.type));
+      }
+    }
+    const scalar_ref result = scalar_gradient(builder, program, forward, writer.operand(g), arguments);
+    add(target, writer.finish(result, extents(target), graph_[target].type));
+  }
+};
+
+// g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another
+// kernel, or by another spelling, may differ from the extremum in its last bit.
+inline node_id routed(graph& target, node_id index, node_id g, node_id x, std::uint32_t axes) {
+  const shape full = target[x].extents;
+  shape row;
+  for (int i = 0; i < full.rank(); ++i) {
+    if (axes >> i & 1) row.push_back(full[i]);
+  }
+  const std::uint32_t kept = ((1u << full.rank()) - 1) & ~axes;
+  const node_id places = target.expand_axes(target.reshape(target.iota(row.elements()), row), full, kept);
+  map_writer writer(target);
+  scalar_builder& b = writer.builder();
+  const scalar_ref here =
+      b.binary(scalar_op::equal, writer.variable(places), writer.variable(target.expand_axes(index, full, axes)));
+  const scalar_ref moved = writer.operand(target.expand_axes(g, full, axes));
+  return writer.finish(b.select(here, moved, b.constant(0)), full, target[x].type);
+}
+
+template <>
+struct gradient_rule<op::reduce> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) { add(graph_.operand(id, 0), reduced(id, g)); }
+
+ private:
+  [[nodiscard]] node_id reduced(node_id id, node_id g) {
+    const reduce_attribute attribute = graph_.get<reduce_attribute>(id);
+    const node_id x = graph_.operand(id, 0);
+    const shape full = extents(x);
+    const auto expanded = [&](node_id a) { return graph_.expand_axes(a, full, attribute.axes); };
+    const auto to_place = [&](reduce_kind place) {
+      return routed(graph_, graph_.reduce(place, x, attribute.axes), g, x, attribute.axes);
+    };
+    switch (attribute.kind) {
+      case reduce_kind::sum:
+        return expanded(g);
+      case reduce_kind::product:
+        return reduce_product(x, g, attribute.axes);
+      case reduce_kind::max:
+        return to_place(reduce_kind::arg_max);
+      case reduce_kind::min:
+        return to_place(reduce_kind::arg_min);
+      case reduce_kind::arg_max:
+      case reduce_kind::arg_min:
+        break;
+    }
+    fail(error_category::unsupported, "gradients: {} has no rule", info(attribute.kind).name);
+  }
+
+  // The product of all other elements, also where some are 0: with p the product of the non-zero ones, it is p / x if
+  // none is 0, p at the only zero, and 0 otherwise.
+  [[nodiscard]] node_id reduce_product(node_id x, node_id g, std::uint32_t axes) {
+    const shape full = extents(x);
+    const auto replaced_zeros = [&](double at_zero, bool keep_others) {
+      map_writer writer(graph_);
+      scalar_builder& b = writer.builder();
+      const scalar_ref value = writer.variable(x), zero = b.constant(0);
+      const scalar_ref others = keep_others ? value : zero;
+      return writer.finish(b.select(b.binary(scalar_op::equal, value, zero), b.constant(at_zero), others), full,
+                           graph_[x].type);
+    };
+    const node_id nonzero = graph_.reduce(reduce_kind::product, replaced_zeros(1, true), axes);
+    const node_id zeros = graph_.reduce(reduce_kind::sum, replaced_zeros(1, false), axes);
+    const node_id scaled = graph_.expand_axes(graph_.multiply(g, nonzero), full, axes);
+    map_writer writer(graph_);
+    scalar_builder& b = writer.builder();
+    const scalar_ref value = writer.variable(x), zero = b.constant(0), product = writer.variable(scaled);
+    const scalar_ref count = writer.variable(graph_.expand_axes(zeros, full, axes));
+    const auto when_count = [&](double number, scalar_ref then) {
+      return b.select(b.binary(scalar_op::equal, count, b.constant(number)), then, zero);
+    };
+    const scalar_ref at_zero = when_count(1, product);
+    const scalar_ref elsewhere = when_count(0, b.binary(scalar_op::divide, product, value));
+    return writer.finish(b.select(b.binary(scalar_op::equal, value, zero), at_zero, elsewhere), full, graph_[x].type);
+  }
+};
+
+template <>
+struct gradient_rule<op::contract> : gradient_step {
+  using gradient_step::gradient_step;
+  // d a = g x b and d b = a x g, each with the labels of the missing operand as result.
+  void propagate(node_id id, node_id g) {
+    const contract_attribute labels = graph_.get<contract_attribute>(id);
+    const node_id a = graph_.operand(id, 0), b = graph_.operand(id, 1);
+    std::uint8_t result_labels[max_rank]{};
+    for (int i = 0; i < max_rank; ++i) result_labels[i] = static_cast<std::uint8_t>(i);
+    const bool wants_a = wants(id, 0), wants_b = wants(id, 1);
+    if (wants_a) add(a, contract_into(labels.a, extents(a).rank(), g, result_labels, b, labels.b));
+    if (wants_b) add(b, contract_into(labels.b, extents(b).rank(), a, labels.a, g, result_labels));
+  }
+
+ private:
+  [[nodiscard]] node_id contract_into(const std::uint8_t* target, int rank, node_id first,
+                                      const std::uint8_t* first_labels, node_id second,
+                                      const std::uint8_t* second_labels) {
+    contract_attribute labels{.result_rank = rank};
+    int renumbered[2 * max_rank], next = 0;
+    std::fill(std::begin(renumbered), std::end(renumbered), -1);
+    for (int i = 0; i < rank; ++i) renumbered[target[i]] = next++;
+    const auto number = [&](const std::uint8_t* from, int count, std::uint8_t* to) {
+      for (int i = 0; i < count; ++i) {
+        if (renumbered[from[i]] < 0) renumbered[from[i]] = next++;
+        to[i] = static_cast<std::uint8_t>(renumbered[from[i]]);
+      }
+    };
+    number(first_labels, extents(first).rank(), labels.a);
+    number(second_labels, extents(second).rank(), labels.b);
+    return graph_.contract(first, second, labels);
+  }
+};
+
+template <>
+struct gradient_rule<op::view> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
+    const view_attribute map = graph_.get<view_attribute>(id);
+    const node_id source = graph_.operand(id, 0);
+    add(source, view_adjoint(graph_, g, map, extents(source)));
+  }
+};
+
+template <>
+struct gradient_rule<op::pad> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
+    const pad_attribute border = graph_.get<pad_attribute>(id);
+    const node_id x = graph_.operand(id, 0);
+    const shape padded = extents(g);
+    view_attribute inside = dense_view(padded);
+    for (int i = 0; i < padded.rank(); ++i) inside.offset += border.low[i] * padded.stride(i);
+    add(x, graph_.view(g, extents(x), inside));
+  }
+};
+
+template <>
+struct gradient_rule<op::concat> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
+    const int axis = graph_.get<axis_attribute>(id).axis;
+    const std::vector<node_id> parts(graph_.operands(id).begin(), graph_.operands(id).end());
+    std::int64_t start = 0;
+    for (node_id part : parts) {
+      const std::int64_t count = extents(part)[axis];
+      if (is_active(part)) add(part, graph_.slice(g, axis, start, count));
+      start += count;
+    }
+  }
+};
+
+template <>
+struct gradient_rule<op::gather> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 0; }
+  void propagate(node_id id, node_id g) {
+    const node_id data = graph_.operand(id, 0), indices = graph_.operand(id, 1);
+    if (wants(id, 0)) add(data, graph_.scatter_add(indices, g, graph_.get<axis_attribute>(id).axis, extents(data)));
+  }
+};
+
+template <>
+struct gradient_rule<op::scatter_add> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 1; }
+  void propagate(node_id id, node_id g) {
+    const node_id indices = graph_.operand(id, 0), updates = graph_.operand(id, 1);
+    if (wants(id, 1)) add(updates, graph_.gather(g, indices, graph_.get<axis_attribute>(id).axis));
+  }
+};
+
+// The three forms are one trilinear function of x, w and y: fixing two of them gives the gradient by the third.
+template <>
+struct gradient_rule<op::convolution> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
+    using form = convolution_attribute;
+    const form geometry = graph_.get<form>(id);
+    const node_id first = graph_.operand(id, 0), second = graph_.operand(id, 1);
+    const bool wants_first = wants(id, 0), wants_second = wants(id, 1);
+    const auto other_form = [&](form::form_kind kind, node_id a, node_id b, node_id target) {
+      form other = geometry;
+      other.form = kind;
+      add(target, graph_.convolution(a, b, other, extents(target)));
+    };
+    switch (geometry.form) {
+      case form::output:  // x, w -> y
+        if (wants_first) other_form(form::input, g, second, first);
+        if (wants_second) other_form(form::filter, first, g, second);
+        break;
+      case form::input:  // y, w -> x
+        if (wants_first) other_form(form::output, g, second, first);
+        if (wants_second) other_form(form::filter, g, first, second);
+        break;
+      case form::filter:  // x, y -> w
+        if (wants_first) other_form(form::input, second, g, first);
+        if (wants_second) other_form(form::output, first, g, second);
+        break;
+    }
+  }
+};
+
+template <>
+struct gradient_rule<op::window_reduce> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
+    const window_attribute window = graph_.get<window_attribute>(id);
+    const node_id x = graph_.operand(id, 0), both[] = {x, g};
+    const std::span<const node_id> operands(both);
+    if (window.kind != reduce_kind::max) return add(x, graph_.window_scatter(operands.last(1), window, extents(x)));
+    const std::optional<window_rows> rows = disjoint_windows(window, extents(x), extents(id));
+    if (!rows || rows->taps <= 32) return add(x, graph_.window_scatter(operands, window, extents(x)));
+    const node_id taps = graph_.view(x, rows->extents, rows->map);
+    const node_id moved = routed(graph_, graph_.reduce(reduce_kind::arg_max, taps, rows->axes),
+                                 graph_.reshape(g, rows->windows), taps, rows->axes);
+    add(x, view_adjoint(graph_, moved, rows->map, extents(x)));
+  }
+
+ private:
+  /// Windows as rows: a view [outer, windows.., taps..], `axes` the taps.
+  struct window_rows {
+    shape extents, windows;
+    view_attribute map;
+    std::uint32_t axes = 0;
+    std::int64_t taps = 1;
+  };
+
+  // Each element of such windows is in one row at most, so that going through rows takes one pass over them, where
+  // window_scatter reads for each element all taps of its window again. Nothing where windows overlap or hold padding
+  // (whose -inf could tie with an element's), other than one window alone, whose padding is cut off.
+  [[nodiscard]] static std::optional<window_rows> disjoint_windows(const window_attribute& window, const shape& x,
+                                                                   const shape& y) {
+    const int outer = x.rank() - window.spatial;
+    window_rows rows;
+    std::int64_t count = 1;  // the axes before are dense and become one
+    for (int i = 0; i < outer; ++i) {
+      count *= x[i];
+      rows.map.strides[0] = x.stride(i);
+    }
+    rows.extents.push_back(count);
+    shape taps;
+    for (int i = 0; i < window.spatial; ++i) {
+      const std::int64_t in = x[outer + i], out = y[outer + i], unit = x.stride(outer + i);
+      const std::int64_t first = -window.pad_low[i], last = first + (out - 1) * window.stride[i] + window.window[i];
+      const bool inside = first >= 0 && last <= in;
+      if (out > 1 && (!inside || window.stride[i] < window.window[i])) return std::nullopt;
+      const std::int64_t start = std::max<std::int64_t>(first, 0);
+      const std::int64_t extent = out > 1 ? window.window[i] : std::min(last, in) - start;
+      if (extent < 1) return std::nullopt;  // padding alone
+      rows.extents.push_back(out);
+      taps.push_back(extent);
+      rows.map.offset += start * unit;
+      rows.map.strides[1 + i] = window.stride[i] * unit;
+      rows.map.strides[1 + window.spatial + i] = unit;
+      rows.axes |= 1u << (1 + window.spatial + i);
+      rows.taps *= extent;
+    }
+    rows.windows = rows.extents;
+    for (int i = 0; i < taps.rank(); ++i) rows.extents.push_back(taps[i]);
+    return rows;
+  }
+};
+
+template <>
+struct gradient_rule<op::window_scatter> : gradient_step {
+  using gradient_step::gradient_step;
+  // max: the first operand only chooses places
+  [[nodiscard]] static bool passes(const graph& g, node_id id, std::size_t index) {
+    return index + 1 == g.operands(id).size();
+  }
+  void propagate(node_id id, node_id g) {
+    const window_attribute window = graph_.get<window_attribute>(id);
+    const node_id y = graph_.operand(id, graph_.operands(id).size() - 1);
+    if (!is_active(y)) return;
+    if (window.kind == reduce_kind::max) {
+      fail(error_category::unsupported,
+           "gradients: the gradient of max pooling cannot be differentiated again; use a sum window or stop_gradient");
+    }
+    add(y, graph_.window_reduce(g, window));
+  }
+};
+
+template <>
+struct gradient_rule<op::stop_gradient> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t) { return false; }
+  void propagate(node_id, node_id) {}
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// The sweep of reverse mode: which nodes need an adjoint, and adding them up.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/graph/graph.hpp>
+#include <meganeura/graph/visit_op.hpp>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+class gradient_sweep {
+ public:
+  gradient_sweep(graph& g, std::span<const node_id> outputs, std::span<const node_id> wrt)
+      : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_id) {
+    for (node_id target : wrt) active_[target] = true;
+    for (node_id id{0}; id < active_.size(); ++id) {
+      for (std::size_t i = 0; !active_[id] && i < g.operands(id).size(); ++i) {
+        active_[id] = active_[g.operand(id, i)] && passes_gradient(g, id, i);
+      }
+    }
+    std::vector<bool> reaches(g.size(), false);
+    for (node_id output : outputs) reaches[output] = true;
+    for (std::size_t at = active_.size(); at-- > 0;) {
+      const auto id = static_cast<node_id>(at);
+      active_[id] = active_[id] && reaches[id];
+      for (std::size_t i = 0; active_[id] && i < g.operands(id).size(); ++i) {
+        if (passes_gradient(g, id, i)) reaches[g.operand(id, i)] = true;
+      }
+    }
+  }
+
+  void add(node_id target, node_id gradient) {
+    if (!active_[target]) return;
+    node_id& sum = adjoints_[target];
+    const graph::scope in(graph_, path_pool::backward(graph_[target].path));
+    sum = sum == no_id ? gradient : graph_.add(sum, gradient);
+  }
+
+  void run() {
+    for (std::size_t at = active_.size(); at-- > 0;) {
+      const auto id = static_cast<node_id>(at);
+      if (!active_[id] || adjoints_[id] == no_id) continue;
+      const graph::scope in(graph_, path_pool::backward(graph_[id].path));
+      propagate(id, adjoints_[id]);
+    }
+  }
+
+  /// no_id where no gradient arrived.
+  [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
+
+  // What the rules are written with.
+  [[nodiscard]] graph& target() { return graph_; }
+  [[nodiscard]] bool is_active(node_id id) const { return active_[id]; }
+  [[nodiscard]] bool wants(node_id id, std::size_t index) const {
+    return active_[graph_.operand(id, index)] && passes_gradient(graph_, id, index);
+  }
+
+ private:
+  // Can the result change smoothly with operand `index`?
+  [[nodiscard]] static bool passes_gradient(const graph& g, node_id id, std::size_t index);
+  void propagate(node_id id, node_id g);
+
+  graph& graph_;
+  std::vector<bool> active_;  // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<node_id> adjoints_;
+};
+
+/// What a rule adds to and asks of the sweep. Rules copy what they need of a node first: building nodes moves the
+/// graph's tables.
+class gradient_step {
+ public:
+  explicit gradient_step(gradient_sweep& sweep) : graph_(sweep.target()), sweep_(sweep) {}
+  /// Can the result change smoothly with operand `index`, if both are floats?
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t) { return true; }
+
+ protected:
+  void add(node_id target, node_id gradient) { sweep_.add(target, gradient); }
+  [[nodiscard]] bool is_active(node_id id) const { return sweep_.is_active(id); }
+  [[nodiscard]] bool wants(node_id id, std::size_t index) const { return sweep_.wants(id, index); }
+  [[nodiscard]] shape extents(node_id id) const { return graph_[id].extents; }
+
+  graph& graph_;
+
+ private:
+  gradient_sweep& sweep_;
+};
+
+/// How `g`, the adjoint of node `id`, reaches the operands: one specialisation for each primitive.
+template <op Kind>
+struct gradient_rule : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id, node_id) {
+    fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
+         to_string(Kind));
+  }
+};
+template <op Kind>
+  requires(info(Kind).arity == 0)
+struct gradient_rule<Kind> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id, node_id) {}
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
