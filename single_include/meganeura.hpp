@@ -786,10 +786,10 @@ enum class op : std::uint8_t {
   input,      // bound by name every step
   parameter,  // owned by the parameters object; trained
   state,      // owned by the session; changed by `assign` at the end of a step
-  constant,   // one scalar value, rank 0
-  iota,       // [n]: 0, 1, 2, ... as i32; other ranks are views of it
-  random,     // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
   // primitives
+  constant,        // one scalar value, rank 0
+  iota,            // [n]: 0, 1, 2, ... as i32; other ranks are views of it
+  random,          // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
   map,             // out[i] = program(a[i], b[i], ...): all operands have the result's shape
   reduce,          // sum, max, min, product over some axes, which disappear
   contract,        // generalised matrix product of two operands (einsum)
@@ -805,7 +805,7 @@ enum class op : std::uint8_t {
   // effects: no value, roots of the graph
   assign,          // state := value, after every read of the old value
   optimizer_step,  // all parameters updated in place from their gradients
-  // implementations: what extraction leaves and the plan runs (together with gather, scatter_add, random, window_*)
+  // implementations: what extraction leaves and the plan runs, with the primitives that run as they are
   region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
   matmul,    // contract with strided operands and an epilogue program
   convolve,  // convolution with an epilogue program
@@ -854,13 +854,18 @@ enum class distribution : std::uint8_t { uniform, normal };
   return "unknown distribution";
 }
 
-enum class op_stage : std::uint8_t { leaf, primitive, effect, implementation };
+enum class op_stage : std::uint8_t {
+  leaf,            // memory bound under a name
+  primitive,       // a value of operands
+  effect,          // no value
+  implementation,  // what the e-graph makes of primitives
+};
 
 struct op_info {
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
-  bool runs = false;  // on a device as it is; everything else is replaced by what does, but leaves and effects
+  bool runs = false;  // has a kernel of its own; primitives that have none are replaced by implementations
 };
 
 namespace detail {
@@ -868,9 +873,9 @@ inline constexpr op_info op_table[op_count] = {
     {"input", 0, op_stage::leaf},
     {"parameter", 0, op_stage::leaf},
     {"state", 0, op_stage::leaf},
-    {"constant", 0, op_stage::leaf},
-    {"iota", 0, op_stage::leaf},
-    {"random", 0, op_stage::leaf, true},
+    {"constant", 0, op_stage::primitive},
+    {"iota", 0, op_stage::primitive},
+    {"random", 0, op_stage::primitive, true},
     {"map", -1, op_stage::primitive},
     {"reduce", 1, op_stage::primitive},
     {"contract", 2, op_stage::primitive},
@@ -9937,142 +9942,39 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Reverse mode over primitives: the sweep, and one rule for each primitive.
-// Reverse mode inside one scalar program: the rule of a map.
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-/// For each node of the program: does its value change smoothly with an argument whose flag is set?
-[[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
-
-/// The sum over all flagged arguments of seed * d program / d argument, written into `builder`. `forward` holds the
-/// value of each node of the program there. no_id when nothing is smooth.
-[[nodiscard]] scalar_ref scalar_gradient(scalar_builder& builder, const scalar_program& program,
-                                         std::span<const scalar_ref> forward, scalar_ref seed,
-                                         std::span<const bool> arguments);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
-
-// The adjoint of a view: sums over broadcasts, then puts every element back where it was read.
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-/// The tensor of shape `source` in which each element is the sum of the elements of `gradient` that `map` read from
-/// there. errors: invalid_argument when the map reads elements twice other than by a broadcast (stride 0).
-[[nodiscard]] node_id view_adjoint(graph& g, node_id gradient, const view_attribute& map, const shape& source);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
+// Reverse mode over primitives.
+// The gradient of each primitive. Derivatives of scalar programs are scalar programs: see scalar_gradient.hpp.
+// The sweep of reverse mode: which nodes need an adjoint, and adding them up.
+// From a kind of node that is known at run time to a template over kinds: how the traits of operations are asked.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-/// Is every element of the node one known f32 number (a constant, however it was expanded)?
-inline bool uniform_value(const graph& g, node_id id, double& value) {
-  while (g[id].kind == op::view) id = g.operand(id, 0);
-  if (g[id].kind != op::constant || g[id].type != dtype::f32) return false;
-  value = g.get<constant_attribute>(id).value;
-  return true;
-}
-
-/// May a derivative look at the stored result instead of computing it again? A bound that is rounded up would look
-/// exceeded.
-inline bool keeps_bounds(const scalar_program& program, dtype stored) {
-  const scalar_op kind = program.nodes.back().op;
-  if (!is_narrow(stored) || (kind != scalar_op::minimum && kind != scalar_op::maximum)) return true;
-  return std::all_of(program.nodes.begin(), program.nodes.end(), [stored](const scalar_node& node) {
-    // f16: integers up to 2^11 over 2^10; a plain, sufficient test
-    const double most = std::ldexp(1.0, info(stored).digits), scaled = std::fabs(node.value) * most / 2;
-    return node.op != scalar_op::constant || (scaled == std::floor(scaled) && scaled <= most);
-  });
-}
-
-/// Is everything but the result an argument or a constant? Then the stored result is the value of the only operation.
-inline bool is_one_operation(const scalar_program& program) {
-  return std::all_of(program.nodes.begin(), program.nodes.end() - 1,
-                     [](const scalar_node& node) { return info(node.op).arity == 0; });
-}
-
-/// Can the result change smoothly with operand `index`?
-inline bool passes_gradient(const graph& g, node_id id, std::size_t index) {
-  if (!is_float(g[id].type) || !is_float(g[g.operand(id, index)].type)) return false;
-  switch (g[id].kind) {
-    case op::map: {
-      const scalar_program& program = g.get<map_attribute>(id).program;
-      const std::size_t count = g.operands(id).size();
-      const auto flags = std::make_unique<bool[]>(count);
-      flags[index] = true;
-      return smooth_nodes(program, {flags.get(), count}).back();
-    }
-    case op::gather:
-      return index == 0;
-    case op::scatter_add:
-      return index == 1;
-    case op::window_scatter:
-      return index + 1 == g.operands(id).size();  // max: the first operand only chooses places
-    case op::stop_gradient:
-      return false;
-    case op::input:
-    case op::parameter:
-    case op::state:
-    case op::constant:
-    case op::iota:
-    case op::random:
-    case op::reduce:
-    case op::contract:
-    case op::view:
-    case op::pad:
-    case op::concat:
-    case op::convolution:
-    case op::window_reduce:
-    case op::assign:
-    case op::optimizer_step:
-    case op::region:
-    case op::matmul:
-    case op::convolve:
-      break;
+template <class Function, class Kinds = std::make_index_sequence<op_count>>
+struct op_calls;
+template <class Function, std::size_t... I>
+struct op_calls<Function, std::index_sequence<I...>> {
+  using result = decltype(std::declval<Function&>().template operator()<op{}>());
+  template <op Kind>
+  static constexpr result call(Function& f) {
+    return f.template operator()<Kind>();
   }
-  return true;
-}
-
-/// A map under construction whose operands are named by node; constants melt into the program.
-class map_writer {
- public:
-  explicit map_writer(graph& g) : graph_(g) {}
-  [[nodiscard]] scalar_builder& builder() { return builder_; }
-
-  [[nodiscard]] scalar_ref operand(node_id id) {
-    double value = 0;
-    if (uniform_value(graph_, id, value)) return builder_.constant(value);
-    return variable(id);
-  }
-  /// The same, but an argument even if it is constant.
-  [[nodiscard]] scalar_ref variable(node_id id) {
-    const auto found = std::find(sources_.begin(), sources_.end(), id);
-    const auto index = static_cast<int>(found - sources_.begin());
-    if (found == sources_.end()) sources_.push_back(id);
-    return builder_.argument(index, graph_[id].type);
-  }
-
-  /// Arguments are numbered as they occur, so that a single operation looks like one made by graph::map.
-  [[nodiscard]] node_id finish(scalar_ref result, const shape& extents, dtype type) {
-    scalar_program program = builder_.finish(result);
-    if (program.nodes.back().op == scalar_op::constant) return graph_.full(extents, program.nodes.back().value, type);
-    std::vector<node_id> used;
-    for (scalar_node& node : program.nodes) {
-      if (node.op != scalar_op::argument) continue;
-      used.push_back(sources_[static_cast<std::size_t>(node.value)]);
-      node.value = static_cast<double>(used.size() - 1);
-    }
-    if (program.is_identity() && graph_[used[0]].type == type) return used[0];
-    return graph_.map(program, used, type);
-  }
-
- private:
-  graph& graph_;
-  scalar_builder builder_;
-  std::vector<node_id> sources_;
+  static constexpr result (*of[])(Function&) = {&call<static_cast<op>(I)>...};
 };
+
+}  // namespace detail
+
+/// f.operator()<kind>(). What a folder knows of each kind of node stands in a class template over `op` there, whose
+/// primary template is what holds of a kind that nothing is said about.
+template <class Function>
+constexpr decltype(auto) visit_op(op kind, Function f) {
+  return detail::op_calls<Function>::of[static_cast<std::size_t>(kind)](f);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
 
 class gradient_sweep {
  public:
@@ -10114,74 +10016,172 @@ class gradient_sweep {
   /// no_id where no gradient arrived.
   [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 
- private:
+  // What the rules are written with.
+  [[nodiscard]] graph& target() { return graph_; }
+  [[nodiscard]] bool is_active(node_id id) const { return active_[id]; }
   [[nodiscard]] bool wants(node_id id, std::size_t index) const {
     return active_[graph_.operand(id, index)] && passes_gradient(graph_, id, index);
   }
+
+ private:
+  // Can the result change smoothly with operand `index`?
+  [[nodiscard]] static bool passes_gradient(const graph& g, node_id id, std::size_t index);
+  void propagate(node_id id, node_id g);
+
+  graph& graph_;
+  std::vector<bool> active_;  // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<node_id> adjoints_;
+};
+
+/// What a rule adds to and asks of the sweep. Rules copy what they need of a node first: building nodes moves the
+/// graph's tables.
+class gradient_step {
+ public:
+  explicit gradient_step(gradient_sweep& sweep) : graph_(sweep.target()), sweep_(sweep) {}
+  /// Can the result change smoothly with operand `index`, if both are floats?
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t) { return true; }
+
+ protected:
+  void add(node_id target, node_id gradient) { sweep_.add(target, gradient); }
+  [[nodiscard]] bool is_active(node_id id) const { return sweep_.is_active(id); }
+  [[nodiscard]] bool wants(node_id id, std::size_t index) const { return sweep_.wants(id, index); }
   [[nodiscard]] shape extents(node_id id) const { return graph_[id].extents; }
 
-  // Rules copy what they need of a node first: building nodes moves the graph's tables.
-  void propagate(node_id id, node_id g) {
-    switch (graph_[id].kind) {
-      case op::map:
-        return map(id, g);
-      case op::reduce:
-        return add(graph_.operand(id, 0), reduce(id, g));
-      case op::contract:
-        return contract(id, g);
-      case op::view: {
-        const view_attribute map = graph_.get<view_attribute>(id);
-        const node_id source = graph_.operand(id, 0);
-        return add(source, view_adjoint(graph_, g, map, extents(source)));
-      }
-      case op::pad:
-        return pad(id, g);
-      case op::concat:
-        return concat(id, g);
-      case op::gather: {
-        const node_id data = graph_.operand(id, 0), indices = graph_.operand(id, 1);
-        if (!wants(id, 0)) return;
-        return add(data, graph_.scatter_add(indices, g, graph_.get<axis_attribute>(id).axis, extents(data)));
-      }
-      case op::scatter_add: {
-        const node_id indices = graph_.operand(id, 0), updates = graph_.operand(id, 1);
-        if (!wants(id, 1)) return;
-        return add(updates, graph_.gather(g, indices, graph_.get<axis_attribute>(id).axis));
-      }
-      case op::convolution:
-        return convolution(id, g);
-      case op::window_reduce:
-        return window_reduce(id, g);
-      case op::window_scatter:
-        return window_scatter(id, g);
-      case op::stop_gradient:
-      case op::input:
-      case op::parameter:
-      case op::state:
-      case op::constant:
-      case op::iota:
-      case op::random:
-        return;
-      case op::assign:
-      case op::optimizer_step:
-      case op::region:
-      case op::matmul:
-      case op::convolve:
-        break;
-    }
+  graph& graph_;
+
+ private:
+  gradient_sweep& sweep_;
+};
+
+/// How `g`, the adjoint of node `id`, reaches the operands: one specialisation for each primitive.
+template <op Kind>
+struct gradient_rule : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id, node_id) {
     fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
-         to_string(graph_[id].kind));
+         to_string(Kind));
+  }
+};
+template <op Kind>
+  requires(info(Kind).arity == 0)
+struct gradient_rule<Kind> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id, node_id) {}
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+// Reverse mode inside one scalar program: the rule of a map.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// For each node of the program: does its value change smoothly with an argument whose flag is set?
+[[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
+
+/// The sum over all flagged arguments of seed * d program / d argument, written into `builder`. `forward` holds the
+/// value of each node of the program there. no_id when nothing is smooth.
+[[nodiscard]] scalar_ref scalar_gradient(scalar_builder& builder, const scalar_program& program,
+                                         std::span<const scalar_ref> forward, scalar_ref seed,
+                                         std::span<const bool> arguments);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+// The adjoint of a view: sums over broadcasts, then puts every element back where it was read.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// The tensor of shape `source` in which each element is the sum of the elements of `gradient` that `map` read from
+/// there. errors: invalid_argument when the map reads elements twice other than by a broadcast (stride 0).
+[[nodiscard]] node_id view_adjoint(graph& g, node_id gradient, const view_attribute& map, const shape& source);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// Is every element of the node one known f32 number (a constant, however it was expanded)?
+inline bool uniform_value(const graph& g, node_id id, double& value) {
+  while (g[id].kind == op::view) id = g.operand(id, 0);
+  if (g[id].kind != op::constant || g[id].type != dtype::f32) return false;
+  value = g.get<constant_attribute>(id).value;
+  return true;
+}
+
+/// May a derivative look at the stored result instead of computing it again? A bound that is rounded up would look
+/// exceeded.
+inline bool keeps_bounds(const scalar_program& program, dtype stored) {
+  const scalar_op kind = program.nodes.back().op;
+  if (!is_narrow(stored) || (kind != scalar_op::minimum && kind != scalar_op::maximum)) return true;
+  return std::all_of(program.nodes.begin(), program.nodes.end(), [stored](const scalar_node& node) {
+    // f16: integers up to 2^11 over 2^10; a plain, sufficient test
+    const double most = std::ldexp(1.0, info(stored).digits), scaled = std::fabs(node.value) * most / 2;
+    return node.op != scalar_op::constant || (scaled == std::floor(scaled) && scaled <= most);
+  });
+}
+
+/// Is everything but the result an argument or a constant? Then the stored result is the value of the only operation.
+inline bool is_one_operation(const scalar_program& program) {
+  return std::all_of(program.nodes.begin(), program.nodes.end() - 1,
+                     [](const scalar_node& node) { return info(node.op).arity == 0; });
+}
+
+/// A map under construction whose operands are named by node; constants melt into the program.
+class map_writer {
+ public:
+  explicit map_writer(graph& g) : graph_(g) {}
+  [[nodiscard]] scalar_builder& builder() { return builder_; }
+
+  [[nodiscard]] scalar_ref operand(node_id id) {
+    double value = 0;
+    if (uniform_value(graph_, id, value)) return builder_.constant(value);
+    return variable(id);
+  }
+  /// The same, but an argument even if it is constant.
+  [[nodiscard]] scalar_ref variable(node_id id) {
+    const auto found = std::find(sources_.begin(), sources_.end(), id);
+    const auto index = static_cast<int>(found - sources_.begin());
+    if (found == sources_.end()) sources_.push_back(id);
+    return builder_.argument(index, graph_[id].type);
   }
 
-  void map(node_id id, node_id g) {
+  /// Arguments are numbered as they occur, so that a single operation looks like one made by graph::map.
+  [[nodiscard]] node_id finish(scalar_ref result, const shape& extents, dtype type) {
+    scalar_program program = builder_.finish(result);
+    if (program.nodes.back().op == scalar_op::constant) return graph_.full(extents, program.nodes.back().value, type);
+    std::vector<node_id> used;
+    for (scalar_node& node : program.nodes) {
+      if (node.op != scalar_op::argument) continue;
+      used.push_back(sources_[static_cast<std::size_t>(node.value)]);
+      node.value = static_cast<double>(used.size() - 1);
+    }
+    if (program.is_identity() && graph_[used[0]].type == type) return used[0];
+    return graph_.map(program, used, type);
+  }
+
+ private:
+  graph& graph_;
+  scalar_builder builder_;
+  std::vector<node_id> sources_;
+};
+
+template <>
+struct gradient_rule<op::map> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph& g, node_id id, std::size_t index) {
+    const scalar_program& program = g.get<map_attribute>(id).program;
+    const std::size_t count = g.operands(id).size();
+    const auto flags = std::make_unique<bool[]>(count);
+    flags[index] = true;
+    return smooth_nodes(program, {flags.get(), count}).back();
+  }
+  void propagate(node_id id, node_id g) {
     const std::vector<node_id> operands(graph_.operands(id).begin(), graph_.operands(id).end());
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const bool first = std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(i), operands[i]) ==
                          operands.begin() + static_cast<std::ptrdiff_t>(i);
-      if (first && active_[operands[i]]) map_operand(id, g, operands, operands[i]);
+      if (first && is_active(operands[i])) map_operand(id, g, operands, operands[i]);
     }
   }
 
+ private:
   // All arguments that are `target` together. A single operation may read its own result instead of computing it again
   // (exp, tanh, sqrt, a quotient); longer programs repeat their arithmetic, which is cheaper than reading more memory.
   void map_operand(node_id id, node_id g, const std::vector<node_id>& operands, node_id target) {
@@ -10213,14 +10213,39 @@ class gradient_sweep {
     const scalar_ref result = scalar_gradient(builder, program, forward, writer.operand(g), arguments);
     add(target, writer.finish(result, extents(target), graph_[target].type));
   }
+};
 
-  [[nodiscard]] node_id reduce(node_id id, node_id g) {
+// g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another
+// kernel, or by another spelling, may differ from the extremum in its last bit.
+inline node_id routed(graph& target, node_id index, node_id g, node_id x, std::uint32_t axes) {
+  const shape full = target[x].extents;
+  shape row;
+  for (int i = 0; i < full.rank(); ++i) {
+    if (axes >> i & 1) row.push_back(full[i]);
+  }
+  const std::uint32_t kept = ((1u << full.rank()) - 1) & ~axes;
+  const node_id places = target.expand_axes(target.reshape(target.iota(row.elements()), row), full, kept);
+  map_writer writer(target);
+  scalar_builder& b = writer.builder();
+  const scalar_ref here =
+      b.binary(scalar_op::equal, writer.variable(places), writer.variable(target.expand_axes(index, full, axes)));
+  const scalar_ref moved = writer.operand(target.expand_axes(g, full, axes));
+  return writer.finish(b.select(here, moved, b.constant(0)), full, target[x].type);
+}
+
+template <>
+struct gradient_rule<op::reduce> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) { add(graph_.operand(id, 0), reduced(id, g)); }
+
+ private:
+  [[nodiscard]] node_id reduced(node_id id, node_id g) {
     const reduce_attribute attribute = graph_.get<reduce_attribute>(id);
     const node_id x = graph_.operand(id, 0);
     const shape full = extents(x);
     const auto expanded = [&](node_id a) { return graph_.expand_axes(a, full, attribute.axes); };
     const auto to_place = [&](reduce_kind place) {
-      return routed(graph_.reduce(place, x, attribute.axes), g, x, attribute.axes);
+      return routed(graph_, graph_.reduce(place, x, attribute.axes), g, x, attribute.axes);
     };
     switch (attribute.kind) {
       case reduce_kind::sum:
@@ -10236,24 +10261,6 @@ class gradient_sweep {
         break;
     }
     fail(error_category::unsupported, "gradients: {} has no rule", info(attribute.kind).name);
-  }
-
-  // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another
-  // kernel, or by another spelling, may differ from the extremum in its last bit.
-  [[nodiscard]] node_id routed(node_id index, node_id g, node_id x, std::uint32_t axes) {
-    const shape full = extents(x);
-    shape row;
-    for (int i = 0; i < full.rank(); ++i) {
-      if (axes >> i & 1) row.push_back(full[i]);
-    }
-    const std::uint32_t kept = ((1u << full.rank()) - 1) & ~axes;
-    const node_id places = graph_.expand_axes(graph_.reshape(graph_.iota(row.elements()), row), full, kept);
-    map_writer writer(graph_);
-    scalar_builder& b = writer.builder();
-    const scalar_ref here =
-        b.binary(scalar_op::equal, writer.variable(places), writer.variable(graph_.expand_axes(index, full, axes)));
-    const scalar_ref moved = writer.operand(graph_.expand_axes(g, full, axes));
-    return writer.finish(b.select(here, moved, b.constant(0)), full, graph_[x].type);
   }
 
   // The product of all other elements, also where some are 0: with p the product of the non-zero ones, it is p / x if
@@ -10282,9 +10289,13 @@ class gradient_sweep {
     const scalar_ref elsewhere = when_count(0, b.binary(scalar_op::divide, product, value));
     return writer.finish(b.select(b.binary(scalar_op::equal, value, zero), at_zero, elsewhere), full, graph_[x].type);
   }
+};
 
+template <>
+struct gradient_rule<op::contract> : gradient_step {
+  using gradient_step::gradient_step;
   // d a = g x b and d b = a x g, each with the labels of the missing operand as result.
-  void contract(node_id id, node_id g) {
+  void propagate(node_id id, node_id g) {
     const contract_attribute labels = graph_.get<contract_attribute>(id);
     const node_id a = graph_.operand(id, 0), b = graph_.operand(id, 1);
     std::uint8_t result_labels[max_rank]{};
@@ -10294,6 +10305,7 @@ class gradient_sweep {
     if (wants_b) add(b, contract_into(labels.b, extents(b).rank(), a, labels.a, g, result_labels));
   }
 
+ private:
   [[nodiscard]] node_id contract_into(const std::uint8_t* target, int rank, node_id first,
                                       const std::uint8_t* first_labels, node_id second,
                                       const std::uint8_t* second_labels) {
@@ -10311,8 +10323,22 @@ class gradient_sweep {
     number(second_labels, extents(second).rank(), labels.b);
     return graph_.contract(first, second, labels);
   }
+};
 
-  void pad(node_id id, node_id g) {
+template <>
+struct gradient_rule<op::view> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
+    const view_attribute map = graph_.get<view_attribute>(id);
+    const node_id source = graph_.operand(id, 0);
+    add(source, view_adjoint(graph_, g, map, extents(source)));
+  }
+};
+
+template <>
+struct gradient_rule<op::pad> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
     const pad_attribute border = graph_.get<pad_attribute>(id);
     const node_id x = graph_.operand(id, 0);
     const shape padded = extents(g);
@@ -10320,20 +10346,48 @@ class gradient_sweep {
     for (int i = 0; i < padded.rank(); ++i) inside.offset += border.low[i] * padded.stride(i);
     add(x, graph_.view(g, extents(x), inside));
   }
+};
 
-  void concat(node_id id, node_id g) {
+template <>
+struct gradient_rule<op::concat> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
     const int axis = graph_.get<axis_attribute>(id).axis;
     const std::vector<node_id> parts(graph_.operands(id).begin(), graph_.operands(id).end());
     std::int64_t start = 0;
     for (node_id part : parts) {
       const std::int64_t count = extents(part)[axis];
-      if (active_[part]) add(part, graph_.slice(g, axis, start, count));
+      if (is_active(part)) add(part, graph_.slice(g, axis, start, count));
       start += count;
     }
   }
+};
 
-  // The three forms are one trilinear function of x, w and y: fixing two of them gives the gradient by the third.
-  void convolution(node_id id, node_id g) {
+template <>
+struct gradient_rule<op::gather> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 0; }
+  void propagate(node_id id, node_id g) {
+    const node_id data = graph_.operand(id, 0), indices = graph_.operand(id, 1);
+    if (wants(id, 0)) add(data, graph_.scatter_add(indices, g, graph_.get<axis_attribute>(id).axis, extents(data)));
+  }
+};
+
+template <>
+struct gradient_rule<op::scatter_add> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 1; }
+  void propagate(node_id id, node_id g) {
+    const node_id indices = graph_.operand(id, 0), updates = graph_.operand(id, 1);
+    if (wants(id, 1)) add(updates, graph_.gather(g, indices, graph_.get<axis_attribute>(id).axis));
+  }
+};
+
+// The three forms are one trilinear function of x, w and y: fixing two of them gives the gradient by the third.
+template <>
+struct gradient_rule<op::convolution> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
     using form = convolution_attribute;
     const form geometry = graph_.get<form>(id);
     const node_id first = graph_.operand(id, 0), second = graph_.operand(id, 1);
@@ -10358,8 +10412,12 @@ class gradient_sweep {
         break;
     }
   }
+};
 
-  void window_reduce(node_id id, node_id g) {
+template <>
+struct gradient_rule<op::window_reduce> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id id, node_id g) {
     const window_attribute window = graph_.get<window_attribute>(id);
     const node_id x = graph_.operand(id, 0), both[] = {x, g};
     const std::span<const node_id> operands(both);
@@ -10367,11 +10425,12 @@ class gradient_sweep {
     const std::optional<window_rows> rows = disjoint_windows(window, extents(x), extents(id));
     if (!rows || rows->taps <= 32) return add(x, graph_.window_scatter(operands, window, extents(x)));
     const node_id taps = graph_.view(x, rows->extents, rows->map);
-    const node_id moved = routed(graph_.reduce(reduce_kind::arg_max, taps, rows->axes),
+    const node_id moved = routed(graph_, graph_.reduce(reduce_kind::arg_max, taps, rows->axes),
                                  graph_.reshape(g, rows->windows), taps, rows->axes);
     add(x, view_adjoint(graph_, moved, rows->map, extents(x)));
   }
 
+ private:
   /// Windows as rows: a view [outer, windows.., taps..], `axes` the taps.
   struct window_rows {
     shape extents, windows;
@@ -10414,26 +10473,48 @@ class gradient_sweep {
     for (int i = 0; i < taps.rank(); ++i) rows.extents.push_back(taps[i]);
     return rows;
   }
+};
 
-  void window_scatter(node_id id, node_id g) {
+template <>
+struct gradient_rule<op::window_scatter> : gradient_step {
+  using gradient_step::gradient_step;
+  // max: the first operand only chooses places
+  [[nodiscard]] static bool passes(const graph& g, node_id id, std::size_t index) {
+    return index + 1 == g.operands(id).size();
+  }
+  void propagate(node_id id, node_id g) {
     const window_attribute window = graph_.get<window_attribute>(id);
     const node_id y = graph_.operand(id, graph_.operands(id).size() - 1);
-    if (!active_[y]) return;
+    if (!is_active(y)) return;
     if (window.kind == reduce_kind::max) {
       fail(error_category::unsupported,
            "gradients: the gradient of max pooling cannot be differentiated again; use a sum window or stop_gradient");
     }
     add(y, graph_.window_reduce(g, window));
   }
-
-  graph& graph_;
-  std::vector<bool> active_;  // of the nodes before the sweep: on a path from a wrt to an output
-  std::vector<node_id> adjoints_;
 };
 
-}  // namespace detail
+template <>
+struct gradient_rule<op::stop_gradient> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t) { return false; }
+  void propagate(node_id, node_id) {}
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
+
+MEGANEURA_INLINE bool gradient_sweep::passes_gradient(const graph& g, node_id id, std::size_t index) {
+  if (!is_float(g[id].type) || !is_float(g[g.operand(id, index)].type)) return false;
+  return visit_op(g[id].kind, [&]<op Kind> { return gradient_rule<Kind>::passes(g, id, index); });
+}
+
+MEGANEURA_INLINE void gradient_sweep::propagate(node_id id, node_id g) {
+  visit_op(graph_[id].kind, [&]<op Kind> { gradient_rule<Kind>(*this).propagate(id, g); });
+}
 
 inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
                                             std::span<const node_id> wrt) {
@@ -10982,7 +11063,7 @@ MEGANEURA_INLINE model_summary summary(const graph& g) {
     if (g[id].kind == op::parameter) modules[g[id].path].parameters += g[id].extents.elements();
     for (node_id operand : g.operands(id)) {
       const bool forward = !path_pool::is_backward(g[id].path) && !path_pool::is_backward(g[operand].path);
-      if (!forward || info(g[operand].kind).stage == op_stage::leaf) continue;
+      if (!forward || info(g[operand].kind).arity == 0) continue;
       for (path_id at = g[operand].path; !paths.holds(at, g[id].path); at = paths.parent(at)) give(operand, at);
     }
   }
@@ -14516,9 +14597,7 @@ class planner {
 
  private:
   [[nodiscard]] const graph& g() const { return result_.implementation; }
-  [[nodiscard]] bool is_leaf(node_id id) const {
-    return info(g()[id].kind).stage == op_stage::leaf && g()[id].kind != op::random;
-  }
+  [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
 
   void find_readers() {
@@ -14545,7 +14624,7 @@ class planner {
              id, to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
       }
       const op kind = g()[id].kind;
-      if (is_leaf(id) && kind != op::constant && kind != op::iota) continue;
+      if (is_leaf(id)) continue;
       if (!info(kind).runs && !is_effect(id)) {
         fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
              id, to_string(kind));
@@ -18066,8 +18145,7 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
     const class_id own = e.find(from.classes[id]);
-    const bool leaf = g[id].kind == op::input || g[id].kind == op::parameter || g[id].kind == op::state;
-    if (!leaf || plan.chosen[own] == no_id) continue;
+    if (info(g[id].kind).stage != op_stage::leaf || plan.chosen[own] == no_id) continue;
     const graph::scope in(result, g[id].path);
     made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
   }
@@ -18108,7 +18186,7 @@ inline std::string explain(const path_pool& paths, const engine& e, const extrac
   const auto end = std::back_inserter(text);
   for (class_id id : plan.order) {
     const enode& n = e.node(plan.chosen[id]);
-    if (info(n.kind).stage == op_stage::leaf && n.kind != op::random) continue;
+    if (info(n.kind).stage == op_stage::leaf) continue;
     const std::string path = paths.text(n.path);
     fmt::format_to(end, "c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
                    to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
@@ -21854,7 +21932,61 @@ MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& exten
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for kernels/generate.hpp.
-// Kernels that are not fused with anything: gather, scatter_add, random numbers, fills.
+// Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
+// What a family of kernels is to the rest of the library: the generator of a kind of node.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A node whose kernel is asked for. Where `overwritten` is the number of an operand, the result lies where that one
+/// does.
+struct kernel_request {
+  const graph& nodes;
+  node_id id;
+  const target& on;
+  std::optional<std::size_t> overwritten;
+
+  template <class Attribute>
+  [[nodiscard]] const Attribute& get() const {
+    return nodes.get<Attribute>(id);
+  }
+  [[nodiscard]] dtype type() const { return nodes[id].type; }  // of the result
+  [[nodiscard]] const shape& extents() const { return nodes[id].extents; }
+  [[nodiscard]] std::vector<dtype> operand_types() const {
+    std::vector<dtype> types;
+    for (node_id operand : nodes.operands(id)) types.push_back(nodes[operand].type);
+    return types;
+  }
+  [[nodiscard]] std::vector<shape> operand_extents() const {
+    std::vector<shape> extents;
+    for (node_id operand : nodes.operands(id)) extents.push_back(nodes[operand].extents);
+    return extents;
+  }
+};
+
+/// `generator<kind>::make(request)` gives the kernel: a specialisation for each kind that runs (op_info::runs), in the
+/// header of its family, which generate.ipp includes.
+template <op Kind>
+struct generator;
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// `extents` and `types` are those of the node's operands, epilogue operands included.
+[[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
+                                            std::span<const dtype> types, dtype result, const target& on);
+
+template <>
+struct generator<op::convolve> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_convolve(asked.get<convolve_attribute>(), asked.operand_extents(), asked.operand_types(), asked.type(),
+                         asked.on);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// Reading and adding at places that indices choose.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -21868,21 +22000,21 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const target& on);
 
-/// Bindings: the result (f32), step_values.
-[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+template <>
+struct generator<op::gather> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    const std::vector<shape> operands = asked.operand_extents();
+    return make_gather(operands[0], operands[1], asked.get<axis_attribute>().axis, asked.type(), asked.on);
+  }
+};
 
-/// Binding: the result, `count` words.
-[[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-// Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// `extents` and `types` are those of the node's operands, epilogue operands included.
-[[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                            std::span<const dtype> types, dtype result, const target& on);
+template <>
+struct generator<op::scatter_add> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_scatter_add(asked.extents(), asked.operand_extents()[0], asked.get<axis_attribute>().axis, asked.type(),
+                            asked.on);
+  }
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -22963,6 +23095,13 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                           const target& on);
 
+template <>
+struct generator<op::matmul> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_matmul(asked.get<matmul_attribute>(), asked.operand_types(), asked.type(), asked.on);
+  }
+};
+
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 // The kernel of an optimiser: its program over flat arrays, in place.
@@ -22975,6 +23114,22 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
+// Random numbers: the kernel of shaders/random.comp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Bindings: the result (f32), step_values.
+[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+
+template <>
+struct generator<op::random> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_random(asked.get<random_attribute>(), asked.extents().elements(), asked.on);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
 // Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -22983,6 +23138,13 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// `overwritten` does.
 [[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
                                           const target& on, std::optional<std::size_t> overwritten = {});
+
+template <>
+struct generator<op::region> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_region(asked.get<region_attribute>(), asked.operand_types(), asked.type(), asked.on, asked.overwritten);
+  }
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -22999,62 +23161,42 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
                                                   dtype type, const target& on);
 
+template <>
+struct generator<op::window_reduce> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_window_reduce(asked.get<window_attribute>(), asked.operand_extents()[0], asked.extents(), asked.type(),
+                              asked.on);
+  }
+};
+
+template <>
+struct generator<op::window_scatter> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_window_scatter(asked.get<window_attribute>(), asked.extents(), asked.operand_extents().back(),
+                               asked.type(), asked.on);
+  }
+};
+
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline kernel_dispatch make_kernel(const graph& g, node_id id, const target& on,
-                                                 std::optional<std::size_t> overwritten) {
-  const node& n = g[id];
-  std::vector<dtype> types;
-  std::vector<shape> extents;
-  for (node_id operand : g.operands(id)) {
-    types.push_back(g[operand].type);
-    extents.push_back(g[operand].extents);
-  }
-  switch (n.kind) {
-    case op::region:
-      return make_region(g.get<region_attribute>(id), types, n.type, on, overwritten);
-    case op::matmul:
-      return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
-    case op::convolve:
-      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.type, on);
-    case op::window_reduce:
-      return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
-    case op::window_scatter:
-      return make_window_scatter(g.get<window_attribute>(id), n.extents, extents.back(), n.type, on);
-    case op::gather:
-      return make_gather(extents[0], extents[1], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::scatter_add:
-      return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::random:
-      return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
-    case op::input:
-    case op::parameter:
-    case op::state:
-    case op::constant:
-    case op::iota:
-    case op::map:
-    case op::reduce:
-    case op::contract:
-    case op::view:
-    case op::pad:
-    case op::concat:
-    case op::convolution:
-    case op::stop_gradient:
-    case op::assign:
-    case op::optimizer_step:
-      break;
-  }
-  fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
-       to_string(n.kind));
+[[nodiscard]] inline kernel_dispatch make_kernel(const kernel_request& asked) {
+  return visit_op(asked.nodes[asked.id].kind, [&]<op Kind>() -> kernel_dispatch {
+    if constexpr (info(Kind).runs) {
+      return generator<Kind>::make(asked);
+    } else {
+      fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", asked.id,
+           to_string(Kind));
+    }
+  });
 }
 
 [[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const target& on,
                                                             std::optional<std::size_t> overwritten) {
-  kernel_dispatch made = make_kernel(g, id, on, overwritten);
+  kernel_dispatch made = make_kernel({g, id, on, overwritten});
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
   fail(
@@ -23379,416 +23521,9 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
-// Definitions for kernels/builtin.hpp: two generated kernels, and the ones compiled from shaders/.
-// SPIR-V words of shaders/*.comp. Generated by shaders/embed.py; do not edit.
-// sources: sha256 15fc9679673507f65286da09a06c32017fc5fce740cc16c82665e6a343921179
-// compiler: glslang 11:12.0.0
-
-namespace meganeura::inline MEGANEURA_ABI::embedded {
-
-inline constexpr std::uint32_t fill[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x0000003d, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x0000000c, 0x00000014, 0x00060010, 0x00000004, 0x00000011, 0x00000001,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00030005, 0x00000008, 0x00000069, 0x00080005, 0x0000000c, 0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f,
-    0x496e6f69, 0x00000044, 0x00070005, 0x00000014, 0x4e5f6c67, 0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000,
-    0x00030005, 0x0000001e, 0x0000006b, 0x00040005, 0x0000002a, 0x6e756f63, 0x00000074, 0x00060005, 0x0000002f,
-    0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x0000002f, 0x00000000, 0x75736572, 0x0000746c,
-    0x00030005, 0x00000031, 0x00000000, 0x00040005, 0x00000037, 0x64726f77, 0x00000000, 0x00040047, 0x0000000c,
-    0x0000000b, 0x0000001c, 0x00040047, 0x00000014, 0x0000000b, 0x00000018, 0x00040047, 0x00000018, 0x00000001,
-    0x00000000, 0x00040047, 0x00000019, 0x0000000b, 0x00000019, 0x00040047, 0x0000002a, 0x00000001, 0x00000001,
-    0x00040047, 0x0000002e, 0x00000006, 0x00000004, 0x00040048, 0x0000002f, 0x00000000, 0x00000013, 0x00040048,
-    0x0000002f, 0x00000000, 0x00000019, 0x00050048, 0x0000002f, 0x00000000, 0x00000023, 0x00000000, 0x00030047,
-    0x0000002f, 0x00000002, 0x00040047, 0x00000031, 0x00000022, 0x00000000, 0x00040047, 0x00000031, 0x00000021,
-    0x00000000, 0x00040047, 0x00000037, 0x00000001, 0x00000002, 0x00020013, 0x00000002, 0x00030021, 0x00000003,
-    0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00040020, 0x00000007, 0x00000007, 0x00000006,
-    0x0004002b, 0x00000006, 0x00000009, 0x00000004, 0x00040017, 0x0000000a, 0x00000006, 0x00000003, 0x00040020,
-    0x0000000b, 0x00000001, 0x0000000a, 0x0004003b, 0x0000000b, 0x0000000c, 0x00000001, 0x0004002b, 0x00000006,
-    0x0000000d, 0x00000000, 0x00040020, 0x0000000e, 0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x00000011,
-    0x00000001, 0x0004003b, 0x0000000b, 0x00000014, 0x00000001, 0x00040032, 0x00000006, 0x00000018, 0x00000001,
-    0x00060033, 0x0000000a, 0x00000019, 0x00000018, 0x00000011, 0x00000011, 0x00020014, 0x00000025, 0x00040032,
-    0x00000006, 0x0000002a, 0x00000004, 0x0003001d, 0x0000002e, 0x00000006, 0x0003001e, 0x0000002f, 0x0000002e,
-    0x00040020, 0x00000030, 0x0000000c, 0x0000002f, 0x0004003b, 0x00000030, 0x00000031, 0x0000000c, 0x00040015,
-    0x00000032, 0x00000020, 0x00000001, 0x0004002b, 0x00000032, 0x00000033, 0x00000000, 0x00040032, 0x00000006,
-    0x00000037, 0x00000000, 0x00040020, 0x00000038, 0x0000000c, 0x00000006, 0x0004002b, 0x00000032, 0x0000003b,
-    0x00000001, 0x00050036, 0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b,
-    0x00000007, 0x00000008, 0x00000007, 0x0004003b, 0x00000007, 0x0000001e, 0x00000007, 0x00050041, 0x0000000e,
-    0x0000000f, 0x0000000c, 0x0000000d, 0x0004003d, 0x00000006, 0x00000010, 0x0000000f, 0x00050041, 0x0000000e,
-    0x00000012, 0x0000000c, 0x00000011, 0x0004003d, 0x00000006, 0x00000013, 0x00000012, 0x00050041, 0x0000000e,
-    0x00000015, 0x00000014, 0x0000000d, 0x0004003d, 0x00000006, 0x00000016, 0x00000015, 0x00050084, 0x00000006,
-    0x00000017, 0x00000013, 0x00000016, 0x00050051, 0x00000006, 0x0000001a, 0x00000019, 0x00000000, 0x00050084,
-    0x00000006, 0x0000001b, 0x00000017, 0x0000001a, 0x00050080, 0x00000006, 0x0000001c, 0x00000010, 0x0000001b,
-    0x00050084, 0x00000006, 0x0000001d, 0x00000009, 0x0000001c, 0x0003003e, 0x00000008, 0x0000001d, 0x0003003e,
-    0x0000001e, 0x0000000d, 0x000200f9, 0x0000001f, 0x000200f8, 0x0000001f, 0x000400f6, 0x00000021, 0x00000022,
-    0x00000000, 0x000200f9, 0x00000023, 0x000200f8, 0x00000023, 0x0004003d, 0x00000006, 0x00000024, 0x0000001e,
-    0x000500b0, 0x00000025, 0x00000026, 0x00000024, 0x00000009, 0x000400fa, 0x00000026, 0x00000020, 0x00000021,
-    0x000200f8, 0x00000020, 0x0004003d, 0x00000006, 0x00000027, 0x00000008, 0x0004003d, 0x00000006, 0x00000028,
-    0x0000001e, 0x00050080, 0x00000006, 0x00000029, 0x00000027, 0x00000028, 0x000500b0, 0x00000025, 0x0000002b,
-    0x00000029, 0x0000002a, 0x000300f7, 0x0000002d, 0x00000000, 0x000400fa, 0x0000002b, 0x0000002c, 0x0000002d,
-    0x000200f8, 0x0000002c, 0x0004003d, 0x00000006, 0x00000034, 0x00000008, 0x0004003d, 0x00000006, 0x00000035,
-    0x0000001e, 0x00050080, 0x00000006, 0x00000036, 0x00000034, 0x00000035, 0x00060041, 0x00000038, 0x00000039,
-    0x00000031, 0x00000033, 0x00000036, 0x0003003e, 0x00000039, 0x00000037, 0x000200f9, 0x0000002d, 0x000200f8,
-    0x0000002d, 0x000200f9, 0x00000022, 0x000200f8, 0x00000022, 0x0004003d, 0x00000006, 0x0000003a, 0x0000001e,
-    0x00050080, 0x00000006, 0x0000003c, 0x0000003a, 0x0000003b, 0x0003003e, 0x0000001e, 0x0000003c, 0x000200f9,
-    0x0000001f, 0x000200f8, 0x00000021, 0x000100fd, 0x00010038,
-};
-
-inline constexpr std::uint32_t random[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x0000016d, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x00000027, 0x0000002f, 0x00060010, 0x00000004, 0x00000011, 0x00000001,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00060005, 0x00000011, 0x6c696870,
-    0x7628786f, 0x763b3475, 0x003b3275, 0x00040005, 0x0000000f, 0x6e756f63, 0x00726574, 0x00030005, 0x00000010,
-    0x0079656b, 0x00070005, 0x00000018, 0x5f736f63, 0x5f6e6973, 0x6e727574, 0x3b316628, 0x00000000, 0x00030005,
-    0x00000017, 0x00000076, 0x00050005, 0x0000001c, 0x5f676f6c, 0x6628666f, 0x00003b31, 0x00030005, 0x0000001b,
-    0x00000075, 0x00070005, 0x00000022, 0x6d726f6e, 0x705f6c61, 0x28726961, 0x753b3175, 0x00003b31, 0x00040005,
-    0x00000020, 0x73726966, 0x00000074, 0x00040005, 0x00000021, 0x6f636573, 0x0000646e, 0x00080005, 0x00000027,
-    0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000002f, 0x4e5f6c67,
-    0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x0000003d, 0x6e756f72, 0x00000064, 0x00040005,
-    0x0000004b, 0x68676968, 0x00000030, 0x00040005, 0x0000004c, 0x30776f6c, 0x00000000, 0x00040005, 0x0000004d,
-    0x54736552, 0x00657079, 0x00040005, 0x00000055, 0x68676968, 0x00000031, 0x00040005, 0x00000056, 0x31776f6c,
-    0x00000000, 0x00040005, 0x00000077, 0x72617571, 0x00726574, 0x00030005, 0x0000007c, 0x00000078, 0x00030005,
-    0x00000084, 0x0000007a, 0x00030005, 0x00000088, 0x00000073, 0x00030005, 0x00000098, 0x00000063, 0x00030005,
-    0x000000aa, 0x00000071, 0x00030005, 0x000000d8, 0x00000064, 0x00040005, 0x000000db, 0x7261656e, 0x00000000,
-    0x00030005, 0x000000fd, 0x00000075, 0x00030005, 0x00000105, 0x00000076, 0x00040005, 0x0000010b, 0x61726170,
-    0x0000006d, 0x00040005, 0x00000110, 0x61726170, 0x0000006d, 0x00030005, 0x00000116, 0x00000069, 0x00040005,
-    0x00000119, 0x6e756f63, 0x00000074, 0x00040005, 0x0000011e, 0x64726f77, 0x00000073, 0x00040005, 0x00000121,
-    0x65727473, 0x00006d61, 0x00050005, 0x00000122, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000122,
-    0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x00000122, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000,
-    0x00060006, 0x00000122, 0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00030005, 0x00000124, 0x00776f6e,
-    0x00040005, 0x0000012e, 0x61726170, 0x0000006d, 0x00040005, 0x0000012f, 0x61726170, 0x0000006d, 0x00040005,
-    0x00000133, 0x756c6176, 0x00007365, 0x00060005, 0x0000013a, 0x74736964, 0x75626972, 0x6e6f6974, 0x00000000,
-    0x00040005, 0x0000013e, 0x61726170, 0x0000006d, 0x00040005, 0x00000141, 0x61726170, 0x0000006d, 0x00040005,
-    0x00000145, 0x61726170, 0x0000006d, 0x00040005, 0x00000148, 0x61726170, 0x0000006d, 0x00030005, 0x00000151,
-    0x0000006b, 0x00060005, 0x00000160, 0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x00000160,
-    0x00000000, 0x75736572, 0x0000746c, 0x00030005, 0x00000162, 0x00000000, 0x00040047, 0x00000027, 0x0000000b,
-    0x0000001c, 0x00040047, 0x0000002f, 0x0000000b, 0x00000018, 0x00040047, 0x00000033, 0x00000001, 0x00000000,
-    0x00040047, 0x00000034, 0x0000000b, 0x00000019, 0x00040047, 0x00000119, 0x00000001, 0x00000001, 0x00040047,
-    0x00000121, 0x00000001, 0x00000002, 0x00050048, 0x00000122, 0x00000000, 0x00000023, 0x00000000, 0x00050048,
-    0x00000122, 0x00000001, 0x00000023, 0x00000004, 0x00050048, 0x00000122, 0x00000002, 0x00000023, 0x00000008,
-    0x00030047, 0x00000122, 0x00000002, 0x00040047, 0x00000124, 0x00000022, 0x00000000, 0x00040047, 0x00000124,
-    0x00000021, 0x00000001, 0x00040047, 0x0000013a, 0x00000001, 0x00000003, 0x00040047, 0x0000015f, 0x00000006,
-    0x00000004, 0x00040048, 0x00000160, 0x00000000, 0x00000013, 0x00040048, 0x00000160, 0x00000000, 0x00000019,
-    0x00050048, 0x00000160, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000160, 0x00000002, 0x00040047,
-    0x00000162, 0x00000022, 0x00000000, 0x00040047, 0x00000162, 0x00000021, 0x00000000, 0x00020013, 0x00000002,
-    0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007,
-    0x00000006, 0x00040017, 0x0000000a, 0x00000006, 0x00000004, 0x00040020, 0x0000000b, 0x00000007, 0x0000000a,
-    0x00040017, 0x0000000c, 0x00000006, 0x00000002, 0x00040020, 0x0000000d, 0x00000007, 0x0000000c, 0x00050021,
-    0x0000000e, 0x0000000a, 0x0000000b, 0x0000000d, 0x00030016, 0x00000013, 0x00000020, 0x00040020, 0x00000014,
-    0x00000007, 0x00000013, 0x00040017, 0x00000015, 0x00000013, 0x00000002, 0x00040021, 0x00000016, 0x00000015,
-    0x00000014, 0x00040021, 0x0000001a, 0x00000013, 0x00000014, 0x00040020, 0x0000001e, 0x00000007, 0x00000006,
-    0x00050021, 0x0000001f, 0x00000015, 0x0000001e, 0x0000001e, 0x0004002b, 0x00000006, 0x00000024, 0x00000004,
-    0x00040017, 0x00000025, 0x00000006, 0x00000003, 0x00040020, 0x00000026, 0x00000001, 0x00000025, 0x0004003b,
-    0x00000026, 0x00000027, 0x00000001, 0x0004002b, 0x00000006, 0x00000028, 0x00000000, 0x00040020, 0x00000029,
-    0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000002c, 0x00000001, 0x0004003b, 0x00000026, 0x0000002f,
-    0x00000001, 0x00040032, 0x00000006, 0x00000033, 0x00000001, 0x00060033, 0x00000025, 0x00000034, 0x00000033,
-    0x0000002c, 0x0000002c, 0x00040015, 0x0000003b, 0x00000020, 0x00000001, 0x00040020, 0x0000003c, 0x00000007,
-    0x0000003b, 0x0004002b, 0x0000003b, 0x0000003e, 0x00000000, 0x0004002b, 0x0000003b, 0x00000045, 0x0000000a,
-    0x00020014, 0x00000046, 0x0004002b, 0x00000006, 0x00000048, 0xd2511f53, 0x0004001e, 0x0000004d, 0x00000006,
-    0x00000006, 0x0004002b, 0x00000006, 0x00000051, 0xcd9e8d57, 0x0004002b, 0x00000006, 0x00000052, 0x00000002,
-    0x0004002b, 0x00000006, 0x00000063, 0x00000003, 0x0004002b, 0x00000006, 0x0000006c, 0x9e3779b9, 0x0004002b,
-    0x00000006, 0x0000006d, 0xbb67ae85, 0x0005002c, 0x0000000c, 0x0000006e, 0x0000006c, 0x0000006d, 0x0004002b,
-    0x0000003b, 0x00000072, 0x00000001, 0x0004002b, 0x00000013, 0x00000078, 0x40800000, 0x0004002b, 0x00000013,
-    0x0000007e, 0x3e800000, 0x0004002b, 0x00000013, 0x00000082, 0x40c90fdb, 0x0004002b, 0x00000013, 0x0000008d,
-    0xbe2aaaab, 0x0004002b, 0x00000013, 0x0000008f, 0x3c08886c, 0x0004002b, 0x00000013, 0x00000091, 0xb94fb21f,
-    0x0004002b, 0x00000013, 0x00000099, 0x3f800000, 0x0004002b, 0x00000013, 0x0000009b, 0xbf000000, 0x0004002b,
-    0x00000013, 0x0000009d, 0x3d2aaaa5, 0x0004002b, 0x00000013, 0x0000009f, 0xbab6061a, 0x0004002b, 0x00000013,
-    0x000000a1, 0x37ccf5ce, 0x0004002b, 0x0000003b, 0x000000ad, 0x00000003, 0x00040020, 0x000000b1, 0x00000007,
-    0x00000015, 0x0004002b, 0x0000003b, 0x000000c4, 0x00000002, 0x0004002b, 0x00000013, 0x000000df, 0x3eaaaaab,
-    0x0004002b, 0x00000013, 0x000000e1, 0xbe800000, 0x0004002b, 0x00000013, 0x000000e3, 0x3e4ccccd, 0x0004002b,
-    0x00000013, 0x000000f1, 0x3f780000, 0x0004002b, 0x0000003b, 0x000000ff, 0x00000008, 0x0004002b, 0x00000013,
-    0x00000103, 0x33800000, 0x0004002b, 0x00000013, 0x0000010a, 0xc0000000, 0x00040032, 0x00000006, 0x00000119,
-    0x00000004, 0x00040032, 0x00000006, 0x00000121, 0x00000000, 0x0005001e, 0x00000122, 0x00000006, 0x00000006,
-    0x00000006, 0x00040020, 0x00000123, 0x00000002, 0x00000122, 0x0004003b, 0x00000123, 0x00000124, 0x00000002,
-    0x00040020, 0x00000125, 0x00000002, 0x00000006, 0x00040017, 0x00000131, 0x00000013, 0x00000004, 0x00040020,
-    0x00000132, 0x00000007, 0x00000131, 0x00040017, 0x00000135, 0x0000003b, 0x00000004, 0x00040032, 0x00000006,
-    0x0000013a, 0x00000000, 0x00060034, 0x00000046, 0x0000013b, 0x000000aa, 0x0000013a, 0x0000002c, 0x0003001d,
-    0x0000015f, 0x00000013, 0x0003001e, 0x00000160, 0x0000015f, 0x00040020, 0x00000161, 0x0000000c, 0x00000160,
-    0x0004003b, 0x00000161, 0x00000162, 0x0000000c, 0x00040020, 0x00000169, 0x0000000c, 0x00000013, 0x00050036,
-    0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x0000001e, 0x00000116,
-    0x00000007, 0x0004003b, 0x0000000b, 0x0000011e, 0x00000007, 0x0004003b, 0x0000000b, 0x0000012e, 0x00000007,
-    0x0004003b, 0x0000000d, 0x0000012f, 0x00000007, 0x0004003b, 0x00000132, 0x00000133, 0x00000007, 0x0004003b,
-    0x0000001e, 0x0000013e, 0x00000007, 0x0004003b, 0x0000001e, 0x00000141, 0x00000007, 0x0004003b, 0x0000001e,
-    0x00000145, 0x00000007, 0x0004003b, 0x0000001e, 0x00000148, 0x00000007, 0x0004003b, 0x0000001e, 0x00000151,
-    0x00000007, 0x00040039, 0x00000006, 0x00000117, 0x00000008, 0x0003003e, 0x00000116, 0x00000117, 0x0004003d,
-    0x00000006, 0x00000118, 0x00000116, 0x000500ae, 0x00000046, 0x0000011a, 0x00000118, 0x00000119, 0x000300f7,
-    0x0000011c, 0x00000000, 0x000400fa, 0x0000011a, 0x0000011b, 0x0000011c, 0x000200f8, 0x0000011b, 0x000100fd,
-    0x000200f8, 0x0000011c, 0x0004003d, 0x00000006, 0x0000011f, 0x00000116, 0x00050086, 0x00000006, 0x00000120,
-    0x0000011f, 0x00000024, 0x00050041, 0x00000125, 0x00000126, 0x00000124, 0x0000003e, 0x0004003d, 0x00000006,
-    0x00000127, 0x00000126, 0x00070050, 0x0000000a, 0x00000128, 0x00000120, 0x00000028, 0x00000121, 0x00000127,
-    0x00050041, 0x00000125, 0x00000129, 0x00000124, 0x00000072, 0x0004003d, 0x00000006, 0x0000012a, 0x00000129,
-    0x00050041, 0x00000125, 0x0000012b, 0x00000124, 0x000000c4, 0x0004003d, 0x00000006, 0x0000012c, 0x0000012b,
-    0x00050050, 0x0000000c, 0x0000012d, 0x0000012a, 0x0000012c, 0x0003003e, 0x0000012e, 0x00000128, 0x0003003e,
-    0x0000012f, 0x0000012d, 0x00060039, 0x0000000a, 0x00000130, 0x00000011, 0x0000012e, 0x0000012f, 0x0003003e,
-    0x0000011e, 0x00000130, 0x0004003d, 0x0000000a, 0x00000134, 0x0000011e, 0x00070050, 0x00000135, 0x00000136,
-    0x000000ff, 0x000000ff, 0x000000ff, 0x000000ff, 0x000500c2, 0x0000000a, 0x00000137, 0x00000134, 0x00000136,
-    0x00040070, 0x00000131, 0x00000138, 0x00000137, 0x0005008e, 0x00000131, 0x00000139, 0x00000138, 0x00000103,
-    0x0003003e, 0x00000133, 0x00000139, 0x000300f7, 0x0000013d, 0x00000000, 0x000400fa, 0x0000013b, 0x0000013c,
-    0x0000013d, 0x000200f8, 0x0000013c, 0x00050041, 0x0000001e, 0x0000013f, 0x0000011e, 0x00000028, 0x0004003d,
-    0x00000006, 0x00000140, 0x0000013f, 0x0003003e, 0x0000013e, 0x00000140, 0x00050041, 0x0000001e, 0x00000142,
-    0x0000011e, 0x0000002c, 0x0004003d, 0x00000006, 0x00000143, 0x00000142, 0x0003003e, 0x00000141, 0x00000143,
-    0x00060039, 0x00000015, 0x00000144, 0x00000022, 0x0000013e, 0x00000141, 0x00050041, 0x0000001e, 0x00000146,
-    0x0000011e, 0x00000052, 0x0004003d, 0x00000006, 0x00000147, 0x00000146, 0x0003003e, 0x00000145, 0x00000147,
-    0x00050041, 0x0000001e, 0x00000149, 0x0000011e, 0x00000063, 0x0004003d, 0x00000006, 0x0000014a, 0x00000149,
-    0x0003003e, 0x00000148, 0x0000014a, 0x00060039, 0x00000015, 0x0000014b, 0x00000022, 0x00000145, 0x00000148,
-    0x00050051, 0x00000013, 0x0000014c, 0x00000144, 0x00000000, 0x00050051, 0x00000013, 0x0000014d, 0x00000144,
-    0x00000001, 0x00050051, 0x00000013, 0x0000014e, 0x0000014b, 0x00000000, 0x00050051, 0x00000013, 0x0000014f,
-    0x0000014b, 0x00000001, 0x00070050, 0x00000131, 0x00000150, 0x0000014c, 0x0000014d, 0x0000014e, 0x0000014f,
-    0x0003003e, 0x00000133, 0x00000150, 0x000200f9, 0x0000013d, 0x000200f8, 0x0000013d, 0x0003003e, 0x00000151,
-    0x00000028, 0x000200f9, 0x00000152, 0x000200f8, 0x00000152, 0x000400f6, 0x00000154, 0x00000155, 0x00000000,
-    0x000200f9, 0x00000156, 0x000200f8, 0x00000156, 0x0004003d, 0x00000006, 0x00000157, 0x00000151, 0x000500b0,
-    0x00000046, 0x00000158, 0x00000157, 0x00000024, 0x000400fa, 0x00000158, 0x00000153, 0x00000154, 0x000200f8,
-    0x00000153, 0x0004003d, 0x00000006, 0x00000159, 0x00000116, 0x0004003d, 0x00000006, 0x0000015a, 0x00000151,
-    0x00050080, 0x00000006, 0x0000015b, 0x00000159, 0x0000015a, 0x000500b0, 0x00000046, 0x0000015c, 0x0000015b,
-    0x00000119, 0x000300f7, 0x0000015e, 0x00000000, 0x000400fa, 0x0000015c, 0x0000015d, 0x0000015e, 0x000200f8,
-    0x0000015d, 0x0004003d, 0x00000006, 0x00000163, 0x00000116, 0x0004003d, 0x00000006, 0x00000164, 0x00000151,
-    0x00050080, 0x00000006, 0x00000165, 0x00000163, 0x00000164, 0x0004003d, 0x00000006, 0x00000166, 0x00000151,
-    0x00050041, 0x00000014, 0x00000167, 0x00000133, 0x00000166, 0x0004003d, 0x00000013, 0x00000168, 0x00000167,
-    0x00060041, 0x00000169, 0x0000016a, 0x00000162, 0x0000003e, 0x00000165, 0x0003003e, 0x0000016a, 0x00000168,
-    0x000200f9, 0x0000015e, 0x000200f8, 0x0000015e, 0x000200f9, 0x00000155, 0x000200f8, 0x00000155, 0x0004003d,
-    0x00000006, 0x0000016b, 0x00000151, 0x00050080, 0x00000006, 0x0000016c, 0x0000016b, 0x00000072, 0x0003003e,
-    0x00000151, 0x0000016c, 0x000200f9, 0x00000152, 0x000200f8, 0x00000154, 0x000100fd, 0x00010038, 0x00050036,
-    0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x00000029, 0x0000002a,
-    0x00000027, 0x00000028, 0x0004003d, 0x00000006, 0x0000002b, 0x0000002a, 0x00050041, 0x00000029, 0x0000002d,
-    0x00000027, 0x0000002c, 0x0004003d, 0x00000006, 0x0000002e, 0x0000002d, 0x00050041, 0x00000029, 0x00000030,
-    0x0000002f, 0x00000028, 0x0004003d, 0x00000006, 0x00000031, 0x00000030, 0x00050084, 0x00000006, 0x00000032,
-    0x0000002e, 0x00000031, 0x00050051, 0x00000006, 0x00000035, 0x00000034, 0x00000000, 0x00050084, 0x00000006,
-    0x00000036, 0x00000032, 0x00000035, 0x00050080, 0x00000006, 0x00000037, 0x0000002b, 0x00000036, 0x00050084,
-    0x00000006, 0x00000038, 0x00000024, 0x00000037, 0x000200fe, 0x00000038, 0x00010038, 0x00050036, 0x0000000a,
-    0x00000011, 0x00000000, 0x0000000e, 0x00030037, 0x0000000b, 0x0000000f, 0x00030037, 0x0000000d, 0x00000010,
-    0x000200f8, 0x00000012, 0x0004003b, 0x0000003c, 0x0000003d, 0x00000007, 0x0004003b, 0x0000001e, 0x0000004b,
-    0x00000007, 0x0004003b, 0x0000001e, 0x0000004c, 0x00000007, 0x0004003b, 0x0000001e, 0x00000055, 0x00000007,
-    0x0004003b, 0x0000001e, 0x00000056, 0x00000007, 0x0003003e, 0x0000003d, 0x0000003e, 0x000200f9, 0x0000003f,
-    0x000200f8, 0x0000003f, 0x000400f6, 0x00000041, 0x00000042, 0x00000000, 0x000200f9, 0x00000043, 0x000200f8,
-    0x00000043, 0x0004003d, 0x0000003b, 0x00000044, 0x0000003d, 0x000500b1, 0x00000046, 0x00000047, 0x00000044,
-    0x00000045, 0x000400fa, 0x00000047, 0x00000040, 0x00000041, 0x000200f8, 0x00000040, 0x00050041, 0x0000001e,
-    0x00000049, 0x0000000f, 0x00000028, 0x0004003d, 0x00000006, 0x0000004a, 0x00000049, 0x00050097, 0x0000004d,
-    0x0000004e, 0x00000048, 0x0000004a, 0x00050051, 0x00000006, 0x0000004f, 0x0000004e, 0x00000000, 0x0003003e,
-    0x0000004c, 0x0000004f, 0x00050051, 0x00000006, 0x00000050, 0x0000004e, 0x00000001, 0x0003003e, 0x0000004b,
-    0x00000050, 0x00050041, 0x0000001e, 0x00000053, 0x0000000f, 0x00000052, 0x0004003d, 0x00000006, 0x00000054,
-    0x00000053, 0x00050097, 0x0000004d, 0x00000057, 0x00000051, 0x00000054, 0x00050051, 0x00000006, 0x00000058,
-    0x00000057, 0x00000000, 0x0003003e, 0x00000056, 0x00000058, 0x00050051, 0x00000006, 0x00000059, 0x00000057,
-    0x00000001, 0x0003003e, 0x00000055, 0x00000059, 0x0004003d, 0x00000006, 0x0000005a, 0x00000055, 0x00050041,
-    0x0000001e, 0x0000005b, 0x0000000f, 0x0000002c, 0x0004003d, 0x00000006, 0x0000005c, 0x0000005b, 0x000500c6,
-    0x00000006, 0x0000005d, 0x0000005a, 0x0000005c, 0x00050041, 0x0000001e, 0x0000005e, 0x00000010, 0x00000028,
-    0x0004003d, 0x00000006, 0x0000005f, 0x0000005e, 0x000500c6, 0x00000006, 0x00000060, 0x0000005d, 0x0000005f,
-    0x0004003d, 0x00000006, 0x00000061, 0x00000056, 0x0004003d, 0x00000006, 0x00000062, 0x0000004b, 0x00050041,
-    0x0000001e, 0x00000064, 0x0000000f, 0x00000063, 0x0004003d, 0x00000006, 0x00000065, 0x00000064, 0x000500c6,
-    0x00000006, 0x00000066, 0x00000062, 0x00000065, 0x00050041, 0x0000001e, 0x00000067, 0x00000010, 0x0000002c,
-    0x0004003d, 0x00000006, 0x00000068, 0x00000067, 0x000500c6, 0x00000006, 0x00000069, 0x00000066, 0x00000068,
-    0x0004003d, 0x00000006, 0x0000006a, 0x0000004c, 0x00070050, 0x0000000a, 0x0000006b, 0x00000060, 0x00000061,
-    0x00000069, 0x0000006a, 0x0003003e, 0x0000000f, 0x0000006b, 0x0004003d, 0x0000000c, 0x0000006f, 0x00000010,
-    0x00050080, 0x0000000c, 0x00000070, 0x0000006f, 0x0000006e, 0x0003003e, 0x00000010, 0x00000070, 0x000200f9,
-    0x00000042, 0x000200f8, 0x00000042, 0x0004003d, 0x0000003b, 0x00000071, 0x0000003d, 0x00050080, 0x0000003b,
-    0x00000073, 0x00000071, 0x00000072, 0x0003003e, 0x0000003d, 0x00000073, 0x000200f9, 0x0000003f, 0x000200f8,
-    0x00000041, 0x0004003d, 0x0000000a, 0x00000074, 0x0000000f, 0x000200fe, 0x00000074, 0x00010038, 0x00050036,
-    0x00000015, 0x00000018, 0x00000000, 0x00000016, 0x00030037, 0x00000014, 0x00000017, 0x000200f8, 0x00000019,
-    0x0004003b, 0x00000014, 0x00000077, 0x00000007, 0x0004003b, 0x00000014, 0x0000007c, 0x00000007, 0x0004003b,
-    0x00000014, 0x00000084, 0x00000007, 0x0004003b, 0x00000014, 0x00000088, 0x00000007, 0x0004003b, 0x00000014,
-    0x00000098, 0x00000007, 0x0004003b, 0x0000003c, 0x000000aa, 0x00000007, 0x0004003b, 0x000000b1, 0x000000b2,
-    0x00000007, 0x0004003b, 0x000000b1, 0x000000bb, 0x00000007, 0x0004003b, 0x000000b1, 0x000000c6, 0x00000007,
-    0x0004003d, 0x00000013, 0x00000079, 0x00000017, 0x00050085, 0x00000013, 0x0000007a, 0x00000078, 0x00000079,
-    0x0006000c, 0x00000013, 0x0000007b, 0x00000001, 0x00000002, 0x0000007a, 0x0003003e, 0x00000077, 0x0000007b,
-    0x0004003d, 0x00000013, 0x0000007d, 0x00000017, 0x0004003d, 0x00000013, 0x0000007f, 0x00000077, 0x00050085,
-    0x00000013, 0x00000080, 0x0000007e, 0x0000007f, 0x00050083, 0x00000013, 0x00000081, 0x0000007d, 0x00000080,
-    0x00050085, 0x00000013, 0x00000083, 0x00000081, 0x00000082, 0x0003003e, 0x0000007c, 0x00000083, 0x0004003d,
-    0x00000013, 0x00000085, 0x0000007c, 0x0004003d, 0x00000013, 0x00000086, 0x0000007c, 0x00050085, 0x00000013,
-    0x00000087, 0x00000085, 0x00000086, 0x0003003e, 0x00000084, 0x00000087, 0x0004003d, 0x00000013, 0x00000089,
-    0x0000007c, 0x0004003d, 0x00000013, 0x0000008a, 0x0000007c, 0x0004003d, 0x00000013, 0x0000008b, 0x00000084,
-    0x00050085, 0x00000013, 0x0000008c, 0x0000008a, 0x0000008b, 0x0004003d, 0x00000013, 0x0000008e, 0x00000084,
-    0x0004003d, 0x00000013, 0x00000090, 0x00000084, 0x00050085, 0x00000013, 0x00000092, 0x00000090, 0x00000091,
-    0x00050081, 0x00000013, 0x00000093, 0x0000008f, 0x00000092, 0x00050085, 0x00000013, 0x00000094, 0x0000008e,
-    0x00000093, 0x00050081, 0x00000013, 0x00000095, 0x0000008d, 0x00000094, 0x00050085, 0x00000013, 0x00000096,
-    0x0000008c, 0x00000095, 0x00050081, 0x00000013, 0x00000097, 0x00000089, 0x00000096, 0x0003003e, 0x00000088,
-    0x00000097, 0x0004003d, 0x00000013, 0x0000009a, 0x00000084, 0x0004003d, 0x00000013, 0x0000009c, 0x00000084,
-    0x0004003d, 0x00000013, 0x0000009e, 0x00000084, 0x0004003d, 0x00000013, 0x000000a0, 0x00000084, 0x00050085,
-    0x00000013, 0x000000a2, 0x000000a0, 0x000000a1, 0x00050081, 0x00000013, 0x000000a3, 0x0000009f, 0x000000a2,
-    0x00050085, 0x00000013, 0x000000a4, 0x0000009e, 0x000000a3, 0x00050081, 0x00000013, 0x000000a5, 0x0000009d,
-    0x000000a4, 0x00050085, 0x00000013, 0x000000a6, 0x0000009c, 0x000000a5, 0x00050081, 0x00000013, 0x000000a7,
-    0x0000009b, 0x000000a6, 0x00050085, 0x00000013, 0x000000a8, 0x0000009a, 0x000000a7, 0x00050081, 0x00000013,
-    0x000000a9, 0x00000099, 0x000000a8, 0x0003003e, 0x00000098, 0x000000a9, 0x0004003d, 0x00000013, 0x000000ab,
-    0x00000077, 0x0004006e, 0x0000003b, 0x000000ac, 0x000000ab, 0x000500c7, 0x0000003b, 0x000000ae, 0x000000ac,
-    0x000000ad, 0x0003003e, 0x000000aa, 0x000000ae, 0x0004003d, 0x0000003b, 0x000000af, 0x000000aa, 0x000500aa,
-    0x00000046, 0x000000b0, 0x000000af, 0x0000003e, 0x000300f7, 0x000000b4, 0x00000000, 0x000400fa, 0x000000b0,
-    0x000000b3, 0x000000b8, 0x000200f8, 0x000000b3, 0x0004003d, 0x00000013, 0x000000b5, 0x00000098, 0x0004003d,
-    0x00000013, 0x000000b6, 0x00000088, 0x00050050, 0x00000015, 0x000000b7, 0x000000b5, 0x000000b6, 0x0003003e,
-    0x000000b2, 0x000000b7, 0x000200f9, 0x000000b4, 0x000200f8, 0x000000b8, 0x0004003d, 0x0000003b, 0x000000b9,
-    0x000000aa, 0x000500aa, 0x00000046, 0x000000ba, 0x000000b9, 0x00000072, 0x000300f7, 0x000000bd, 0x00000000,
-    0x000400fa, 0x000000ba, 0x000000bc, 0x000000c2, 0x000200f8, 0x000000bc, 0x0004003d, 0x00000013, 0x000000be,
-    0x00000088, 0x0004007f, 0x00000013, 0x000000bf, 0x000000be, 0x0004003d, 0x00000013, 0x000000c0, 0x00000098,
-    0x00050050, 0x00000015, 0x000000c1, 0x000000bf, 0x000000c0, 0x0003003e, 0x000000bb, 0x000000c1, 0x000200f9,
-    0x000000bd, 0x000200f8, 0x000000c2, 0x0004003d, 0x0000003b, 0x000000c3, 0x000000aa, 0x000500aa, 0x00000046,
-    0x000000c5, 0x000000c3, 0x000000c4, 0x000300f7, 0x000000c8, 0x00000000, 0x000400fa, 0x000000c5, 0x000000c7,
-    0x000000ce, 0x000200f8, 0x000000c7, 0x0004003d, 0x00000013, 0x000000c9, 0x00000098, 0x0004007f, 0x00000013,
-    0x000000ca, 0x000000c9, 0x0004003d, 0x00000013, 0x000000cb, 0x00000088, 0x0004007f, 0x00000013, 0x000000cc,
-    0x000000cb, 0x00050050, 0x00000015, 0x000000cd, 0x000000ca, 0x000000cc, 0x0003003e, 0x000000c6, 0x000000cd,
-    0x000200f9, 0x000000c8, 0x000200f8, 0x000000ce, 0x0004003d, 0x00000013, 0x000000cf, 0x00000088, 0x0004003d,
-    0x00000013, 0x000000d0, 0x00000098, 0x0004007f, 0x00000013, 0x000000d1, 0x000000d0, 0x00050050, 0x00000015,
-    0x000000d2, 0x000000cf, 0x000000d1, 0x0003003e, 0x000000c6, 0x000000d2, 0x000200f9, 0x000000c8, 0x000200f8,
-    0x000000c8, 0x0004003d, 0x00000015, 0x000000d3, 0x000000c6, 0x0003003e, 0x000000bb, 0x000000d3, 0x000200f9,
-    0x000000bd, 0x000200f8, 0x000000bd, 0x0004003d, 0x00000015, 0x000000d4, 0x000000bb, 0x0003003e, 0x000000b2,
-    0x000000d4, 0x000200f9, 0x000000b4, 0x000200f8, 0x000000b4, 0x0004003d, 0x00000015, 0x000000d5, 0x000000b2,
-    0x000200fe, 0x000000d5, 0x00010038, 0x00050036, 0x00000013, 0x0000001c, 0x00000000, 0x0000001a, 0x00030037,
-    0x00000014, 0x0000001b, 0x000200f8, 0x0000001d, 0x0004003b, 0x00000014, 0x000000d8, 0x00000007, 0x0004003b,
-    0x00000014, 0x000000db, 0x00000007, 0x0004003b, 0x00000014, 0x000000f3, 0x00000007, 0x0004003d, 0x00000013,
-    0x000000d9, 0x0000001b, 0x00050083, 0x00000013, 0x000000da, 0x000000d9, 0x00000099, 0x0003003e, 0x000000d8,
-    0x000000da, 0x0004003d, 0x00000013, 0x000000dc, 0x000000d8, 0x0004003d, 0x00000013, 0x000000dd, 0x000000d8,
-    0x0004003d, 0x00000013, 0x000000de, 0x000000d8, 0x0004003d, 0x00000013, 0x000000e0, 0x000000d8, 0x0004003d,
-    0x00000013, 0x000000e2, 0x000000d8, 0x0004003d, 0x00000013, 0x000000e4, 0x000000d8, 0x00050085, 0x00000013,
-    0x000000e5, 0x000000e4, 0x0000008d, 0x00050081, 0x00000013, 0x000000e6, 0x000000e3, 0x000000e5, 0x00050085,
-    0x00000013, 0x000000e7, 0x000000e2, 0x000000e6, 0x00050081, 0x00000013, 0x000000e8, 0x000000e1, 0x000000e7,
-    0x00050085, 0x00000013, 0x000000e9, 0x000000e0, 0x000000e8, 0x00050081, 0x00000013, 0x000000ea, 0x000000df,
-    0x000000e9, 0x00050085, 0x00000013, 0x000000eb, 0x000000de, 0x000000ea, 0x00050081, 0x00000013, 0x000000ec,
-    0x0000009b, 0x000000eb, 0x00050085, 0x00000013, 0x000000ed, 0x000000dd, 0x000000ec, 0x00050081, 0x00000013,
-    0x000000ee, 0x00000099, 0x000000ed, 0x00050085, 0x00000013, 0x000000ef, 0x000000dc, 0x000000ee, 0x0003003e,
-    0x000000db, 0x000000ef, 0x0004003d, 0x00000013, 0x000000f0, 0x0000001b, 0x000500ba, 0x00000046, 0x000000f2,
-    0x000000f0, 0x000000f1, 0x000300f7, 0x000000f5, 0x00000000, 0x000400fa, 0x000000f2, 0x000000f4, 0x000000f7,
-    0x000200f8, 0x000000f4, 0x0004003d, 0x00000013, 0x000000f6, 0x000000db, 0x0003003e, 0x000000f3, 0x000000f6,
-    0x000200f9, 0x000000f5, 0x000200f8, 0x000000f7, 0x0004003d, 0x00000013, 0x000000f8, 0x0000001b, 0x0006000c,
-    0x00000013, 0x000000f9, 0x00000001, 0x0000001c, 0x000000f8, 0x0003003e, 0x000000f3, 0x000000f9, 0x000200f9,
-    0x000000f5, 0x000200f8, 0x000000f5, 0x0004003d, 0x00000013, 0x000000fa, 0x000000f3, 0x000200fe, 0x000000fa,
-    0x00010038, 0x00050036, 0x00000015, 0x00000022, 0x00000000, 0x0000001f, 0x00030037, 0x0000001e, 0x00000020,
-    0x00030037, 0x0000001e, 0x00000021, 0x000200f8, 0x00000023, 0x0004003b, 0x00000014, 0x000000fd, 0x00000007,
-    0x0004003b, 0x00000014, 0x00000105, 0x00000007, 0x0004003b, 0x00000014, 0x0000010b, 0x00000007, 0x0004003b,
-    0x00000014, 0x00000110, 0x00000007, 0x0004003d, 0x00000006, 0x000000fe, 0x00000020, 0x000500c2, 0x00000006,
-    0x00000100, 0x000000fe, 0x000000ff, 0x00040070, 0x00000013, 0x00000101, 0x00000100, 0x00050081, 0x00000013,
-    0x00000102, 0x00000101, 0x00000099, 0x00050085, 0x00000013, 0x00000104, 0x00000102, 0x00000103, 0x0003003e,
-    0x000000fd, 0x00000104, 0x0004003d, 0x00000006, 0x00000106, 0x00000021, 0x000500c2, 0x00000006, 0x00000107,
-    0x00000106, 0x000000ff, 0x00040070, 0x00000013, 0x00000108, 0x00000107, 0x00050085, 0x00000013, 0x00000109,
-    0x00000108, 0x00000103, 0x0003003e, 0x00000105, 0x00000109, 0x0004003d, 0x00000013, 0x0000010c, 0x000000fd,
-    0x0003003e, 0x0000010b, 0x0000010c, 0x00050039, 0x00000013, 0x0000010d, 0x0000001c, 0x0000010b, 0x00050085,
-    0x00000013, 0x0000010e, 0x0000010a, 0x0000010d, 0x0006000c, 0x00000013, 0x0000010f, 0x00000001, 0x0000001f,
-    0x0000010e, 0x0004003d, 0x00000013, 0x00000111, 0x00000105, 0x0003003e, 0x00000110, 0x00000111, 0x00050039,
-    0x00000015, 0x00000112, 0x00000018, 0x00000110, 0x0005008e, 0x00000015, 0x00000113, 0x00000112, 0x0000010f,
-    0x000200fe, 0x00000113, 0x00010038,
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::embedded
-// Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-// Layout. Four neighbouring elements of a tensor share one call; element i takes word i % 4 of
-//   key     = (seed_low, seed_high)                                   from step_values
-//   counter = (low 32 bits of i / 4, high 32 bits of i / 4, fnv1a(stream name), step)
-// uniform: (word >> 8) * 2^-24, in [0, 1), exact in f32.
-// normal:  Box-Muller on the words (0, 1) and (2, 3) of the same call: with u = ((first >> 8) + 1) * 2^-24 in (0, 1],
-// so that
-//          log never sees 0, and v = (second >> 8) * 2^-24: the even element is sqrt(-2 log u) cos(2 pi v), the odd one
-//          sqrt(-2 log u) sin(2 pi v). A last odd element drops its partner.
-
-using philox_words = std::array<std::uint32_t, 4>;
-
-/// Constants of Philox 4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
-inline constexpr std::uint32_t philox_multipliers[] = {0xD2511F53u, 0xCD9E8D57u};
-inline constexpr std::uint32_t philox_key_steps[] = {0x9E3779B9u, 0xBB67AE85u};
-inline constexpr int philox_rounds = 10;
-
-/// Four random words of a counter under a key.
-[[nodiscard]] constexpr philox_words philox(philox_words counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < philox_rounds; ++round) {
-    const std::uint64_t first = std::uint64_t{philox_multipliers[0]} * counter[0];
-    const std::uint64_t second = std::uint64_t{philox_multipliers[1]} * counter[2];
-    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
-               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
-    key[0] += philox_key_steps[0];
-    key[1] += philox_key_steps[1];
-  }
-  return counter;
-}
-
-/// The 32-bit FNV-1a hash of a stream's name: the third counter word.
-[[nodiscard]] constexpr std::uint32_t stream_hash(std::string_view name) {
-  std::uint32_t hash = 0x811C9DC5u;
-  for (char character : name) hash = (hash ^ static_cast<unsigned char>(character)) * 0x01000193u;
-  return hash;
-}
-
-/// The words that elements 4 * block to 4 * block + 3 of a stream are made of.
-[[nodiscard]] constexpr philox_words random_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step,
-                                                  std::uint32_t seed_low, std::uint32_t seed_high) {
-  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
-                {seed_low, seed_high});
-}
-
-/// [0, 1) with 24 bits.
-[[nodiscard]] constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
-/// (0, 1] with 24 bits: what Box-Muller takes the logarithm of.
-[[nodiscard]] constexpr float positive_uniform_from(std::uint32_t word) {
-  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Totals of invocations that share a result: combined by halves in workgroup memory.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// One invocation among the `lanes` (a power of two) that share a result, and the elements of workgroup memory they
-/// use.
-struct lane_place {
-  spirv::u32 lane;
-  std::uint32_t lanes = 1;
-  spirv::u32 own;           // this lane's element
-  std::uint32_t pitch = 1;  // from one lane's element to the next one's
-  spirv::u32 total;         // the element to return afterwards: lane 0's holds the total
-};
-
-/// Combines values of all lanes through an array for each type, which later totals of that type use again. Every
-/// invocation of the workgroup arrives.
-class shared_totals {
- public:
-  /// `elements` of each array: one an invocation.
-  shared_totals(spirv::kernel& owner, std::uint32_t elements) : owner_(owner), elements_(elements) {}
-
-  [[nodiscard]] scalar_value combined(scalar_op how, const scalar_value& value, const lane_place& place) {
-    const spirv::detail::memory_object memory = array_of(value.type);
-    const auto at = [&](const spirv::u32& element) { return spirv::detail::locate(memory, element); };
-    spirv::detail::store(at(place.own), value);
-    owner_.barrier();
-    for (std::uint32_t half = place.lanes / 2; half > 0; half /= 2) {
-      owner_.if_(place.lane < half, [&] {
-        const scalar_value other = spirv::detail::load(at(place.own + half * place.pitch));
-        spirv::detail::store(at(place.own), combine(owner_, how, spirv::detail::load(at(place.own)), other));
-      });
-      owner_.barrier();
-    }
-    const scalar_value total = spirv::detail::load(at(place.total));
-    owner_.barrier();  // the memory is used again
-    return total;
-  }
-
- private:
-  [[nodiscard]] spirv::detail::memory_object array_of(spirv::data_type type) {
-    for (const auto& known : arrays_) {
-      if (known.type == type) return known;
-    }
-    return arrays_.emplace_back(owner_.declare_array(type, spirv::storage_class::workgroup, elements_));
-  }
-
-  spirv::kernel& owner_;
-  std::uint32_t elements_;
-  std::vector<spirv::detail::memory_object> arrays_;
-};
-
-/// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them.
-/// Slice s + half calls `give(half)` to leave its values to slice s, which then calls `take()`; afterwards slice 0
-/// holds the sums. `in_use`: others may still read the memory. Every invocation of the workgroup arrives.
-template <class Give, class Take>
-void add_by_halves(spirv::kernel& owner, const spirv::u32& slice, std::uint32_t slices, bool in_use, const Give& give,
-                   const Take& take) {
-  for (std::uint32_t half = slices / 2; half > 0; half /= 2) {
-    if (in_use || half != slices / 2) owner.barrier();
-    owner.if_(slice >= half && slice < 2 * half, [&] { give(half); });
-    owner.barrier();
-    owner.if_(slice < half, take);
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
+// Convolutions whose operands every invocation reads straight from their buffers.
+// The three forms of a convolution as one product: its indices, loads and stores.
 // Tensors bound to a kernel, and loop nests that read them through affine accesses.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -23861,238 +23596,6 @@ struct flat_grid {
 [[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-namespace detail {
-
-/// A tensor around one axis: [outer, axis, inner], counted in elements or, where `width` is 4, in groups of four.
-struct axis_split {
-  std::uint32_t outer = 1, extent = 1, inner = 1;
-  int width = 1;
-};
-
-[[nodiscard]] inline axis_split split_at(const shape& extents, int axis) {
-  std::int64_t outer = 1, inner = 1;
-  for (int i = 0; i < axis; ++i) outer *= extents[i];
-  for (int i = axis + 1; i < extents.rank(); ++i) inner *= extents[i];
-  const int width = inner % 4 == 0 ? 4 : 1;
-  return {static_cast<std::uint32_t>(outer), static_cast<std::uint32_t>(extents[axis]),
-          static_cast<std::uint32_t>(inner / width), width};
-}
-
-/// `slices` invocations share an element of the result and add up at the end; each takes its part of every chunk of the
-/// index list, which passes through shared memory.
-struct scatter_plan {
-  std::uint32_t size = 256;    // invocations of a workgroup
-  std::uint32_t slices = 1;    // powers of two, as are the others
-  std::uint32_t loads = 1;     // indices an invocation brings for a chunk
-  std::uint32_t unrolled = 1;  // indices compared in a pass
-
-  [[nodiscard]] std::uint32_t chunk() const { return size * loads; }
-  [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }  // indices of a chunk one invocation compares
-  [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
-  /// More sharing, then fewer and fuller passes; false when there is no more to be had.
-  [[nodiscard]] bool shorten(const target& on) {
-    const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
-    if (slices < size)
-      slices *= 2;
-    else if (loads < 16 && shared_bytes <= on.max_shared_bytes)
-      loads *= 2;
-    else
-      return false;
-    unrolled = std::min(share(), 4u);
-    return true;
-  }
-};
-
-// Few elements and a long list: all invocations of a workgroup and several workgroups have something to do.
-[[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const target& on) {
-  scatter_plan plan{.size = std::min(256u, on.max_invocations)};
-  const std::int64_t wanted = std::int64_t{plan.size} * on.compute_units;
-  while (count >= 1024 && plan.slices < plan.size && items * plan.slices * 2 <= wanted) plan.slices *= 2;
-  plan.unrolled = std::min(plan.share(), plan.slices == 1 ? 1u : 4u);
-  return plan;
-}
-
-/// Everything of one scatter_add kernel but its end.
-class scatter_kernel {
- public:
-  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan, const target& on)
-      : split_(split),
-        plan_(plan),
-        count_(count),
-        type_(type),
-        items_(std::int64_t{split.outer} * split.extent * split.inner),
-        grid_(make_flat_grid(items_, plan.elements(), on)),
-        owner_(fmt::format("scatter_add {} of {}", items_ * split.width, count), {plan.size, 1, 1}),
-        indices_(owner_, dtype::i32, "indices"),
-        updates_(owner_, type, "updates"),
-        result_(owner_, type, "result", split.width) {}
-
-  [[nodiscard]] kernel_dispatch make() {
-    const spirv::u32 thread = owner_.local_id(0), last(static_cast<std::uint32_t>(items_ - 1));
-    const spirv::u32 group_first = grid_.position(owner_) * plan_.elements();
-    const spirv::u32 wanted = group_first + thread % plan_.elements(), position = min(wanted, last);
-    slice_ = thread / plan_.elements();
-    row_ = position / split_.inner % split_.extent;
-    outer_ = position / split_.inner / split_.extent;
-    column_ = position % split_.inner;
-    // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
-    const spirv::u32 first_line = min(group_first, last) / split_.inner,
-                     last_line = min(group_first + (plan_.elements() - 1), last) / split_.inner;
-    const spirv::boolean wraps = first_line / split_.extent != last_line / split_.extent;
-    lowest_ = select(wraps, spirv::u32(0), first_line % split_.extent);
-    highest_ = select(wraps, spirv::u32(split_.extent - 1), last_line % split_.extent);
-    total_ = owner_.declare_variable(value_type(type_, split_.width));
-    const scalar_value zero = widened(literal(type_, 0), split_.width);
-    spirv::detail::store(total_, zero);
-    const running_sum sum{total_, scalar_op::row_sum, zero};
-    const auto list = owner_.shared<spirv::u32>(plan_.chunk());
-    const auto found = owner_.shared<spirv::u32>(1);
-    for_summed(owner_, spirv::u32(0), count_, plan_.chunk(), {.terms = plan_.share()}, std::span(&sum, 1),
-               [&](const spirv::u32& first) {
-                 load_chunk(list, found, first);
-                 owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
-               });
-    add_slices();
-    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::detail::load(total_)); });
-    return {owner_.finish(), grid_.groups};
-  }
-
- private:
-  // Sets `found` where a row of this workgroup occurs in the chunk; past the end stands no row at all.
-  void load_chunk(const spirv::memory<spirv::u32>& list, const spirv::memory<spirv::u32>& found,
-                  const spirv::u32& first) {
-    const spirv::u32 thread = owner_.local_id(0);
-    owner_.barrier();  // the last chunk is no longer read
-    owner_.if_(thread == 0u, [&] { found[0] = spirv::u32(0); });
-    owner_.barrier();
-    for (std::uint32_t load = 0; load < plan_.loads; ++load) {
-      const spirv::u32 place = thread + load * plan_.size, at = first + place;
-      const spirv::boolean exists = at < spirv::u32(count_);
-      const spirv::u32 read = spirv::bitcast<spirv::u32>(spirv::i32(indices_.load(min(at, spirv::u32(count_ - 1)))));
-      const spirv::u32 index = select(exists, read, spirv::u32(0xffffffffu));
-      list[place] = index;
-      owner_.if_(index >= lowest_ && index <= highest_, [&] { found[0] = spirv::u32(1); });
-    }
-    owner_.barrier();
-  }
-
-  void add_matching(const spirv::memory<spirv::u32>& list, const spirv::u32& first) {
-    const spirv::u32 begin = slice_ * plan_.share();
-    owner_.for_(spirv::u32(0), spirv::u32(plan_.share()), spirv::u32(plan_.unrolled), [&](const spirv::u32& done) {
-      for (std::uint32_t i = 0; i < plan_.unrolled; ++i) {
-        const spirv::u32 place = begin + done + i;
-        owner_.if_(list[place].load() == row_, [&] {
-          const spirv::u32 line = outer_ * count_ + (first + place);
-          const scalar_value update = updates_.load(line * split_.inner + column_, split_.width);
-          add(update);
-        });
-      }
-    });
-  }
-
-  void add(const scalar_value& update) {
-    spirv::detail::store(total_, combine(owner_, scalar_op::row_sum, spirv::detail::load(total_), update));
-  }
-
-  void add_slices() {
-    if (plan_.slices == 1) return;
-    const auto shared =
-        owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup, plan_.size / 2);
-    const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
-    const spirv::u32 thread = owner_.local_id(0);
-    const auto give = [&](std::uint32_t half) {
-      spirv::detail::store(at(thread - half * plan_.elements()), spirv::detail::load(total_));
-    };
-    add_by_halves(owner_, slice_, plan_.slices, false, give, [&] { add(spirv::detail::load(at(thread))); });
-  }
-
-  axis_split split_;
-  scatter_plan plan_;
-  std::uint32_t count_;
-  dtype type_;
-  std::int64_t items_;
-  flat_grid grid_;
-  spirv::kernel owner_;
-  bound_tensor indices_, updates_, result_;
-  spirv::u32 slice_, row_, outer_, column_, lowest_, highest_;
-  spirv::detail::place_reference total_;
-};
-
-/// A kernel of shaders/ that handles four elements an invocation. Its constants are the size of the workgroup, the
-/// count and what `specialization` adds; `steps`: the last binding is the step_values buffer.
-[[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
-                                               std::size_t bindings, bool steps, std::int64_t count,
-                                               std::initializer_list<std::uint32_t> specialization, const target& on) {
-  const std::uint32_t size = std::min(256u, on.max_invocations);
-  kernel_dispatch made;
-  made.module.loop_iterations = 1000;  // far fewer: rounds of a generator, elements of one invocation
-  made.module.name = fmt::format("{} {}", name, count);
-  made.module.words.assign(words.begin(), words.end());
-  made.module.bindings.assign(bindings, spirv::binding_kind::storage_buffer);
-  if (steps) made.module.bindings.back() = spirv::binding_kind::uniform_buffer;
-  made.module.local_size = {size, 1, 1};
-  made.module.specialization = {size, static_cast<std::uint32_t>(count)};
-  made.module.specialization.insert(made.module.specialization.end(), specialization);
-  made.groups = make_flat_grid((count + 3) / 4, size, on).groups;
-  if (made.groups[2] != 1)
-    fail(error_category::unsupported, "{} of {} elements: more than the device's grid holds", name, count);
-  return made;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
-                                             const target& on) {
-  const detail::axis_split split = detail::split_at(data, axis);
-  const auto count = static_cast<std::uint32_t>(indices.elements());
-  const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
-  const std::uint32_t size = std::min(128u, on.max_invocations);
-  const flat_grid grid = make_flat_grid(items, size, on);
-  spirv::kernel owner(fmt::format("gather {}", items * split.width), {size, 1, 1});
-  const bound_tensor from(owner, type, "data");
-  const bound_tensor at(owner, dtype::i32, "indices");
-  const bound_tensor result(owner, type, "result", split.width);
-  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
-  owner.if_(position < spirv::u32(items), [&] {
-    const spirv::u32 row = position / split.inner, column = position % split.inner;
-    const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(row % count)));
-    const auto value = owner.declare_variable(value_type(type, split.width));
-    spirv::detail::store(value, widened(literal(type, 0), split.width));
-    owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
-      const spirv::u32 source = row / count * split.extent + index;
-      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
-    });
-    result.store(position, spirv::detail::load(value));
-  });
-  return {owner.finish(), grid.groups};
-}
-
-MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
-                                                  dtype type, const target& on) {
-  const detail::axis_split split = detail::split_at(result_extents, axis);
-  const auto count = static_cast<std::uint32_t>(indices.elements());
-  const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
-  detail::scatter_plan plan = detail::plan_scatter(items, count, on);
-  return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
-                                [&] { return plan.shorten(on); }, on);
-}
-
-MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
-  return detail::make_flat("random", embedded::random, 2, true, count,
-                           {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
-}
-
-MEGANEURA_INLINE kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on) {
-  return detail::make_flat("fill", embedded::fill, 1, false, count, {word}, on);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
-// Convolutions whose operands every invocation reads straight from their buffers.
-// The three forms of a convolution as one product: its indices, loads and stores.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -24330,6 +23833,72 @@ class convolution_memory {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+// Totals of invocations that share a result: combined by halves in workgroup memory.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One invocation among the `lanes` (a power of two) that share a result, and the elements of workgroup memory they
+/// use.
+struct lane_place {
+  spirv::u32 lane;
+  std::uint32_t lanes = 1;
+  spirv::u32 own;           // this lane's element
+  std::uint32_t pitch = 1;  // from one lane's element to the next one's
+  spirv::u32 total;         // the element to return afterwards: lane 0's holds the total
+};
+
+/// Combines values of all lanes through an array for each type, which later totals of that type use again. Every
+/// invocation of the workgroup arrives.
+class shared_totals {
+ public:
+  /// `elements` of each array: one an invocation.
+  shared_totals(spirv::kernel& owner, std::uint32_t elements) : owner_(owner), elements_(elements) {}
+
+  [[nodiscard]] scalar_value combined(scalar_op how, const scalar_value& value, const lane_place& place) {
+    const spirv::detail::memory_object memory = array_of(value.type);
+    const auto at = [&](const spirv::u32& element) { return spirv::detail::locate(memory, element); };
+    spirv::detail::store(at(place.own), value);
+    owner_.barrier();
+    for (std::uint32_t half = place.lanes / 2; half > 0; half /= 2) {
+      owner_.if_(place.lane < half, [&] {
+        const scalar_value other = spirv::detail::load(at(place.own + half * place.pitch));
+        spirv::detail::store(at(place.own), combine(owner_, how, spirv::detail::load(at(place.own)), other));
+      });
+      owner_.barrier();
+    }
+    const scalar_value total = spirv::detail::load(at(place.total));
+    owner_.barrier();  // the memory is used again
+    return total;
+  }
+
+ private:
+  [[nodiscard]] spirv::detail::memory_object array_of(spirv::data_type type) {
+    for (const auto& known : arrays_) {
+      if (known.type == type) return known;
+    }
+    return arrays_.emplace_back(owner_.declare_array(type, spirv::storage_class::workgroup, elements_));
+  }
+
+  spirv::kernel& owner_;
+  std::uint32_t elements_;
+  std::vector<spirv::detail::memory_object> arrays_;
+};
+
+/// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them.
+/// Slice s + half calls `give(half)` to leave its values to slice s, which then calls `take()`; afterwards slice 0
+/// holds the sums. `in_use`: others may still read the memory. Every invocation of the workgroup arrives.
+template <class Give, class Take>
+void add_by_halves(spirv::kernel& owner, const spirv::u32& slice, std::uint32_t slices, bool in_use, const Give& give,
+                   const Take& take) {
+  for (std::uint32_t half = slices / 2; half > 0; half /= 2) {
+    if (in_use || half != slices / 2) owner.barrier();
+    owner.if_(slice >= half && slice < 2 * half, [&] { give(half); });
+    owner.barrier();
+    owner.if_(slice < half, take);
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -24751,6 +24320,206 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
   return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
                                 [&] { return plan.share_wider(on); }, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/gather.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// A tensor around one axis: [outer, axis, inner], counted in elements or, where `width` is 4, in groups of four.
+struct axis_split {
+  std::uint32_t outer = 1, extent = 1, inner = 1;
+  int width = 1;
+};
+
+[[nodiscard]] inline axis_split split_at(const shape& extents, int axis) {
+  std::int64_t outer = 1, inner = 1;
+  for (int i = 0; i < axis; ++i) outer *= extents[i];
+  for (int i = axis + 1; i < extents.rank(); ++i) inner *= extents[i];
+  const int width = inner % 4 == 0 ? 4 : 1;
+  return {static_cast<std::uint32_t>(outer), static_cast<std::uint32_t>(extents[axis]),
+          static_cast<std::uint32_t>(inner / width), width};
+}
+
+/// `slices` invocations share an element of the result and add up at the end; each takes its part of every chunk of the
+/// index list, which passes through shared memory.
+struct scatter_plan {
+  std::uint32_t size = 256;    // invocations of a workgroup
+  std::uint32_t slices = 1;    // powers of two, as are the others
+  std::uint32_t loads = 1;     // indices an invocation brings for a chunk
+  std::uint32_t unrolled = 1;  // indices compared in a pass
+
+  [[nodiscard]] std::uint32_t chunk() const { return size * loads; }
+  [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }  // indices of a chunk one invocation compares
+  [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
+  /// More sharing, then fewer and fuller passes; false when there is no more to be had.
+  [[nodiscard]] bool shorten(const target& on) {
+    const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
+    if (slices < size)
+      slices *= 2;
+    else if (loads < 16 && shared_bytes <= on.max_shared_bytes)
+      loads *= 2;
+    else
+      return false;
+    unrolled = std::min(share(), 4u);
+    return true;
+  }
+};
+
+// Few elements and a long list: all invocations of a workgroup and several workgroups have something to do.
+[[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const target& on) {
+  scatter_plan plan{.size = std::min(256u, on.max_invocations)};
+  const std::int64_t wanted = std::int64_t{plan.size} * on.compute_units;
+  while (count >= 1024 && plan.slices < plan.size && items * plan.slices * 2 <= wanted) plan.slices *= 2;
+  plan.unrolled = std::min(plan.share(), plan.slices == 1 ? 1u : 4u);
+  return plan;
+}
+
+/// Everything of one scatter_add kernel but its end.
+class scatter_kernel {
+ public:
+  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan, const target& on)
+      : split_(split),
+        plan_(plan),
+        count_(count),
+        type_(type),
+        items_(std::int64_t{split.outer} * split.extent * split.inner),
+        grid_(make_flat_grid(items_, plan.elements(), on)),
+        owner_(fmt::format("scatter_add {} of {}", items_ * split.width, count), {plan.size, 1, 1}),
+        indices_(owner_, dtype::i32, "indices"),
+        updates_(owner_, type, "updates"),
+        result_(owner_, type, "result", split.width) {}
+
+  [[nodiscard]] kernel_dispatch make() {
+    const spirv::u32 thread = owner_.local_id(0), last(static_cast<std::uint32_t>(items_ - 1));
+    const spirv::u32 group_first = grid_.position(owner_) * plan_.elements();
+    const spirv::u32 wanted = group_first + thread % plan_.elements(), position = min(wanted, last);
+    slice_ = thread / plan_.elements();
+    row_ = position / split_.inner % split_.extent;
+    outer_ = position / split_.inner / split_.extent;
+    column_ = position % split_.inner;
+    // Rows of this workgroup; one that spans two outer positions has wrapped around and takes all.
+    const spirv::u32 first_line = min(group_first, last) / split_.inner,
+                     last_line = min(group_first + (plan_.elements() - 1), last) / split_.inner;
+    const spirv::boolean wraps = first_line / split_.extent != last_line / split_.extent;
+    lowest_ = select(wraps, spirv::u32(0), first_line % split_.extent);
+    highest_ = select(wraps, spirv::u32(split_.extent - 1), last_line % split_.extent);
+    total_ = owner_.declare_variable(value_type(type_, split_.width));
+    const scalar_value zero = widened(literal(type_, 0), split_.width);
+    spirv::detail::store(total_, zero);
+    const running_sum sum{total_, scalar_op::row_sum, zero};
+    const auto list = owner_.shared<spirv::u32>(plan_.chunk());
+    const auto found = owner_.shared<spirv::u32>(1);
+    for_summed(owner_, spirv::u32(0), count_, plan_.chunk(), {.terms = plan_.share()}, std::span(&sum, 1),
+               [&](const spirv::u32& first) {
+                 load_chunk(list, found, first);
+                 owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
+               });
+    add_slices();
+    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::detail::load(total_)); });
+    return {owner_.finish(), grid_.groups};
+  }
+
+ private:
+  // Sets `found` where a row of this workgroup occurs in the chunk; past the end stands no row at all.
+  void load_chunk(const spirv::memory<spirv::u32>& list, const spirv::memory<spirv::u32>& found,
+                  const spirv::u32& first) {
+    const spirv::u32 thread = owner_.local_id(0);
+    owner_.barrier();  // the last chunk is no longer read
+    owner_.if_(thread == 0u, [&] { found[0] = spirv::u32(0); });
+    owner_.barrier();
+    for (std::uint32_t load = 0; load < plan_.loads; ++load) {
+      const spirv::u32 place = thread + load * plan_.size, at = first + place;
+      const spirv::boolean exists = at < spirv::u32(count_);
+      const spirv::u32 read = spirv::bitcast<spirv::u32>(spirv::i32(indices_.load(min(at, spirv::u32(count_ - 1)))));
+      const spirv::u32 index = select(exists, read, spirv::u32(0xffffffffu));
+      list[place] = index;
+      owner_.if_(index >= lowest_ && index <= highest_, [&] { found[0] = spirv::u32(1); });
+    }
+    owner_.barrier();
+  }
+
+  void add_matching(const spirv::memory<spirv::u32>& list, const spirv::u32& first) {
+    const spirv::u32 begin = slice_ * plan_.share();
+    owner_.for_(spirv::u32(0), spirv::u32(plan_.share()), spirv::u32(plan_.unrolled), [&](const spirv::u32& done) {
+      for (std::uint32_t i = 0; i < plan_.unrolled; ++i) {
+        const spirv::u32 place = begin + done + i;
+        owner_.if_(list[place].load() == row_, [&] {
+          const spirv::u32 line = outer_ * count_ + (first + place);
+          const scalar_value update = updates_.load(line * split_.inner + column_, split_.width);
+          add(update);
+        });
+      }
+    });
+  }
+
+  void add(const scalar_value& update) {
+    spirv::detail::store(total_, combine(owner_, scalar_op::row_sum, spirv::detail::load(total_), update));
+  }
+
+  void add_slices() {
+    if (plan_.slices == 1) return;
+    const auto shared =
+        owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup, plan_.size / 2);
+    const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
+    const spirv::u32 thread = owner_.local_id(0);
+    const auto give = [&](std::uint32_t half) {
+      spirv::detail::store(at(thread - half * plan_.elements()), spirv::detail::load(total_));
+    };
+    add_by_halves(owner_, slice_, plan_.slices, false, give, [&] { add(spirv::detail::load(at(thread))); });
+  }
+
+  axis_split split_;
+  scatter_plan plan_;
+  std::uint32_t count_;
+  dtype type_;
+  std::int64_t items_;
+  flat_grid grid_;
+  spirv::kernel owner_;
+  bound_tensor indices_, updates_, result_;
+  spirv::u32 slice_, row_, outer_, column_, lowest_, highest_;
+  spirv::detail::place_reference total_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
+                                             const target& on) {
+  const detail::axis_split split = detail::split_at(data, axis);
+  const auto count = static_cast<std::uint32_t>(indices.elements());
+  const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(items, size, on);
+  spirv::kernel owner(fmt::format("gather {}", items * split.width), {size, 1, 1});
+  const bound_tensor from(owner, type, "data");
+  const bound_tensor at(owner, dtype::i32, "indices");
+  const bound_tensor result(owner, type, "result", split.width);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(items), [&] {
+    const spirv::u32 row = position / split.inner, column = position % split.inner;
+    const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(row % count)));
+    const auto value = owner.declare_variable(value_type(type, split.width));
+    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
+      const spirv::u32 source = row / count * split.extent + index;
+      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+    });
+    result.store(position, spirv::detail::load(value));
+  });
+  return {owner.finish(), grid.groups};
+}
+
+MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
+                                                  dtype type, const target& on) {
+  const detail::axis_split split = detail::split_at(result_extents, axis);
+  const auto count = static_cast<std::uint32_t>(indices.elements());
+  const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
+  detail::scatter_plan plan = detail::plan_scatter(items, count, on);
+  return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
+                                [&] { return plan.shorten(on); }, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -27469,6 +27238,323 @@ MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule,
         });
       });
   return {owner.finish(), grid.groups};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/random.hpp.
+// SPIR-V words of shaders/*.comp. Generated by shaders/embed.py; do not edit.
+// sources: sha256 284f39bebed1472c09abb28fd8b6bfc7b0fea0f5e06b99387c501c6e13af493c
+// compiler: glslang 11:12.0.0
+
+namespace meganeura::inline MEGANEURA_ABI::embedded {
+
+inline constexpr std::uint32_t random[] = {
+    0x07230203, 0x00010300, 0x0008000b, 0x0000016d, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
+    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
+    0x00000004, 0x6e69616d, 0x00000000, 0x00000027, 0x0000002f, 0x00060010, 0x00000004, 0x00000011, 0x00000001,
+    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
+    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
+    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
+    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00060005, 0x00000011, 0x6c696870,
+    0x7628786f, 0x763b3475, 0x003b3275, 0x00040005, 0x0000000f, 0x6e756f63, 0x00726574, 0x00030005, 0x00000010,
+    0x0079656b, 0x00070005, 0x00000018, 0x5f736f63, 0x5f6e6973, 0x6e727574, 0x3b316628, 0x00000000, 0x00030005,
+    0x00000017, 0x00000076, 0x00050005, 0x0000001c, 0x5f676f6c, 0x6628666f, 0x00003b31, 0x00030005, 0x0000001b,
+    0x00000075, 0x00070005, 0x00000022, 0x6d726f6e, 0x705f6c61, 0x28726961, 0x753b3175, 0x00003b31, 0x00040005,
+    0x00000020, 0x73726966, 0x00000074, 0x00040005, 0x00000021, 0x6f636573, 0x0000646e, 0x00080005, 0x00000027,
+    0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000002f, 0x4e5f6c67,
+    0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x0000003d, 0x6e756f72, 0x00000064, 0x00040005,
+    0x0000004b, 0x68676968, 0x00000030, 0x00040005, 0x0000004c, 0x30776f6c, 0x00000000, 0x00040005, 0x0000004d,
+    0x54736552, 0x00657079, 0x00040005, 0x00000055, 0x68676968, 0x00000031, 0x00040005, 0x00000056, 0x31776f6c,
+    0x00000000, 0x00040005, 0x00000077, 0x72617571, 0x00726574, 0x00030005, 0x0000007c, 0x00000078, 0x00030005,
+    0x00000084, 0x0000007a, 0x00030005, 0x00000088, 0x00000073, 0x00030005, 0x00000098, 0x00000063, 0x00030005,
+    0x000000aa, 0x00000071, 0x00030005, 0x000000d8, 0x00000064, 0x00040005, 0x000000db, 0x7261656e, 0x00000000,
+    0x00030005, 0x000000fd, 0x00000075, 0x00030005, 0x00000105, 0x00000076, 0x00040005, 0x0000010b, 0x61726170,
+    0x0000006d, 0x00040005, 0x00000110, 0x61726170, 0x0000006d, 0x00030005, 0x00000116, 0x00000069, 0x00040005,
+    0x00000119, 0x6e756f63, 0x00000074, 0x00040005, 0x0000011e, 0x64726f77, 0x00000073, 0x00040005, 0x00000121,
+    0x65727473, 0x00006d61, 0x00050005, 0x00000122, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000122,
+    0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x00000122, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000,
+    0x00060006, 0x00000122, 0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00030005, 0x00000124, 0x00776f6e,
+    0x00040005, 0x0000012e, 0x61726170, 0x0000006d, 0x00040005, 0x0000012f, 0x61726170, 0x0000006d, 0x00040005,
+    0x00000133, 0x756c6176, 0x00007365, 0x00060005, 0x0000013a, 0x74736964, 0x75626972, 0x6e6f6974, 0x00000000,
+    0x00040005, 0x0000013e, 0x61726170, 0x0000006d, 0x00040005, 0x00000141, 0x61726170, 0x0000006d, 0x00040005,
+    0x00000145, 0x61726170, 0x0000006d, 0x00040005, 0x00000148, 0x61726170, 0x0000006d, 0x00030005, 0x00000151,
+    0x0000006b, 0x00060005, 0x00000160, 0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x00000160,
+    0x00000000, 0x75736572, 0x0000746c, 0x00030005, 0x00000162, 0x00000000, 0x00040047, 0x00000027, 0x0000000b,
+    0x0000001c, 0x00040047, 0x0000002f, 0x0000000b, 0x00000018, 0x00040047, 0x00000033, 0x00000001, 0x00000000,
+    0x00040047, 0x00000034, 0x0000000b, 0x00000019, 0x00040047, 0x00000119, 0x00000001, 0x00000001, 0x00040047,
+    0x00000121, 0x00000001, 0x00000002, 0x00050048, 0x00000122, 0x00000000, 0x00000023, 0x00000000, 0x00050048,
+    0x00000122, 0x00000001, 0x00000023, 0x00000004, 0x00050048, 0x00000122, 0x00000002, 0x00000023, 0x00000008,
+    0x00030047, 0x00000122, 0x00000002, 0x00040047, 0x00000124, 0x00000022, 0x00000000, 0x00040047, 0x00000124,
+    0x00000021, 0x00000001, 0x00040047, 0x0000013a, 0x00000001, 0x00000003, 0x00040047, 0x0000015f, 0x00000006,
+    0x00000004, 0x00040048, 0x00000160, 0x00000000, 0x00000013, 0x00040048, 0x00000160, 0x00000000, 0x00000019,
+    0x00050048, 0x00000160, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000160, 0x00000002, 0x00040047,
+    0x00000162, 0x00000022, 0x00000000, 0x00040047, 0x00000162, 0x00000021, 0x00000000, 0x00020013, 0x00000002,
+    0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007,
+    0x00000006, 0x00040017, 0x0000000a, 0x00000006, 0x00000004, 0x00040020, 0x0000000b, 0x00000007, 0x0000000a,
+    0x00040017, 0x0000000c, 0x00000006, 0x00000002, 0x00040020, 0x0000000d, 0x00000007, 0x0000000c, 0x00050021,
+    0x0000000e, 0x0000000a, 0x0000000b, 0x0000000d, 0x00030016, 0x00000013, 0x00000020, 0x00040020, 0x00000014,
+    0x00000007, 0x00000013, 0x00040017, 0x00000015, 0x00000013, 0x00000002, 0x00040021, 0x00000016, 0x00000015,
+    0x00000014, 0x00040021, 0x0000001a, 0x00000013, 0x00000014, 0x00040020, 0x0000001e, 0x00000007, 0x00000006,
+    0x00050021, 0x0000001f, 0x00000015, 0x0000001e, 0x0000001e, 0x0004002b, 0x00000006, 0x00000024, 0x00000004,
+    0x00040017, 0x00000025, 0x00000006, 0x00000003, 0x00040020, 0x00000026, 0x00000001, 0x00000025, 0x0004003b,
+    0x00000026, 0x00000027, 0x00000001, 0x0004002b, 0x00000006, 0x00000028, 0x00000000, 0x00040020, 0x00000029,
+    0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000002c, 0x00000001, 0x0004003b, 0x00000026, 0x0000002f,
+    0x00000001, 0x00040032, 0x00000006, 0x00000033, 0x00000001, 0x00060033, 0x00000025, 0x00000034, 0x00000033,
+    0x0000002c, 0x0000002c, 0x00040015, 0x0000003b, 0x00000020, 0x00000001, 0x00040020, 0x0000003c, 0x00000007,
+    0x0000003b, 0x0004002b, 0x0000003b, 0x0000003e, 0x00000000, 0x0004002b, 0x0000003b, 0x00000045, 0x0000000a,
+    0x00020014, 0x00000046, 0x0004002b, 0x00000006, 0x00000048, 0xd2511f53, 0x0004001e, 0x0000004d, 0x00000006,
+    0x00000006, 0x0004002b, 0x00000006, 0x00000051, 0xcd9e8d57, 0x0004002b, 0x00000006, 0x00000052, 0x00000002,
+    0x0004002b, 0x00000006, 0x00000063, 0x00000003, 0x0004002b, 0x00000006, 0x0000006c, 0x9e3779b9, 0x0004002b,
+    0x00000006, 0x0000006d, 0xbb67ae85, 0x0005002c, 0x0000000c, 0x0000006e, 0x0000006c, 0x0000006d, 0x0004002b,
+    0x0000003b, 0x00000072, 0x00000001, 0x0004002b, 0x00000013, 0x00000078, 0x40800000, 0x0004002b, 0x00000013,
+    0x0000007e, 0x3e800000, 0x0004002b, 0x00000013, 0x00000082, 0x40c90fdb, 0x0004002b, 0x00000013, 0x0000008d,
+    0xbe2aaaab, 0x0004002b, 0x00000013, 0x0000008f, 0x3c08886c, 0x0004002b, 0x00000013, 0x00000091, 0xb94fb21f,
+    0x0004002b, 0x00000013, 0x00000099, 0x3f800000, 0x0004002b, 0x00000013, 0x0000009b, 0xbf000000, 0x0004002b,
+    0x00000013, 0x0000009d, 0x3d2aaaa5, 0x0004002b, 0x00000013, 0x0000009f, 0xbab6061a, 0x0004002b, 0x00000013,
+    0x000000a1, 0x37ccf5ce, 0x0004002b, 0x0000003b, 0x000000ad, 0x00000003, 0x00040020, 0x000000b1, 0x00000007,
+    0x00000015, 0x0004002b, 0x0000003b, 0x000000c4, 0x00000002, 0x0004002b, 0x00000013, 0x000000df, 0x3eaaaaab,
+    0x0004002b, 0x00000013, 0x000000e1, 0xbe800000, 0x0004002b, 0x00000013, 0x000000e3, 0x3e4ccccd, 0x0004002b,
+    0x00000013, 0x000000f1, 0x3f780000, 0x0004002b, 0x0000003b, 0x000000ff, 0x00000008, 0x0004002b, 0x00000013,
+    0x00000103, 0x33800000, 0x0004002b, 0x00000013, 0x0000010a, 0xc0000000, 0x00040032, 0x00000006, 0x00000119,
+    0x00000004, 0x00040032, 0x00000006, 0x00000121, 0x00000000, 0x0005001e, 0x00000122, 0x00000006, 0x00000006,
+    0x00000006, 0x00040020, 0x00000123, 0x00000002, 0x00000122, 0x0004003b, 0x00000123, 0x00000124, 0x00000002,
+    0x00040020, 0x00000125, 0x00000002, 0x00000006, 0x00040017, 0x00000131, 0x00000013, 0x00000004, 0x00040020,
+    0x00000132, 0x00000007, 0x00000131, 0x00040017, 0x00000135, 0x0000003b, 0x00000004, 0x00040032, 0x00000006,
+    0x0000013a, 0x00000000, 0x00060034, 0x00000046, 0x0000013b, 0x000000aa, 0x0000013a, 0x0000002c, 0x0003001d,
+    0x0000015f, 0x00000013, 0x0003001e, 0x00000160, 0x0000015f, 0x00040020, 0x00000161, 0x0000000c, 0x00000160,
+    0x0004003b, 0x00000161, 0x00000162, 0x0000000c, 0x00040020, 0x00000169, 0x0000000c, 0x00000013, 0x00050036,
+    0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x0000001e, 0x00000116,
+    0x00000007, 0x0004003b, 0x0000000b, 0x0000011e, 0x00000007, 0x0004003b, 0x0000000b, 0x0000012e, 0x00000007,
+    0x0004003b, 0x0000000d, 0x0000012f, 0x00000007, 0x0004003b, 0x00000132, 0x00000133, 0x00000007, 0x0004003b,
+    0x0000001e, 0x0000013e, 0x00000007, 0x0004003b, 0x0000001e, 0x00000141, 0x00000007, 0x0004003b, 0x0000001e,
+    0x00000145, 0x00000007, 0x0004003b, 0x0000001e, 0x00000148, 0x00000007, 0x0004003b, 0x0000001e, 0x00000151,
+    0x00000007, 0x00040039, 0x00000006, 0x00000117, 0x00000008, 0x0003003e, 0x00000116, 0x00000117, 0x0004003d,
+    0x00000006, 0x00000118, 0x00000116, 0x000500ae, 0x00000046, 0x0000011a, 0x00000118, 0x00000119, 0x000300f7,
+    0x0000011c, 0x00000000, 0x000400fa, 0x0000011a, 0x0000011b, 0x0000011c, 0x000200f8, 0x0000011b, 0x000100fd,
+    0x000200f8, 0x0000011c, 0x0004003d, 0x00000006, 0x0000011f, 0x00000116, 0x00050086, 0x00000006, 0x00000120,
+    0x0000011f, 0x00000024, 0x00050041, 0x00000125, 0x00000126, 0x00000124, 0x0000003e, 0x0004003d, 0x00000006,
+    0x00000127, 0x00000126, 0x00070050, 0x0000000a, 0x00000128, 0x00000120, 0x00000028, 0x00000121, 0x00000127,
+    0x00050041, 0x00000125, 0x00000129, 0x00000124, 0x00000072, 0x0004003d, 0x00000006, 0x0000012a, 0x00000129,
+    0x00050041, 0x00000125, 0x0000012b, 0x00000124, 0x000000c4, 0x0004003d, 0x00000006, 0x0000012c, 0x0000012b,
+    0x00050050, 0x0000000c, 0x0000012d, 0x0000012a, 0x0000012c, 0x0003003e, 0x0000012e, 0x00000128, 0x0003003e,
+    0x0000012f, 0x0000012d, 0x00060039, 0x0000000a, 0x00000130, 0x00000011, 0x0000012e, 0x0000012f, 0x0003003e,
+    0x0000011e, 0x00000130, 0x0004003d, 0x0000000a, 0x00000134, 0x0000011e, 0x00070050, 0x00000135, 0x00000136,
+    0x000000ff, 0x000000ff, 0x000000ff, 0x000000ff, 0x000500c2, 0x0000000a, 0x00000137, 0x00000134, 0x00000136,
+    0x00040070, 0x00000131, 0x00000138, 0x00000137, 0x0005008e, 0x00000131, 0x00000139, 0x00000138, 0x00000103,
+    0x0003003e, 0x00000133, 0x00000139, 0x000300f7, 0x0000013d, 0x00000000, 0x000400fa, 0x0000013b, 0x0000013c,
+    0x0000013d, 0x000200f8, 0x0000013c, 0x00050041, 0x0000001e, 0x0000013f, 0x0000011e, 0x00000028, 0x0004003d,
+    0x00000006, 0x00000140, 0x0000013f, 0x0003003e, 0x0000013e, 0x00000140, 0x00050041, 0x0000001e, 0x00000142,
+    0x0000011e, 0x0000002c, 0x0004003d, 0x00000006, 0x00000143, 0x00000142, 0x0003003e, 0x00000141, 0x00000143,
+    0x00060039, 0x00000015, 0x00000144, 0x00000022, 0x0000013e, 0x00000141, 0x00050041, 0x0000001e, 0x00000146,
+    0x0000011e, 0x00000052, 0x0004003d, 0x00000006, 0x00000147, 0x00000146, 0x0003003e, 0x00000145, 0x00000147,
+    0x00050041, 0x0000001e, 0x00000149, 0x0000011e, 0x00000063, 0x0004003d, 0x00000006, 0x0000014a, 0x00000149,
+    0x0003003e, 0x00000148, 0x0000014a, 0x00060039, 0x00000015, 0x0000014b, 0x00000022, 0x00000145, 0x00000148,
+    0x00050051, 0x00000013, 0x0000014c, 0x00000144, 0x00000000, 0x00050051, 0x00000013, 0x0000014d, 0x00000144,
+    0x00000001, 0x00050051, 0x00000013, 0x0000014e, 0x0000014b, 0x00000000, 0x00050051, 0x00000013, 0x0000014f,
+    0x0000014b, 0x00000001, 0x00070050, 0x00000131, 0x00000150, 0x0000014c, 0x0000014d, 0x0000014e, 0x0000014f,
+    0x0003003e, 0x00000133, 0x00000150, 0x000200f9, 0x0000013d, 0x000200f8, 0x0000013d, 0x0003003e, 0x00000151,
+    0x00000028, 0x000200f9, 0x00000152, 0x000200f8, 0x00000152, 0x000400f6, 0x00000154, 0x00000155, 0x00000000,
+    0x000200f9, 0x00000156, 0x000200f8, 0x00000156, 0x0004003d, 0x00000006, 0x00000157, 0x00000151, 0x000500b0,
+    0x00000046, 0x00000158, 0x00000157, 0x00000024, 0x000400fa, 0x00000158, 0x00000153, 0x00000154, 0x000200f8,
+    0x00000153, 0x0004003d, 0x00000006, 0x00000159, 0x00000116, 0x0004003d, 0x00000006, 0x0000015a, 0x00000151,
+    0x00050080, 0x00000006, 0x0000015b, 0x00000159, 0x0000015a, 0x000500b0, 0x00000046, 0x0000015c, 0x0000015b,
+    0x00000119, 0x000300f7, 0x0000015e, 0x00000000, 0x000400fa, 0x0000015c, 0x0000015d, 0x0000015e, 0x000200f8,
+    0x0000015d, 0x0004003d, 0x00000006, 0x00000163, 0x00000116, 0x0004003d, 0x00000006, 0x00000164, 0x00000151,
+    0x00050080, 0x00000006, 0x00000165, 0x00000163, 0x00000164, 0x0004003d, 0x00000006, 0x00000166, 0x00000151,
+    0x00050041, 0x00000014, 0x00000167, 0x00000133, 0x00000166, 0x0004003d, 0x00000013, 0x00000168, 0x00000167,
+    0x00060041, 0x00000169, 0x0000016a, 0x00000162, 0x0000003e, 0x00000165, 0x0003003e, 0x0000016a, 0x00000168,
+    0x000200f9, 0x0000015e, 0x000200f8, 0x0000015e, 0x000200f9, 0x00000155, 0x000200f8, 0x00000155, 0x0004003d,
+    0x00000006, 0x0000016b, 0x00000151, 0x00050080, 0x00000006, 0x0000016c, 0x0000016b, 0x00000072, 0x0003003e,
+    0x00000151, 0x0000016c, 0x000200f9, 0x00000152, 0x000200f8, 0x00000154, 0x000100fd, 0x00010038, 0x00050036,
+    0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x00000029, 0x0000002a,
+    0x00000027, 0x00000028, 0x0004003d, 0x00000006, 0x0000002b, 0x0000002a, 0x00050041, 0x00000029, 0x0000002d,
+    0x00000027, 0x0000002c, 0x0004003d, 0x00000006, 0x0000002e, 0x0000002d, 0x00050041, 0x00000029, 0x00000030,
+    0x0000002f, 0x00000028, 0x0004003d, 0x00000006, 0x00000031, 0x00000030, 0x00050084, 0x00000006, 0x00000032,
+    0x0000002e, 0x00000031, 0x00050051, 0x00000006, 0x00000035, 0x00000034, 0x00000000, 0x00050084, 0x00000006,
+    0x00000036, 0x00000032, 0x00000035, 0x00050080, 0x00000006, 0x00000037, 0x0000002b, 0x00000036, 0x00050084,
+    0x00000006, 0x00000038, 0x00000024, 0x00000037, 0x000200fe, 0x00000038, 0x00010038, 0x00050036, 0x0000000a,
+    0x00000011, 0x00000000, 0x0000000e, 0x00030037, 0x0000000b, 0x0000000f, 0x00030037, 0x0000000d, 0x00000010,
+    0x000200f8, 0x00000012, 0x0004003b, 0x0000003c, 0x0000003d, 0x00000007, 0x0004003b, 0x0000001e, 0x0000004b,
+    0x00000007, 0x0004003b, 0x0000001e, 0x0000004c, 0x00000007, 0x0004003b, 0x0000001e, 0x00000055, 0x00000007,
+    0x0004003b, 0x0000001e, 0x00000056, 0x00000007, 0x0003003e, 0x0000003d, 0x0000003e, 0x000200f9, 0x0000003f,
+    0x000200f8, 0x0000003f, 0x000400f6, 0x00000041, 0x00000042, 0x00000000, 0x000200f9, 0x00000043, 0x000200f8,
+    0x00000043, 0x0004003d, 0x0000003b, 0x00000044, 0x0000003d, 0x000500b1, 0x00000046, 0x00000047, 0x00000044,
+    0x00000045, 0x000400fa, 0x00000047, 0x00000040, 0x00000041, 0x000200f8, 0x00000040, 0x00050041, 0x0000001e,
+    0x00000049, 0x0000000f, 0x00000028, 0x0004003d, 0x00000006, 0x0000004a, 0x00000049, 0x00050097, 0x0000004d,
+    0x0000004e, 0x00000048, 0x0000004a, 0x00050051, 0x00000006, 0x0000004f, 0x0000004e, 0x00000000, 0x0003003e,
+    0x0000004c, 0x0000004f, 0x00050051, 0x00000006, 0x00000050, 0x0000004e, 0x00000001, 0x0003003e, 0x0000004b,
+    0x00000050, 0x00050041, 0x0000001e, 0x00000053, 0x0000000f, 0x00000052, 0x0004003d, 0x00000006, 0x00000054,
+    0x00000053, 0x00050097, 0x0000004d, 0x00000057, 0x00000051, 0x00000054, 0x00050051, 0x00000006, 0x00000058,
+    0x00000057, 0x00000000, 0x0003003e, 0x00000056, 0x00000058, 0x00050051, 0x00000006, 0x00000059, 0x00000057,
+    0x00000001, 0x0003003e, 0x00000055, 0x00000059, 0x0004003d, 0x00000006, 0x0000005a, 0x00000055, 0x00050041,
+    0x0000001e, 0x0000005b, 0x0000000f, 0x0000002c, 0x0004003d, 0x00000006, 0x0000005c, 0x0000005b, 0x000500c6,
+    0x00000006, 0x0000005d, 0x0000005a, 0x0000005c, 0x00050041, 0x0000001e, 0x0000005e, 0x00000010, 0x00000028,
+    0x0004003d, 0x00000006, 0x0000005f, 0x0000005e, 0x000500c6, 0x00000006, 0x00000060, 0x0000005d, 0x0000005f,
+    0x0004003d, 0x00000006, 0x00000061, 0x00000056, 0x0004003d, 0x00000006, 0x00000062, 0x0000004b, 0x00050041,
+    0x0000001e, 0x00000064, 0x0000000f, 0x00000063, 0x0004003d, 0x00000006, 0x00000065, 0x00000064, 0x000500c6,
+    0x00000006, 0x00000066, 0x00000062, 0x00000065, 0x00050041, 0x0000001e, 0x00000067, 0x00000010, 0x0000002c,
+    0x0004003d, 0x00000006, 0x00000068, 0x00000067, 0x000500c6, 0x00000006, 0x00000069, 0x00000066, 0x00000068,
+    0x0004003d, 0x00000006, 0x0000006a, 0x0000004c, 0x00070050, 0x0000000a, 0x0000006b, 0x00000060, 0x00000061,
+    0x00000069, 0x0000006a, 0x0003003e, 0x0000000f, 0x0000006b, 0x0004003d, 0x0000000c, 0x0000006f, 0x00000010,
+    0x00050080, 0x0000000c, 0x00000070, 0x0000006f, 0x0000006e, 0x0003003e, 0x00000010, 0x00000070, 0x000200f9,
+    0x00000042, 0x000200f8, 0x00000042, 0x0004003d, 0x0000003b, 0x00000071, 0x0000003d, 0x00050080, 0x0000003b,
+    0x00000073, 0x00000071, 0x00000072, 0x0003003e, 0x0000003d, 0x00000073, 0x000200f9, 0x0000003f, 0x000200f8,
+    0x00000041, 0x0004003d, 0x0000000a, 0x00000074, 0x0000000f, 0x000200fe, 0x00000074, 0x00010038, 0x00050036,
+    0x00000015, 0x00000018, 0x00000000, 0x00000016, 0x00030037, 0x00000014, 0x00000017, 0x000200f8, 0x00000019,
+    0x0004003b, 0x00000014, 0x00000077, 0x00000007, 0x0004003b, 0x00000014, 0x0000007c, 0x00000007, 0x0004003b,
+    0x00000014, 0x00000084, 0x00000007, 0x0004003b, 0x00000014, 0x00000088, 0x00000007, 0x0004003b, 0x00000014,
+    0x00000098, 0x00000007, 0x0004003b, 0x0000003c, 0x000000aa, 0x00000007, 0x0004003b, 0x000000b1, 0x000000b2,
+    0x00000007, 0x0004003b, 0x000000b1, 0x000000bb, 0x00000007, 0x0004003b, 0x000000b1, 0x000000c6, 0x00000007,
+    0x0004003d, 0x00000013, 0x00000079, 0x00000017, 0x00050085, 0x00000013, 0x0000007a, 0x00000078, 0x00000079,
+    0x0006000c, 0x00000013, 0x0000007b, 0x00000001, 0x00000002, 0x0000007a, 0x0003003e, 0x00000077, 0x0000007b,
+    0x0004003d, 0x00000013, 0x0000007d, 0x00000017, 0x0004003d, 0x00000013, 0x0000007f, 0x00000077, 0x00050085,
+    0x00000013, 0x00000080, 0x0000007e, 0x0000007f, 0x00050083, 0x00000013, 0x00000081, 0x0000007d, 0x00000080,
+    0x00050085, 0x00000013, 0x00000083, 0x00000081, 0x00000082, 0x0003003e, 0x0000007c, 0x00000083, 0x0004003d,
+    0x00000013, 0x00000085, 0x0000007c, 0x0004003d, 0x00000013, 0x00000086, 0x0000007c, 0x00050085, 0x00000013,
+    0x00000087, 0x00000085, 0x00000086, 0x0003003e, 0x00000084, 0x00000087, 0x0004003d, 0x00000013, 0x00000089,
+    0x0000007c, 0x0004003d, 0x00000013, 0x0000008a, 0x0000007c, 0x0004003d, 0x00000013, 0x0000008b, 0x00000084,
+    0x00050085, 0x00000013, 0x0000008c, 0x0000008a, 0x0000008b, 0x0004003d, 0x00000013, 0x0000008e, 0x00000084,
+    0x0004003d, 0x00000013, 0x00000090, 0x00000084, 0x00050085, 0x00000013, 0x00000092, 0x00000090, 0x00000091,
+    0x00050081, 0x00000013, 0x00000093, 0x0000008f, 0x00000092, 0x00050085, 0x00000013, 0x00000094, 0x0000008e,
+    0x00000093, 0x00050081, 0x00000013, 0x00000095, 0x0000008d, 0x00000094, 0x00050085, 0x00000013, 0x00000096,
+    0x0000008c, 0x00000095, 0x00050081, 0x00000013, 0x00000097, 0x00000089, 0x00000096, 0x0003003e, 0x00000088,
+    0x00000097, 0x0004003d, 0x00000013, 0x0000009a, 0x00000084, 0x0004003d, 0x00000013, 0x0000009c, 0x00000084,
+    0x0004003d, 0x00000013, 0x0000009e, 0x00000084, 0x0004003d, 0x00000013, 0x000000a0, 0x00000084, 0x00050085,
+    0x00000013, 0x000000a2, 0x000000a0, 0x000000a1, 0x00050081, 0x00000013, 0x000000a3, 0x0000009f, 0x000000a2,
+    0x00050085, 0x00000013, 0x000000a4, 0x0000009e, 0x000000a3, 0x00050081, 0x00000013, 0x000000a5, 0x0000009d,
+    0x000000a4, 0x00050085, 0x00000013, 0x000000a6, 0x0000009c, 0x000000a5, 0x00050081, 0x00000013, 0x000000a7,
+    0x0000009b, 0x000000a6, 0x00050085, 0x00000013, 0x000000a8, 0x0000009a, 0x000000a7, 0x00050081, 0x00000013,
+    0x000000a9, 0x00000099, 0x000000a8, 0x0003003e, 0x00000098, 0x000000a9, 0x0004003d, 0x00000013, 0x000000ab,
+    0x00000077, 0x0004006e, 0x0000003b, 0x000000ac, 0x000000ab, 0x000500c7, 0x0000003b, 0x000000ae, 0x000000ac,
+    0x000000ad, 0x0003003e, 0x000000aa, 0x000000ae, 0x0004003d, 0x0000003b, 0x000000af, 0x000000aa, 0x000500aa,
+    0x00000046, 0x000000b0, 0x000000af, 0x0000003e, 0x000300f7, 0x000000b4, 0x00000000, 0x000400fa, 0x000000b0,
+    0x000000b3, 0x000000b8, 0x000200f8, 0x000000b3, 0x0004003d, 0x00000013, 0x000000b5, 0x00000098, 0x0004003d,
+    0x00000013, 0x000000b6, 0x00000088, 0x00050050, 0x00000015, 0x000000b7, 0x000000b5, 0x000000b6, 0x0003003e,
+    0x000000b2, 0x000000b7, 0x000200f9, 0x000000b4, 0x000200f8, 0x000000b8, 0x0004003d, 0x0000003b, 0x000000b9,
+    0x000000aa, 0x000500aa, 0x00000046, 0x000000ba, 0x000000b9, 0x00000072, 0x000300f7, 0x000000bd, 0x00000000,
+    0x000400fa, 0x000000ba, 0x000000bc, 0x000000c2, 0x000200f8, 0x000000bc, 0x0004003d, 0x00000013, 0x000000be,
+    0x00000088, 0x0004007f, 0x00000013, 0x000000bf, 0x000000be, 0x0004003d, 0x00000013, 0x000000c0, 0x00000098,
+    0x00050050, 0x00000015, 0x000000c1, 0x000000bf, 0x000000c0, 0x0003003e, 0x000000bb, 0x000000c1, 0x000200f9,
+    0x000000bd, 0x000200f8, 0x000000c2, 0x0004003d, 0x0000003b, 0x000000c3, 0x000000aa, 0x000500aa, 0x00000046,
+    0x000000c5, 0x000000c3, 0x000000c4, 0x000300f7, 0x000000c8, 0x00000000, 0x000400fa, 0x000000c5, 0x000000c7,
+    0x000000ce, 0x000200f8, 0x000000c7, 0x0004003d, 0x00000013, 0x000000c9, 0x00000098, 0x0004007f, 0x00000013,
+    0x000000ca, 0x000000c9, 0x0004003d, 0x00000013, 0x000000cb, 0x00000088, 0x0004007f, 0x00000013, 0x000000cc,
+    0x000000cb, 0x00050050, 0x00000015, 0x000000cd, 0x000000ca, 0x000000cc, 0x0003003e, 0x000000c6, 0x000000cd,
+    0x000200f9, 0x000000c8, 0x000200f8, 0x000000ce, 0x0004003d, 0x00000013, 0x000000cf, 0x00000088, 0x0004003d,
+    0x00000013, 0x000000d0, 0x00000098, 0x0004007f, 0x00000013, 0x000000d1, 0x000000d0, 0x00050050, 0x00000015,
+    0x000000d2, 0x000000cf, 0x000000d1, 0x0003003e, 0x000000c6, 0x000000d2, 0x000200f9, 0x000000c8, 0x000200f8,
+    0x000000c8, 0x0004003d, 0x00000015, 0x000000d3, 0x000000c6, 0x0003003e, 0x000000bb, 0x000000d3, 0x000200f9,
+    0x000000bd, 0x000200f8, 0x000000bd, 0x0004003d, 0x00000015, 0x000000d4, 0x000000bb, 0x0003003e, 0x000000b2,
+    0x000000d4, 0x000200f9, 0x000000b4, 0x000200f8, 0x000000b4, 0x0004003d, 0x00000015, 0x000000d5, 0x000000b2,
+    0x000200fe, 0x000000d5, 0x00010038, 0x00050036, 0x00000013, 0x0000001c, 0x00000000, 0x0000001a, 0x00030037,
+    0x00000014, 0x0000001b, 0x000200f8, 0x0000001d, 0x0004003b, 0x00000014, 0x000000d8, 0x00000007, 0x0004003b,
+    0x00000014, 0x000000db, 0x00000007, 0x0004003b, 0x00000014, 0x000000f3, 0x00000007, 0x0004003d, 0x00000013,
+    0x000000d9, 0x0000001b, 0x00050083, 0x00000013, 0x000000da, 0x000000d9, 0x00000099, 0x0003003e, 0x000000d8,
+    0x000000da, 0x0004003d, 0x00000013, 0x000000dc, 0x000000d8, 0x0004003d, 0x00000013, 0x000000dd, 0x000000d8,
+    0x0004003d, 0x00000013, 0x000000de, 0x000000d8, 0x0004003d, 0x00000013, 0x000000e0, 0x000000d8, 0x0004003d,
+    0x00000013, 0x000000e2, 0x000000d8, 0x0004003d, 0x00000013, 0x000000e4, 0x000000d8, 0x00050085, 0x00000013,
+    0x000000e5, 0x000000e4, 0x0000008d, 0x00050081, 0x00000013, 0x000000e6, 0x000000e3, 0x000000e5, 0x00050085,
+    0x00000013, 0x000000e7, 0x000000e2, 0x000000e6, 0x00050081, 0x00000013, 0x000000e8, 0x000000e1, 0x000000e7,
+    0x00050085, 0x00000013, 0x000000e9, 0x000000e0, 0x000000e8, 0x00050081, 0x00000013, 0x000000ea, 0x000000df,
+    0x000000e9, 0x00050085, 0x00000013, 0x000000eb, 0x000000de, 0x000000ea, 0x00050081, 0x00000013, 0x000000ec,
+    0x0000009b, 0x000000eb, 0x00050085, 0x00000013, 0x000000ed, 0x000000dd, 0x000000ec, 0x00050081, 0x00000013,
+    0x000000ee, 0x00000099, 0x000000ed, 0x00050085, 0x00000013, 0x000000ef, 0x000000dc, 0x000000ee, 0x0003003e,
+    0x000000db, 0x000000ef, 0x0004003d, 0x00000013, 0x000000f0, 0x0000001b, 0x000500ba, 0x00000046, 0x000000f2,
+    0x000000f0, 0x000000f1, 0x000300f7, 0x000000f5, 0x00000000, 0x000400fa, 0x000000f2, 0x000000f4, 0x000000f7,
+    0x000200f8, 0x000000f4, 0x0004003d, 0x00000013, 0x000000f6, 0x000000db, 0x0003003e, 0x000000f3, 0x000000f6,
+    0x000200f9, 0x000000f5, 0x000200f8, 0x000000f7, 0x0004003d, 0x00000013, 0x000000f8, 0x0000001b, 0x0006000c,
+    0x00000013, 0x000000f9, 0x00000001, 0x0000001c, 0x000000f8, 0x0003003e, 0x000000f3, 0x000000f9, 0x000200f9,
+    0x000000f5, 0x000200f8, 0x000000f5, 0x0004003d, 0x00000013, 0x000000fa, 0x000000f3, 0x000200fe, 0x000000fa,
+    0x00010038, 0x00050036, 0x00000015, 0x00000022, 0x00000000, 0x0000001f, 0x00030037, 0x0000001e, 0x00000020,
+    0x00030037, 0x0000001e, 0x00000021, 0x000200f8, 0x00000023, 0x0004003b, 0x00000014, 0x000000fd, 0x00000007,
+    0x0004003b, 0x00000014, 0x00000105, 0x00000007, 0x0004003b, 0x00000014, 0x0000010b, 0x00000007, 0x0004003b,
+    0x00000014, 0x00000110, 0x00000007, 0x0004003d, 0x00000006, 0x000000fe, 0x00000020, 0x000500c2, 0x00000006,
+    0x00000100, 0x000000fe, 0x000000ff, 0x00040070, 0x00000013, 0x00000101, 0x00000100, 0x00050081, 0x00000013,
+    0x00000102, 0x00000101, 0x00000099, 0x00050085, 0x00000013, 0x00000104, 0x00000102, 0x00000103, 0x0003003e,
+    0x000000fd, 0x00000104, 0x0004003d, 0x00000006, 0x00000106, 0x00000021, 0x000500c2, 0x00000006, 0x00000107,
+    0x00000106, 0x000000ff, 0x00040070, 0x00000013, 0x00000108, 0x00000107, 0x00050085, 0x00000013, 0x00000109,
+    0x00000108, 0x00000103, 0x0003003e, 0x00000105, 0x00000109, 0x0004003d, 0x00000013, 0x0000010c, 0x000000fd,
+    0x0003003e, 0x0000010b, 0x0000010c, 0x00050039, 0x00000013, 0x0000010d, 0x0000001c, 0x0000010b, 0x00050085,
+    0x00000013, 0x0000010e, 0x0000010a, 0x0000010d, 0x0006000c, 0x00000013, 0x0000010f, 0x00000001, 0x0000001f,
+    0x0000010e, 0x0004003d, 0x00000013, 0x00000111, 0x00000105, 0x0003003e, 0x00000110, 0x00000111, 0x00050039,
+    0x00000015, 0x00000112, 0x00000018, 0x00000110, 0x0005008e, 0x00000015, 0x00000113, 0x00000112, 0x0000010f,
+    0x000200fe, 0x00000113, 0x00010038,
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::embedded
+// Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+// Layout. Four neighbouring elements of a tensor share one call; element i takes word i % 4 of
+//   key     = (seed_low, seed_high)                                   from step_values
+//   counter = (low 32 bits of i / 4, high 32 bits of i / 4, fnv1a(stream name), step)
+// uniform: (word >> 8) * 2^-24, in [0, 1), exact in f32.
+// normal:  Box-Muller on the words (0, 1) and (2, 3) of the same call: with u = ((first >> 8) + 1) * 2^-24 in (0, 1],
+// so that
+//          log never sees 0, and v = (second >> 8) * 2^-24: the even element is sqrt(-2 log u) cos(2 pi v), the odd one
+//          sqrt(-2 log u) sin(2 pi v). A last odd element drops its partner.
+
+using philox_words = std::array<std::uint32_t, 4>;
+
+/// Constants of Philox 4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+inline constexpr std::uint32_t philox_multipliers[] = {0xD2511F53u, 0xCD9E8D57u};
+inline constexpr std::uint32_t philox_key_steps[] = {0x9E3779B9u, 0xBB67AE85u};
+inline constexpr int philox_rounds = 10;
+
+/// Four random words of a counter under a key.
+[[nodiscard]] constexpr philox_words philox(philox_words counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < philox_rounds; ++round) {
+    const std::uint64_t first = std::uint64_t{philox_multipliers[0]} * counter[0];
+    const std::uint64_t second = std::uint64_t{philox_multipliers[1]} * counter[2];
+    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
+               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
+    key[0] += philox_key_steps[0];
+    key[1] += philox_key_steps[1];
+  }
+  return counter;
+}
+
+/// The 32-bit FNV-1a hash of a stream's name: the third counter word.
+[[nodiscard]] constexpr std::uint32_t stream_hash(std::string_view name) {
+  std::uint32_t hash = 0x811C9DC5u;
+  for (char character : name) hash = (hash ^ static_cast<unsigned char>(character)) * 0x01000193u;
+  return hash;
+}
+
+/// The words that elements 4 * block to 4 * block + 3 of a stream are made of.
+[[nodiscard]] constexpr philox_words random_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step,
+                                                  std::uint32_t seed_low, std::uint32_t seed_high) {
+  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
+                {seed_low, seed_high});
+}
+
+/// [0, 1) with 24 bits.
+[[nodiscard]] constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+/// (0, 1] with 24 bits: what Box-Muller takes the logarithm of.
+[[nodiscard]] constexpr float positive_uniform_from(std::uint32_t word) {
+  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+// An invocation handles four elements.
+MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
+  const std::uint32_t size = std::min(256u, on.max_invocations);
+  kernel_dispatch made;
+  made.module.loop_iterations = 1000;  // far fewer: rounds of the generator
+  made.module.name = fmt::format("random {}", count);
+  made.module.words.assign(std::begin(embedded::random), std::end(embedded::random));
+  made.module.bindings = {spirv::binding_kind::storage_buffer, spirv::binding_kind::uniform_buffer};
+  made.module.local_size = {size, 1, 1};
+  made.module.specialization = {size, static_cast<std::uint32_t>(count), stream_hash(stream.stream),
+                                static_cast<std::uint32_t>(stream.distribution)};
+  made.groups = make_flat_grid((count + 3) / 4, size, on).groups;
+  if (made.groups[2] != 1)
+    fail(error_category::unsupported, "random of {} elements: more than the device's grid holds", count);
+  return made;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gather and its adjoint on the device against the oracle.
-#include <meganeura/kernels/builtin.hpp>
+#include <meganeura/kernels/gather.hpp>
 
 #include <support/device_fixture.hpp>
 

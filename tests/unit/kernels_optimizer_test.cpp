@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Optimiser steps on the device against the oracle, over several steps and odd sizes; fills.
-#include <meganeura/kernels/builtin.hpp>
+// Optimiser steps on the device against the oracle, over several steps and odd sizes.
 #include <meganeura/kernels/optimizer.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 
@@ -71,20 +70,6 @@ TEST(kernels_optimizer, adam_and_adamw) {
     expect_steps(adam{0.05f, 0.9f, 0.99f, 1e-6f, 0.02f}, count);
     expect_steps(adamw{0.05f, 0.9f, 0.99f, 1e-6f, 0.02f}, count);
   }
-}
-
-TEST(kernels_optimizer, fill_writes_its_range_and_nothing_else) {
-  const vulkan::device& device = support::shared_device();
-  const kernels::kernel_dispatch made = kernels::make_fill(0x3f800000u, 37, support::device_target());
-  EXPECT_EQ(support::validation_of(made.module), "");
-  const vulkan::buffer buffer = device.allocate(160);
-  device.upload(buffer, 0, std::vector<float>(40, 7.0f));
-  vulkan::recorder recorder(device);
-  recorder.dispatch(device.create_pipeline(made.module), {{buffer, 0, 0}}, made.groups);
-  device.submit(recorder.finish());
-  const auto ticket = device.read_back(buffer, 0, 160);
-  const auto values = support::loaded(ticket.data(), dtype::f32, {40});
-  for (std::int64_t i = 0; i < 40; ++i) EXPECT_EQ(values[i], i < 37 ? 1 : 7) << i;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Philox on the device: the same numbers as the oracle, and numbers that look random.
-#include <meganeura/kernels/builtin.hpp>
+#include <meganeura/kernels/random.hpp>
 
 #include <support/device_fixture.hpp>
 

@@ -4,6 +4,7 @@
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/generator.hpp>
 #include <meganeura/kernels/target.hpp>
 
 #include <span>
@@ -13,6 +14,14 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// `extents` and `types` are those of the node's operands, epilogue operands included.
 [[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
                                             std::span<const dtype> types, dtype result, const target& on);
+
+template <>
+struct generator<op::convolve> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_convolve(asked.get<convolve_attribute>(), asked.operand_extents(), asked.operand_types(), asked.type(),
+                         asked.on);
+  }
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Kernels that are not fused with anything: gather, scatter_add, random numbers, fills.
+// Reading and adding at places that indices choose.
 #pragma once
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/generator.hpp>
 #include <meganeura/kernels/target.hpp>
 
 #include <cstdint>
@@ -21,14 +22,24 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const target& on);
 
-/// Bindings: the result (f32), step_values.
-[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+template <>
+struct generator<op::gather> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    const std::vector<shape> operands = asked.operand_extents();
+    return make_gather(operands[0], operands[1], asked.get<axis_attribute>().axis, asked.type(), asked.on);
+  }
+};
 
-/// Binding: the result, `count` words.
-[[nodiscard]] kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on);
+template <>
+struct generator<op::scatter_add> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_scatter_add(asked.extents(), asked.operand_extents()[0], asked.get<axis_attribute>().axis, asked.type(),
+                            asked.on);
+  }
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/kernels/builtin.ipp>
+#include <meganeura/kernels/gather.ipp>
 #endif

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Definitions for kernels/builtin.hpp: two generated kernels, and the ones compiled from shaders/.
+// Definitions for kernels/gather.hpp.
 #pragma once
-#include <meganeura/core/error.hpp>
-#include <meganeura/embedded/shaders.hpp>
-#include <meganeura/kernels/builtin.hpp>
 #include <meganeura/kernels/cascade.hpp>
-#include <meganeura/kernels/philox.hpp>
+#include <meganeura/kernels/gather.hpp>
 #include <meganeura/kernels/shared_totals.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
@@ -13,7 +10,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -174,27 +170,6 @@ class scatter_kernel {
   spirv::detail::place_reference total_;
 };
 
-/// A kernel of shaders/ that handles four elements an invocation. Its constants are the size of the workgroup, the
-/// count and what `specialization` adds; `steps`: the last binding is the step_values buffer.
-[[nodiscard]] inline kernel_dispatch make_flat(const char* name, std::span<const std::uint32_t> words,
-                                               std::size_t bindings, bool steps, std::int64_t count,
-                                               std::initializer_list<std::uint32_t> specialization, const target& on) {
-  const std::uint32_t size = std::min(256u, on.max_invocations);
-  kernel_dispatch made;
-  made.module.loop_iterations = 1000;  // far fewer: rounds of a generator, elements of one invocation
-  made.module.name = fmt::format("{} {}", name, count);
-  made.module.words.assign(words.begin(), words.end());
-  made.module.bindings.assign(bindings, spirv::binding_kind::storage_buffer);
-  if (steps) made.module.bindings.back() = spirv::binding_kind::uniform_buffer;
-  made.module.local_size = {size, 1, 1};
-  made.module.specialization = {size, static_cast<std::uint32_t>(count)};
-  made.module.specialization.insert(made.module.specialization.end(), specialization);
-  made.groups = make_flat_grid((count + 3) / 4, size, on).groups;
-  if (made.groups[2] != 1)
-    fail(error_category::unsupported, "{} of {} elements: more than the device's grid holds", name, count);
-  return made;
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
@@ -231,15 +206,6 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   detail::scatter_plan plan = detail::plan_scatter(items, count, on);
   return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
                                 [&] { return plan.shorten(on); }, on);
-}
-
-MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
-  return detail::make_flat("random", embedded::random, 2, true, count,
-                           {stream_hash(stream.stream), static_cast<std::uint32_t>(stream.distribution)}, on);
-}
-
-MEGANEURA_INLINE kernel_dispatch make_fill(std::uint32_t word, std::int64_t count, const target& on) {
-  return detail::make_flat("fill", embedded::fill, 1, false, count, {word}, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

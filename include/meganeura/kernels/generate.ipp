@@ -2,72 +2,37 @@
 // Definitions for kernels/generate.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/kernels/builtin.hpp>
+#include <meganeura/graph/visit_op.hpp>
 #include <meganeura/kernels/convolution.hpp>
+#include <meganeura/kernels/gather.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/matmul_node.hpp>
 #include <meganeura/kernels/optimizer.hpp>
+#include <meganeura/kernels/random.hpp>
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/window.hpp>
 
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline kernel_dispatch make_kernel(const graph& g, node_id id, const target& on,
-                                                 std::optional<std::size_t> overwritten) {
-  const node& n = g[id];
-  std::vector<dtype> types;
-  std::vector<shape> extents;
-  for (node_id operand : g.operands(id)) {
-    types.push_back(g[operand].type);
-    extents.push_back(g[operand].extents);
-  }
-  switch (n.kind) {
-    case op::region:
-      return make_region(g.get<region_attribute>(id), types, n.type, on, overwritten);
-    case op::matmul:
-      return make_matmul(g.get<matmul_attribute>(id), types, n.type, on);
-    case op::convolve:
-      return make_convolve(g.get<convolve_attribute>(id), extents, types, n.type, on);
-    case op::window_reduce:
-      return make_window_reduce(g.get<window_attribute>(id), extents[0], n.extents, n.type, on);
-    case op::window_scatter:
-      return make_window_scatter(g.get<window_attribute>(id), n.extents, extents.back(), n.type, on);
-    case op::gather:
-      return make_gather(extents[0], extents[1], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::scatter_add:
-      return make_scatter_add(n.extents, extents[0], g.get<axis_attribute>(id).axis, n.type, on);
-    case op::random:
-      return make_random(g.get<random_attribute>(id), n.extents.elements(), on);
-    case op::input:
-    case op::parameter:
-    case op::state:
-    case op::constant:
-    case op::iota:
-    case op::map:
-    case op::reduce:
-    case op::contract:
-    case op::view:
-    case op::pad:
-    case op::concat:
-    case op::convolution:
-    case op::stop_gradient:
-    case op::assign:
-    case op::optimizer_step:
-      break;
-  }
-  fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", id,
-       to_string(n.kind));
+[[nodiscard]] inline kernel_dispatch make_kernel(const kernel_request& asked) {
+  return visit_op(asked.nodes[asked.id].kind, [&]<op Kind>() -> kernel_dispatch {
+    if constexpr (info(Kind).runs) {
+      return generator<Kind>::make(asked);
+    } else {
+      fail(error_category::internal, "a kernel was asked for node %{} ({}), which does not run on a device", asked.id,
+           to_string(Kind));
+    }
+  });
 }
 
 [[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const target& on,
                                                             std::optional<std::size_t> overwritten) {
-  kernel_dispatch made = make_kernel(g, id, on, overwritten);
+  kernel_dispatch made = make_kernel({g, id, on, overwritten});
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
   fail(

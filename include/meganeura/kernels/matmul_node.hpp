@@ -2,6 +2,7 @@
 // From a matmul node of the implementation graph to its kernel.
 #pragma once
 #include <meganeura/graph/attribute.hpp>
+#include <meganeura/kernels/generator.hpp>
 #include <meganeura/kernels/matmul.hpp>
 
 #include <span>
@@ -16,6 +17,13 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// With the schedule that suits the device.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                           const target& on);
+
+template <>
+struct generator<op::matmul> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_matmul(asked.get<matmul_attribute>(), asked.operand_types(), asked.type(), asked.on);
+  }
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

@@ -5,6 +5,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/generator.hpp>
 #include <meganeura/kernels/target.hpp>
 
 #include <cstddef>
@@ -17,6 +18,13 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// `overwritten` does.
 [[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
                                           const target& on, std::optional<std::size_t> overwritten = {});
+
+template <>
+struct generator<op::region> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_region(asked.get<region_attribute>(), asked.operand_types(), asked.type(), asked.on, asked.overwritten);
+  }
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

@@ -4,6 +4,7 @@
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/generator.hpp>
 #include <meganeura/kernels/target.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -16,6 +17,22 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// has the shape of x.
 [[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
                                                   dtype type, const target& on);
+
+template <>
+struct generator<op::window_reduce> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_window_reduce(asked.get<window_attribute>(), asked.operand_extents()[0], asked.extents(), asked.type(),
+                              asked.on);
+  }
+};
+
+template <>
+struct generator<op::window_scatter> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_window_scatter(asked.get<window_attribute>(), asked.extents(), asked.operand_extents().back(),
+                               asked.type(), asked.on);
+  }
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

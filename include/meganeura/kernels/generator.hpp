@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// What a family of kernels is to the rest of the library: the generator of a kind of node.
+#pragma once
+#include <meganeura/graph/graph.hpp>
+#include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/target.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A node whose kernel is asked for. Where `overwritten` is the number of an operand, the result lies where that one
+/// does.
+struct kernel_request {
+  const graph& nodes;
+  node_id id;
+  const target& on;
+  std::optional<std::size_t> overwritten;
+
+  template <class Attribute>
+  [[nodiscard]] const Attribute& get() const {
+    return nodes.get<Attribute>(id);
+  }
+  [[nodiscard]] dtype type() const { return nodes[id].type; }  // of the result
+  [[nodiscard]] const shape& extents() const { return nodes[id].extents; }
+  [[nodiscard]] std::vector<dtype> operand_types() const {
+    std::vector<dtype> types;
+    for (node_id operand : nodes.operands(id)) types.push_back(nodes[operand].type);
+    return types;
+  }
+  [[nodiscard]] std::vector<shape> operand_extents() const {
+    std::vector<shape> extents;
+    for (node_id operand : nodes.operands(id)) extents.push_back(nodes[operand].extents);
+    return extents;
+  }
+};
+
+/// `generator<kind>::make(request)` gives the kernel: a specialisation for each kind that runs (op_info::runs), in the
+/// header of its family, which generate.ipp includes.
+template <op Kind>
+struct generator;
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels

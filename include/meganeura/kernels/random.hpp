@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Random numbers: the kernel of shaders/random.comp.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/graph/attribute.hpp>
+#include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/generator.hpp>
+#include <meganeura/kernels/target.hpp>
+
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Bindings: the result (f32), step_values.
+[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+
+template <>
+struct generator<op::random> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_random(asked.get<random_attribute>(), asked.extents().elements(), asked.on);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/kernels/random.ipp>
+#endif
