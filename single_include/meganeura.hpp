@@ -166,6 +166,65 @@ struct fmt::formatter<meganeura::strong_id<Kind, Integer>> : fmt::formatter<Inte
   }
 };
 // What a node carries besides its operands: one plain struct a kind, interned in the graph.
+// What the elements of a parameter or a state begin as.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+enum class initial_draw : std::uint8_t {
+  none,       // 0
+  uniform,    // in -1 .. 1
+  normal,     // of deviation 1
+  orthogonal  // of a matrix [first extent, the others] whose rows, or else whose columns, are orthonormal
+};
+
+/// Of a tensor [out, in, window...]: `in` counts elements / out, `out` elements / in, `mean` is between them. A vector
+/// counts its length.
+enum class initial_fan : std::uint8_t { one, in, out, mean };
+
+/// Each element is centre + draw * sqrt(square / fan).
+struct initializer {
+  initial_draw draw = initial_draw::none;
+  initial_fan fan = initial_fan::one;
+  double centre = 0, square = 0;
+  friend constexpr bool operator==(const initializer&, const initializer&) = default;
+};
+
+/// parameter<"scale", dims<4>, init::ones>; names and definitions are those of torch.nn.init.
+namespace init {
+
+inline constexpr initializer zeros{};
+inline constexpr initializer ones{.centre = 1};
+[[nodiscard]] constexpr initializer constant(double value) { return {.centre = value}; }
+[[nodiscard]] constexpr initializer uniform(double low, double high) {
+  return {initial_draw::uniform, initial_fan::one, (low + high) / 2, (high - low) * (high - low) / 4};
+}
+[[nodiscard]] constexpr initializer normal(double mean = 0, double deviation = 1) {
+  return {initial_draw::normal, initial_fan::one, mean, deviation * deviation};
+}
+/// Uniform in +-1 / sqrt(fan_in), kaiming_uniform(sqrt(5)): of every weight that says nothing else, as in torch.nn.
+inline constexpr initializer fan_in_uniform{initial_draw::uniform, initial_fan::in, 0, 1};
+/// For what a leaky ReLU of that slope follows, 0 for a ReLU. source: arXiv 1502.01852.
+[[nodiscard]] constexpr initializer kaiming_uniform(double negative_slope = 0) {
+  return {initial_draw::uniform, initial_fan::in, 0, 6 / (1 + negative_slope * negative_slope)};
+}
+[[nodiscard]] constexpr initializer kaiming_normal(double negative_slope = 0) {
+  return {initial_draw::normal, initial_fan::in, 0, 2 / (1 + negative_slope * negative_slope)};
+}
+/// source: Glorot and Bengio 2010.
+[[nodiscard]] constexpr initializer xavier_uniform(double gain = 1) {
+  return {initial_draw::uniform, initial_fan::mean, 0, 3 * gain * gain};
+}
+[[nodiscard]] constexpr initializer xavier_normal(double gain = 1) {
+  return {initial_draw::normal, initial_fan::mean, 0, gain * gain};
+}
+/// Of two axes or more. source: arXiv 1312.6120.
+[[nodiscard]] constexpr initializer orthogonal(double gain = 1) {
+  return {initial_draw::orthogonal, initial_fan::one, 0, gain * gain};
+}
+
+}  // namespace init
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Run-time shapes: up to max_rank extents, row-major, no symbols left; every shape that exists can be counted.
 // Extents and shapes known while compiling: integers, or named symbols bound when a session is built.
 // A string literal as a template argument.
@@ -1304,9 +1363,11 @@ struct no_attribute {
   friend bool operator==(const no_attribute&, const no_attribute&) = default;
 };
 
-/// input, parameter, state: the name they are bound, saved and printed by.
+/// input, parameter, state: the name they are bound, saved and printed by, and how a parameter or a state begins if
+/// that was said.
 struct leaf_attribute {
   std::string name;
+  std::optional<initializer> begin{};
   friend bool operator==(const leaf_attribute&, const leaf_attribute&) = default;
 };
 
@@ -1428,6 +1489,9 @@ using attribute =
 
 [[nodiscard]] std::uint64_t hash(const attribute& value);
 
+/// As it is written: "uniform(-1, 1)", or "kaiming_normal, variance 2 / fan_in".
+[[nodiscard]] std::string to_string(const initializer& value);
+
 /// For printing, e.g. "axes={1} sum" or "program=add(a0, a1)".
 [[nodiscard]] std::string to_string(const attribute& value);
 
@@ -1546,15 +1610,17 @@ class graph {
   };
 
   // ---- leaves
-  // A parameter or state asked for again by its name is the same node; an input is declared once.
+  // A parameter or state asked for again by its name is the same node; an input is declared once. How a parameter or
+  // state begins may be said by any one who asks, fan_in_uniform and zeros otherwise.
+  using beginning = std::optional<initializer>;
   node_id input(std::string_view name, dtype type, const shape& extents);
-  node_id parameter(std::string_view name, dtype type, const shape& extents);
-  node_id state(std::string_view name, dtype type, const shape& extents);
+  node_id parameter(std::string_view name, dtype type, const shape& extents, beginning begin = {});
+  node_id state(std::string_view name, dtype type, const shape& extents, beginning begin = {});
   // The same with extents as written, {32, 784}: the sentence about one that is no extent begins with the name.
   using extent_list = std::initializer_list<std::int64_t>;
   node_id input(std::string_view name, dtype type, extent_list extents);
-  node_id parameter(std::string_view name, dtype type, extent_list extents);
-  node_id state(std::string_view name, dtype type, extent_list extents);
+  node_id parameter(std::string_view name, dtype type, extent_list extents, beginning begin = {});
+  node_id state(std::string_view name, dtype type, extent_list extents, beginning begin = {});
   // An integer dtype takes the numbers it has: no fraction, no NaN, -1 for i32 only.
   node_id constant(double value, dtype type = dtype::f32);
   node_id iota(std::int64_t count);  // [count] of i32
@@ -1657,7 +1723,7 @@ class graph {
   }
 
  private:
-  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
+  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents, const beginning& begin = {});
   /// `letters`: how a sentence calls each label.
   node_id contract(node_id a, node_id b, const contract_attribute& labels, std::string_view letters);
   std::vector<node> nodes_;
@@ -2160,6 +2226,18 @@ constexpr Structure unpacked(const integer_list& from) {
   return result;
 }
 
+// An initializer is never all zeros, which would be no list: that is a leaf which says nothing.
+constexpr integer_list packed(const initializer& from) {
+  return {{1 + static_cast<int>(from.draw), static_cast<int>(from.fan), __builtin_bit_cast(std::int64_t, from.centre),
+           __builtin_bit_cast(std::int64_t, from.square)}};
+}
+template <>
+constexpr initializer unpacked<initializer>(const integer_list& from) {
+  return {static_cast<initial_draw>(from.values[0] - 1), static_cast<initial_fan>(std::int64_t{from.values[1]}),
+          __builtin_bit_cast(double, std::int64_t{from.values[2]}),
+          __builtin_bit_cast(double, std::int64_t{from.values[3]})};
+}
+
 // By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
 // what it has instantiated before. tests/static/expr_shape.cpp holds that case too.
 template <std::int64_t... Values>
@@ -2188,9 +2266,9 @@ struct typed_node {
   /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce:
   /// axis bits
   std::int32_t count = 0;
-  double value = 0;              // constant, pad, class_index
-  const symbol* name = nullptr;  // parameter, state, random, call, repeat
-  const detail::integer_list* list = nullptr;
+  double value = 0;                            // constant, pad, class_index
+  const symbol* name = nullptr;                // parameter, state, random, call, repeat
+  const detail::integer_list* list = nullptr;  // of a leaf: how it begins
   const module_body* body = nullptr;
   const symbolic_shape* shape = nullptr;  // of the result
 
@@ -2719,11 +2797,18 @@ constexpr auto constant_leaf() {
 template <symbolic_shape Shape>
 inline constexpr bool extents_static = Shape.is_static();
 
-template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type, int Function = 0>
+constexpr typed_node with_list(typed_node base, const integer_list* list) {
+  base.list = list;
+  return base;
+}
+
+template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type, const integer_list* Begin = nullptr,
+          int Function = 0>
 constexpr auto named_leaf() {
   static_assert(text_fits<Name, is_name(Name)>,
                 "meganeura: parameter, state or random<name, dims>: a name is neither empty nor holds a zero byte");
-  return apply<with_function(with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>), Function)>();
+  constexpr typed_node named = with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>);
+  return apply<with_list(with_function(named, Function), Begin)>();
 }
 
 template <symbolic_shape Shape, int Axis>
@@ -2734,8 +2819,13 @@ constexpr auto coordinate_leaf() {
 
 // The same leaves where `x` is, for bodies whose sizes are arguments. A full name is the path of the calls around.
 template <fixed_string Name, class X>
-constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type) {
-  return x.added({.kind = primitive::parameter, .type = type, .shape = shape, .name = &symbol_of<Name>});
+constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type, const initializer& begin) {
+  return x.added(
+      {.kind = primitive::parameter, .type = type, .shape = shape, .name = &symbol_of<Name>, .list = packed(begin)});
+}
+// How a layer's bias begins beside a weight of that fan_in: as the weight.
+constexpr initializer bias_of(std::int64_t fan_in) {
+  return {initial_draw::uniform, initial_fan::one, 0, 1 / static_cast<double>(fan_in)};
 }
 template <class X>
 constexpr auto number_of(X x, double value) {
@@ -2746,19 +2836,61 @@ constexpr auto coordinates_of(X x, const symbolic_shape& shape, int axis) {
   return x.added({.kind = primitive::iota, .type = dtype::i32, .shape = shape, .count = axis});
 }
 
+// What is said of a parameter or a state besides its shape: its dtype, or how it begins.
+struct leaf_trait {
+  enum : std::uint8_t { is_type, is_begin } what;
+  dtype type = dtype::f32;
+  initializer begin{};
+  constexpr leaf_trait(dtype from) : what(is_type), type(from) {}
+  constexpr leaf_trait(const initializer& from) : what(is_begin), begin(from) {}
+};
+
+struct leaf_traits {
+  int types = 0, begins = 0;
+  dtype type = dtype::f32;
+  initializer begin{};
+  constexpr void add(const leaf_trait& trait) {
+    if (trait.what == leaf_trait::is_type) {
+      ++types, type = trait.type;
+    } else {
+      ++begins, begin = trait.begin;
+    }
+  }
+};
+template <leaf_trait... Traits>
+consteval leaf_traits joined_traits() {
+  leaf_traits all;
+  (all.add(Traits), ...);
+  return all;
+}
+
+template <primitive Kind, fixed_string Name, symbolic_shape Shape, leaf_trait... Traits>
+constexpr auto leaf_with() {
+  constexpr leaf_traits all = joined_traits<Traits...>();
+  static_assert(all.types <= 1 && all.begins <= 1,
+                "meganeura: parameter or state<name, dims, ...>: at most one dtype and one initializer");
+  static_assert(
+      Kind == primitive::parameter || all.begin.draw == initial_draw::none,
+      "meganeura: state<name, dims, initializer>: a state begins as a constant, init::zeros, ones or constant");
+  return named_leaf<Kind, Name, Shape, all.type,
+                    interned_or_none<all.begins == 0 ? integer_list{} : packed(all.begin)>()>();
+}
+
 }  // namespace detail
 
-/// A trained tensor, owned by the parameters object. Its full name is the path of the calls around it and `Name`,
-/// joined with dots. Equal values are one value: parameter<"w", s> written twice in one forward is one tensor, and
-/// both places train it. Elsewhere in the model the same tensor is shared(parameter<..>): tied weights.
-/// errors: "a name is neither empty nor holds a zero byte".
-template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
-inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
+/// A trained tensor, owned by the parameters object, and what it may say of itself: its dtype, f32 otherwise, and how
+/// `init` begins it, fan_in_uniform otherwise: parameter<"scale", dims<4>, dtype::f16, init::ones>. Its full name is
+/// the path of the calls around it and `Name`, joined with dots. Equal values are one value: parameter<"w", s> written
+/// twice in one forward is one tensor, and both places train it. Elsewhere in the model the same tensor is
+/// shared(parameter<..>): tied weights. errors: "a name is neither empty nor holds a zero byte".
+template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
+inline constexpr auto parameter = detail::leaf_with<primitive::parameter, Name, Shape, Traits...>();
 
-/// A tensor the program keeps from step to step, zeros at first. A model only reads it; what writes it is a custom loss
-/// or whoever else holds the run-time graph: `g.assign(g.find_leaf("seen"), value)`.
-template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
-inline constexpr auto state = detail::named_leaf<primitive::state, Name, Shape, Type>();
+/// A tensor the program keeps from step to step, zeros at first or the constant it is given, as a parameter's. A model
+/// only reads it; what writes it is a custom loss or whoever else holds the run-time graph:
+/// `g.assign(g.find_leaf("seen"), value)`.
+template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
+inline constexpr auto state = detail::leaf_with<primitive::state, Name, Shape, Traits...>();
 
 /// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with, which an integer has to have.
 /// errors: "an integer dtype holds whole numbers within its range".
@@ -2774,7 +2906,7 @@ inline constexpr auto coordinates = detail::coordinate_leaf<Shape, Axis>();
 /// a - b of the two is 0. Two draws have two names. errors: as `parameter`.
 template <fixed_string Stream, symbolic_shape Shape, distribution Kind = distribution::uniform>
 inline constexpr auto random =
-    detail::named_leaf<primitive::random, Stream, Shape, dtype::f32, static_cast<int>(Kind)>();
+    detail::named_leaf<primitive::random, Stream, Shape, dtype::f32, nullptr, static_cast<int>(Kind)>();
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -3157,6 +3289,7 @@ struct leaf {
   primitive kind{};
   dtype type = dtype::f32;
   const symbolic_shape* shape = nullptr;
+  const detail::integer_list* begin = nullptr;  // of its initializer, if it has one
   std::int64_t copies = 1;
 
   [[nodiscard]] constexpr std::int64_t elements() const { return shape->coefficient() * copies; }
@@ -3266,7 +3399,10 @@ struct leaf_table {
     names_fit = names_fit && full.fits;
     for (int i = 0; i < size; ++i) {
       if (leaves[i].hash != hash || !texts_equal(leaves[i].name, full.text)) continue;
-      const bool agrees = leaves[i].kind == n.kind && leaves[i].type == n.type && leaves[i].shape == n.shape;
+      const bool begins_alike = !leaves[i].begin || !n.list || leaves[i].begin == n.list;
+      const bool agrees =
+          leaves[i].kind == n.kind && leaves[i].type == n.type && leaves[i].shape == n.shape && begins_alike;
+      if (!leaves[i].begin) leaves[i].begin = n.list;
       if (!agrees && n.kind != primitive::random) {
         conflicting = leaf_name(full.text);
       } else if (!shared && declared_[i] && repeated.none()) {
@@ -3282,6 +3418,7 @@ struct leaf_table {
     added.kind = n.kind;
     added.type = n.type;
     added.shape = n.shape;
+    added.begin = n.list;
     added.copies = full.copies;
   }
 
@@ -3406,9 +3543,9 @@ struct flop_counter {
 }  // namespace detail
 
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
-/// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes; "two layers of
-/// one name" unless all but one are `shared`; "two inputs of one name"; "needs an input"; "takes one value for each
-/// input".
+/// errors: "one name, two shapes" when a parameter's full name is used with different shapes, dtypes or initializers;
+/// "two layers of one name" unless all but one are `shared`; "two inputs of one name"; "needs an input"; "takes one
+/// value for each input".
 template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
@@ -3425,8 +3562,9 @@ struct model {
   static_assert(output_type != dtype::boolean,
                 "meganeura: model: forward returns a condition, which is never stored; return select(condition, a, b)");
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
-  static_assert(detail::one_shape_a_name<leaves.conflicting>,
-                "meganeura: model: one name, two shapes; a parameter used twice must have one shape and dtype");
+  static_assert(
+      detail::one_shape_a_name<leaves.conflicting>,
+      "meganeura: model: one name, two shapes; a parameter used twice must have one shape, dtype and initializer");
   static_assert(detail::one_layer_a_name<leaves.repeated>,
                 "meganeura: model: two layers of one name would have one set of weights; give each a name of its own, "
                 "or share on purpose: shared(linear<name, out>(x))");
@@ -5157,10 +5295,11 @@ struct conv2d {
     const detail::facts in = x.facts();
     const symbolic_shape filter =
         detail::extents_of(out, in.shape[1].coefficient / options.groups, options.kernel, options.kernel);
-    const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type), options);
-    return options.bias ? y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type),
-                                      detail::extents_of(out, 1, 1))
-                        : y;
+    const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type, init::fan_in_uniform), options);
+    if (!options.bias) return y;
+    const initializer begin = detail::bias_of(filter.coefficient() / out);
+    return y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin),
+                       detail::extents_of(out, 1, 1));
   }
 };
 }  // namespace layers
@@ -5250,29 +5389,36 @@ template <int Axis, symbolic_shape Shape, value Indices, value Updates>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+struct embedding_options {
+  initializer weight = init::normal();
+  friend constexpr bool operator==(const embedding_options&, const embedding_options&) = default;
+};
+
 namespace layers {
 /// Parameter "weight" [rows, width].
 struct embedding {
-  static constexpr auto forward(value auto tokens, std::int64_t rows, std::int64_t width) {
-    return gather(detail::parameter_of<"weight">(tokens, detail::extents_of(rows, width), dtype::f32), tokens, 0);
+  static constexpr auto forward(value auto tokens, std::int64_t rows, std::int64_t width, embedding_options options) {
+    const symbolic_shape table = detail::extents_of(rows, width);
+    return gather(detail::parameter_of<"weight">(tokens, table, dtype::f32, options.weight), tokens, 0);
   }
 };
 }  // namespace layers
 
 /// A learned row for each token: embedding<"embed", rows, width>(tokens), or embedding("embed", tokens, rows, width) at
-/// run time. shapes: [..] i32 -> [.., width]. errors: "tokens must be i32". Tokens outside 0 .. rows-1 give zeros
-/// and train nothing; the option `checks` names them.
-template <detail::name_like Name, value A, class Rows, class Width>
-[[nodiscard]] constexpr auto embedding(const Name& name, A tokens, Rows rows, Width width) {
+/// run time; rows begin normal of deviation 1, as torch.nn.Embedding's. shapes: [..] i32 -> [.., width]. errors:
+/// "tokens must be i32". Tokens outside 0 .. rows-1 give zeros and train nothing; the option `checks` names them.
+template <detail::name_like Name, value A, class Rows, class Width, class Options = fixed<embedding_options{}>>
+[[nodiscard]] constexpr auto embedding(const Name& name, A tokens, Rows rows, Width width, Options options = {}) {
   MEGANEURA_EXPECT(tokens.facts().type == dtype::i32,
                    "meganeura: embedding<name, rows, width>(tokens): tokens must be i32", tokens)
   MEGANEURA_EXPECT((rows >= 1 && width >= 1),
                    "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1", tokens)
-  return detail::layer<layers::embedding>(name, tokens, rows, width);
+  return detail::layer<layers::embedding>(name, tokens, rows, width, options);
 }
-template <fixed_string Name, std::int64_t Rows, std::int64_t Width, value A>
+template <fixed_string Name, std::int64_t Rows, std::int64_t Width, embedding_options Options = embedding_options{},
+          value A>
 [[nodiscard]] constexpr auto embedding(A tokens) {
-  return embedding(fixed_text<Name>{}, tokens, c<Rows>, c<Width>);
+  return embedding(fixed_text<Name>{}, tokens, c<Rows>, c<Width>, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -5282,6 +5428,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 struct linear_options {
   bool bias = true;
+  initializer weight = init::fan_in_uniform;
   friend constexpr bool operator==(const linear_options&, const linear_options&) = default;
 };
 inline constexpr linear_options no_bias{.bias = false};
@@ -5309,17 +5456,20 @@ namespace layers {
 struct linear {
   static constexpr auto forward(value auto x, std::int64_t out, linear_options options) {
     const detail::facts in = x.facts();
-    const auto product = detail::make<detail::describe_linear>(
-        x, detail::parameter_of<"weight">(x, detail::extents_of(out, in.shape.last()), in.type));
-    return options.bias ? product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type) : product;
+    const auto weight =
+        detail::parameter_of<"weight">(x, detail::extents_of(out, in.shape.last()), in.type, options.weight);
+    const auto product = detail::make<detail::describe_linear>(x, weight);
+    if (!options.bias) return product;
+    const initializer begin = detail::bias_of(in.shape.last().coefficient);
+    return product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin);
   }
 };
 
 }  // namespace layers
 
-/// x W^T + b over the last axis, as torch.nn.Linear: linear<"fc", out>(x), or linear("fc", x, out) at run time.
-/// shapes: [.., in] -> [.., out]. dtypes: floats; accumulation in f32. errors: "x needs a last extent that is a
-/// number", "x must be floats", "out is at least 1". cost: 2 in out flops a row.
+/// x W^T + b over the last axis, as torch.nn.Linear, which both begin uniform in +-1 / sqrt(in): linear<"fc", out>(x),
+/// or linear("fc", x, out) at run time. shapes: [.., in] -> [.., out]. dtypes: floats; accumulation in f32. errors: "x
+/// needs a last extent that is a number", "x must be floats", "out is at least 1". cost: 2 in out flops a row.
 template <detail::name_like Name, value A, class Out, class Options = fixed<linear_options{}>>
 [[nodiscard]] constexpr auto linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
@@ -5454,10 +5604,10 @@ struct norm_options {
 namespace detail {
 // A parameter of one number for each place of the last axis.
 template <fixed_string Name>
-constexpr auto parameter_along(value auto x) {
+constexpr auto parameter_along(value auto x, const initializer& begin) {
   symbolic_shape width;
   width.push_back(x.facts().shape.last());
-  return widened(parameter_of<Name>(x, width, x.facts().type));
+  return widened(parameter_of<Name>(x, width, x.facts().type, begin));
 }
 }  // namespace detail
 
@@ -5468,7 +5618,7 @@ struct rms_norm {
   static constexpr auto forward(value auto x, norm_options options) {
     const auto wide = detail::widened(x);
     const auto scale = rsqrt(mean(wide * wide, -1) + options.epsilon);
-    return detail::narrowed(wide * unsqueeze(scale, -1) * detail::parameter_along<"weight">(x), x);
+    return detail::narrowed(wide * unsqueeze(scale, -1) * detail::parameter_along<"weight">(x, init::ones), x);
   }
 };
 
@@ -5478,8 +5628,8 @@ struct layer_norm {
     const auto wide = detail::widened(x);
     const auto centred = wide - unsqueeze(mean(wide, -1), -1);
     const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
-    const auto weight = detail::parameter_along<"weight">(x);
-    const auto bias = detail::parameter_along<"bias">(x);
+    const auto weight = detail::parameter_along<"weight">(x, init::ones);
+    const auto bias = detail::parameter_along<"bias">(x, init::zeros);
     return detail::narrowed(centred * unsqueeze(scale, -1) * weight + bias, x);
   }
 };
@@ -6599,6 +6749,7 @@ struct slot {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   op kind = op::parameter;  // or state, input
+  initializer begin{};      // of a parameter or a state
 };
 
 /// Slots in order, with an index by name.
@@ -6793,18 +6944,17 @@ class parameters {
  public:
   parameters() = default;
   /// What a graph has of both. Parameters are without values: reading, saving or running with one that was never
-  /// initialised, loaded or set is an error. States are zeros. errors: out_of_memory; unsupported for a tensor longer
-  /// than a buffer of the device.
+  /// initialised, loaded or set is an error. States are as they begin. errors: out_of_memory; unsupported for a tensor
+  /// longer than a buffer of the device.
   parameters(const device& on, const graph& g) : parameters(on, plan::make_layout(g)) {}
   /// In the order of `slots`, paged for the device.
   parameters(const device& on, plan::layout slots);
 
-  /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
-  /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
-  /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
-  /// States become zeros. errors: invalid_argument when a parameter is no float; nothing is changed then.
+  /// Each tensor as its initializer says: layers have PyTorch's defaults, a parameter that says nothing is uniform in
+  /// +-1/sqrt(fan_in), a state zeros. Draws depend on seed and name alone: the same everywhere, whatever else a model
+  /// has. errors: invalid_argument when a parameter is no float and says nothing; nothing is changed then.
   void init(const init_options& options = {});
-  /// States as they were made; parameters stay.
+  /// States as they begin; parameters stay.
   void reset_states();
 
   /// Of a parameter of floats, to whose dtype the values are rounded (to the nearest, ties to even).
@@ -8898,6 +9048,25 @@ MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
   return hasher.result();
 }
 
+MEGANEURA_INLINE std::string to_string(const initializer& value) {
+  constexpr const char* fans[] = {"", "fan_in", "fan_out", "mean fan"};
+  const double wide = std::sqrt(value.square);
+  const std::string fan = fans[static_cast<int>(value.fan)];
+  switch (value.draw) {
+    case initial_draw::none:
+      break;
+    case initial_draw::uniform:
+      if (!fan.empty()) return fmt::format("uniform within sqrt({:.6g} / {})", value.square, fan);
+      return fmt::format("uniform({:.6g}, {:.6g})", value.centre - wide, value.centre + wide);
+    case initial_draw::normal:
+      if (!fan.empty()) return fmt::format("normal of variance {:.6g} / {}", value.square, fan);
+      return fmt::format("normal({:.6g}, {:.6g})", value.centre, wide);
+    case initial_draw::orthogonal:
+      return fmt::format("orthogonal({:.6g})", wide);
+  }
+  return fmt::format("constant({:.6g})", value.centre);
+}
+
 MEGANEURA_INLINE std::string to_string(const attribute& value) {
   return std::visit(detail::attribute_printer{}, value);
 }
@@ -9038,12 +9207,20 @@ MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
 
 // ---- nodes ----------------------------------------------------------------------------------------------------------
 
+namespace detail {
+inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribute_id attribute,
+                              std::span<const node_id> operands) {
+  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), attribute);
+  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
+  for (node_id operand : operands) key = hash_combine(key, operand);
+  return key;
+}
+}  // namespace detail
+
 MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, const attribute& value,
                                          std::span<const node_id> operands) {
   const attribute_id interned = attributes_.intern(value);
-  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), interned);
-  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
-  for (node_id operand : operands) key = hash_combine(key, operand);
+  const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands);
   const auto [begin, end] = ids_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
     const node& known = nodes_[it->second];
@@ -9148,9 +9325,22 @@ inline shape leaf_shape(op kind, std::string_view name, std::initializer_list<st
   fail(problem.category(), "{} {}: {}", to_string(kind), quote(name), problem.what());
 }
 
+inline void expect_beginning(op kind, std::string_view name, dtype type, const shape& extents,
+                             const initializer& begin) {
+  const bool has_axes = begin.draw != initial_draw::orthogonal || extents.rank() >= 2;
+  const bool can_draw = begin.draw == initial_draw::none || (is_float(type) && kind == op::parameter);
+  if (!has_axes || !can_draw) {
+    fail(error_category::invalid_argument, "{} {} {} {}: cannot begin as {}, which takes {}", to_string(kind),
+         quote(name), to_string(type), to_string(extents), to_string(begin),
+         can_draw ? "two axes or more" : "a parameter of floats; begin it as a constant");
+  }
+  expect_representable(fmt::format("{} {}", to_string(kind), quote(name)), begin.centre, type);
+}
+
 }  // namespace detail
 
-MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
+MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents,
+                                     const beginning& begin) {
   if (name.empty()) {
     fail(error_category::invalid_argument, "{} \"\" {} {}: the name is empty; give it one", to_string(kind),
          to_string(type), to_string(extents));
@@ -9167,7 +9357,18 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
          to_string(kind), name, to_string(type), to_string(extents), to_string(nodes_[known].kind),
          to_string(nodes_[known].type), to_string(nodes_[known].extents));
   }
-  return known != no_id ? known : add_node(kind, type, extents, leaf_attribute{std::string(name)}, {});
+  if (begin) detail::expect_beginning(kind, name, type, extents, *begin);
+  if (known == no_id) return add_node(kind, type, extents, leaf_attribute{std::string(name), begin}, {});
+  const beginning before = get<leaf_attribute>(known).begin;
+  if (begin && before && *begin != *before) {
+    fail(error_category::invalid_argument, "{} {}: begins as {} and was said to begin as {}; say one", to_string(kind),
+         quote(name), to_string(*begin), to_string(*before));
+  }
+  if (begin && !before) {
+    nodes_[known].attribute = attributes_.intern(leaf_attribute{std::string(name), begin});
+    ids_.emplace(detail::node_key(kind, type, extents, nodes_[known].attribute, {}), known);
+  }
+  return known;
 }
 
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
@@ -9179,20 +9380,20 @@ MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const s
   }
   return leaf(op::input, name, type, extents);
 }
-MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents) {
-  return leaf(op::parameter, name, type, extents);
+MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents, beginning begin) {
+  return leaf(op::parameter, name, type, extents, begin);
 }
-MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const shape& extents) {
-  return leaf(op::state, name, type, extents);
+MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const shape& extents, beginning begin) {
+  return leaf(op::state, name, type, extents, begin);
 }
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, extent_list extents) {
   return input(name, type, detail::leaf_shape(op::input, name, extents));
 }
-MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, extent_list extents) {
-  return parameter(name, type, detail::leaf_shape(op::parameter, name, extents));
+MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, extent_list extents, beginning begin) {
+  return parameter(name, type, detail::leaf_shape(op::parameter, name, extents), begin);
 }
-MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, extent_list extents) {
-  return state(name, type, detail::leaf_shape(op::state, name, extents));
+MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, extent_list extents, beginning begin) {
+  return state(name, type, detail::leaf_shape(op::state, name, extents), begin);
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
   detail::expect_dtype("constant", type);
@@ -14451,9 +14652,11 @@ inline layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
   std::vector<slot> slots;
   std::uint64_t end = 0;
   for (const op kind : leaf_kinds) {
+    const initializer unsaid = kind == op::parameter ? init::fan_in_uniform : init::zeros;
     for (node_id id : g.leaves(kind)) {
       const std::uint64_t bytes = tensor_bytes(g[id]);
-      slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, end, bytes, kind});
+      const auto& [name, begin] = g.get<leaf_attribute>(id);
+      slots.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
       end += aligned(bytes);
     }
   }
@@ -15522,19 +15725,65 @@ namespace detail {
 // Uniform in (0, 1) from the top 24 bits: the same on every standard library, unlike std::uniform_real_distribution.
 inline double unit(std::mt19937_64& random) { return (static_cast<double>(random() >> 40) + 0.5) / 16777216.0; }
 
+inline double normal(std::mt19937_64& random) {
+  const double radius = std::sqrt(-2 * std::log(unit(random)));
+  return radius * std::cos(2 * std::numbers::pi * unit(random));
+}
+
+// Normal draws, made orthonormal by Gram and Schmidt's process: twice, because once loses digits. source: Giraud,
+// Langou and Rozloznik 2005.
+inline std::vector<double> orthogonal_draws(std::mt19937_64& random, std::size_t rows, std::size_t columns) {
+  const std::size_t count = std::min(rows, columns), length = std::max(rows, columns);
+  std::vector<double> vectors(count * length);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::span<double> one(&vectors[i * length], length);
+    for (double& each : one) each = normal(random);
+    for (std::size_t k = 0; k < 2 * i; ++k) {
+      const double* other = &vectors[k % i * length];
+      const double along = std::inner_product(one.begin(), one.end(), other, 0.0);
+      for (std::size_t n = 0; n < length; ++n) one[n] -= along * other[n];
+    }
+    const double norm = std::sqrt(std::inner_product(one.begin(), one.end(), one.begin(), 0.0));
+    for (double& each : one) each /= norm;
+  }
+  if (count == rows) return vectors;
+  std::vector<double> transposed;
+  for (std::size_t i = 0; i < rows * columns; ++i) transposed.push_back(vectors[i % columns * length + i / columns]);
+  return transposed;
+}
+
+inline double fan_of(const shape& extents, initial_fan which) {
+  const auto elements = static_cast<double>(extents.elements());
+  const bool is_vector = extents.rank() < 2;
+  const double in = is_vector ? elements : elements / static_cast<double>(extents[0]);
+  const double out = is_vector ? elements : elements / static_cast<double>(extents[1]);
+  const double fans[] = {1, in, out, (in + out) / 2};
+  return fans[static_cast<int>(which)];
+}
+
 inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t seed) {
   std::mt19937_64 random(hash_string(slot.name, seed));
   std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
-  if (slot.extents.rank() < 2) {
-    std::ranges::fill(values, slot.name.ends_with("weight") ? 1.0f : 0.0f);
-  } else if (slot.name.find("embed") != std::string::npos) {
-    for (float& value : values) {
-      const double radius = std::sqrt(-2 * std::log(unit(random)));
-      value = static_cast<float>(0.02 * radius * std::cos(2 * std::numbers::pi * unit(random)));
+  const double spread = std::sqrt(slot.begin.square / fan_of(slot.extents, slot.begin.fan));
+  const auto fill = [&](auto&& draw) {
+    for (float& value : values) value = static_cast<float>(slot.begin.centre + spread * draw());
+  };
+  switch (slot.begin.draw) {
+    case initial_draw::none:
+      fill([] { return 0.0; });
+      break;
+    case initial_draw::uniform:
+      fill([&] { return 2 * unit(random) - 1; });
+      break;
+    case initial_draw::normal:
+      fill([&] { return normal(random); });
+      break;
+    case initial_draw::orthogonal: {
+      const auto rows = static_cast<std::size_t>(slot.extents[0]);
+      const std::vector<double> draws = orthogonal_draws(random, rows, values.size() / rows);
+      fill([next = draws.begin()]() mutable { return *next++; });
+      break;
     }
-  } else {
-    const double bound = 1 / std::sqrt(static_cast<double>(slot.extents.elements() / slot.extents[0]));
-    for (float& value : values) value = static_cast<float>(bound * (2 * unit(random) - 1));
   }
   return values;
 }
@@ -15587,6 +15836,18 @@ inline std::vector<std::byte> converted(std::vector<std::byte> bytes, dtype from
   return bytes;
 }
 
+inline std::vector<std::byte> initial_bytes(const plan::slot& slot, std::uint64_t seed) {
+  if (is_float(slot.type)) {
+    const std::vector<float> values = initial_values(slot, seed);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+    return converted({bytes.begin(), bytes.end()}, dtype::f32, slot.type);
+  }
+  const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(slot.begin.centre));
+  const std::vector<std::uint32_t> words(static_cast<std::size_t>(slot.extents.elements()), word);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
+  return {bytes.begin(), bytes.end()};
+}
+
 // What a file may hold for a parameter of this dtype, as a sentence says it.
 inline std::string readable_dtypes(dtype type) {
   if (!is_float(type)) return io::safetensors_dtype(type);
@@ -15616,9 +15877,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   vulkan::recorder zero(on);
   state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
-  for (std::size_t i = 0; i < state->slots.slots.size(); ++i)
-    state->has_values[i] = state->slots.slots[i].kind == op::state;
   state_ = std::move(state);
+  reset_states();
 } catch (...) {
   rethrow_as_error("allocating parameters");
 }
@@ -15715,22 +15975,20 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 
 MEGANEURA_INLINE void parameters::init(const init_options& options) try {
   for (const auto& target : slots().slots) {
-    if (target.kind == op::state || is_float(target.type)) continue;
-    fail(error_category::invalid_argument,
-         "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them", target.name,
-         to_string(target.type), to_string(target.extents));
+    if (is_float(target.type) || target.begin.draw == initial_draw::none) continue;
+    fail(
+        error_category::invalid_argument,
+        "init: parameter \"{}\" is {}{} and does not say how it begins; give it a constant, or set or load all of them",
+        target.name, to_string(target.type), to_string(target.extents));
   }
-  for (const auto& target : slots().slots) {
-    if (target.kind == op::parameter) set(target.name, detail::initial_values(target, options.seed));
-  }
-  reset_states();
+  for (const auto& target : slots().slots) set_bytes(target.name, detail::initial_bytes(target, options.seed));
 } catch (...) {
   rethrow_as_error("initialising parameters");
 }
 
 MEGANEURA_INLINE void parameters::reset_states() try {
   for (const auto& target : slots().slots) {
-    if (target.kind == op::state) set_bytes(target.name, std::vector<std::byte>(target.bytes));
+    if (target.kind == op::state) set_bytes(target.name, detail::initial_bytes(target, 0));
   }
 } catch (...) {
   rethrow_as_error("resetting states");
@@ -15951,6 +16209,11 @@ inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
   return labels;
 }
 
+inline std::optional<initializer> begin_of(const node_spec& leaf) {
+  if (leaf.list == integer_list{}) return {};
+  return unpacked<initializer>(leaf.list);
+}
+
 inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
   const auto a = [&] { return operands[0].id(); };
   const auto b = [&] { return operands[1].id(); };
@@ -15958,9 +16221,9 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
   const int axis = static_cast<int>(spec.count);
   switch (spec.kind) {
     case primitive::parameter:
-      return g.parameter(full_name(g, *spec.name), spec.type, extents);
+      return g.parameter(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
     case primitive::state:
-      return g.state(full_name(g, *spec.name), spec.type, extents);
+      return g.state(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
     case primitive::constant:
       return g.constant(spec.value, spec.type);
     case primitive::iota:

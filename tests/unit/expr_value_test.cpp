@@ -93,6 +93,34 @@ TEST(expr_value, the_models_of_the_examples_are_the_same_graphs_both_ways) {
   EXPECT_EQ(whole.leaves(mn::op::parameter).size(), 272u);
 }
 
+// Those of torch.nn: Linear and Conv2d uniform in +-1 / sqrt(fan_in), weight and bias; norms ones and zeros; Embedding
+// normal. What is written in the type is in the graph.
+struct beginnings {
+  static constexpr auto forward(mn::value auto x, mn::value auto image, mn::value auto tokens) {
+    auto a = mn::layer_norm<"norm">(mn::linear<"fc", 8>(x)) + mn::embedding<"embed", 5, 8>(tokens);
+    auto b = mn::rms_norm<"rms">(mn::linear<"he", 8, mn::linear_options{.weight = mn::init::kaiming_normal()}>(x));
+    auto c =
+        a * b * mn::parameter<"scale", mn::dims<8>, mn::init::constant(0.25)> + mn::parameter<"plain", mn::dims<8>>;
+    return mn::sum(c) + mn::sum(mn::conv2d<"conv", 4, mn::conv2d_options{.kernel = 3, .groups = 2}>(image));
+  }
+};
+
+TEST(expr_value, layers_begin_as_pytorchs) {
+  const mn::graph g = expect_same<beginnings, mn::input<"x", mn::dtype::f32, mn::dims<2, 16>>,
+                                  mn::input<"image", mn::dtype::f32, mn::dims<1, 4, 6, 6>>,
+                                  mn::input<"tokens", mn::dtype::i32, mn::dims<2>>>({});
+  const auto begin = [&](const char* name) { return g.get<mn::leaf_attribute>(g.find_leaf(name)).begin; };
+  for (const char* name : {"fc.weight", "conv.weight"}) EXPECT_EQ(begin(name), mn::init::fan_in_uniform) << name;
+  EXPECT_EQ(begin("fc.bias"), mn::init::uniform(-0.25, 0.25));
+  EXPECT_EQ(begin("conv.bias")->square, 1.0 / 18);
+  for (const char* name : {"norm.weight", "rms.weight"}) EXPECT_EQ(begin(name), mn::init::ones) << name;
+  EXPECT_EQ(begin("norm.bias"), mn::init::zeros);
+  EXPECT_EQ(begin("embed.weight"), mn::init::normal(0, 1));
+  EXPECT_EQ(begin("he.weight"), mn::init::kaiming_normal());
+  EXPECT_EQ(begin("scale"), mn::init::constant(0.25));
+  EXPECT_EQ(begin("plain"), std::nullopt);
+}
+
 TEST(expr_value, every_function_gives_the_same_nodes_both_ways) {
   expect_same<everything, mn::input<"x", mn::dtype::f32, mn::dims<2, 4, 6>>,
               mn::input<"labels", mn::dtype::i32, mn::dims<2, 4>>>({});

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -147,6 +148,17 @@ const mistake mistakes[] = {
      [](graph& g, node_id, node_id) {
        g.parameter("a", dtype::f32, {2, 3});
      }},
+    {"parameter \"w\": begins as constant(0) and was said to begin as normal(0, 0.5); say one",
+     [](graph& g, node_id, node_id) {
+       g.parameter("w", dtype::f32, {2, 3}, init::normal(0, 0.5));
+       g.parameter("w", dtype::f32, {2, 3}, init::zeros);
+     }},
+    {"parameter \"w\" f32 [2]: cannot begin as orthogonal(1), which takes two axes or more",
+     [](graph& g, node_id, node_id) { g.parameter("w", dtype::f32, {2}, init::orthogonal()); }},
+    {"state \"n\" i32 [2, 3]: cannot begin as normal of variance 2 / fan_in, which takes a parameter of floats",
+     [](graph& g, node_id, node_id) { g.state("n", dtype::i32, {2, 3}, init::kaiming_normal()); }},
+    {"parameter \"n\": 0.5 was asked for as u32",
+     [](graph& g, node_id, node_id) { g.parameter("n", dtype::u32, {2}, init::constant(0.5)); }},
     {"input \"\" f32 [2]: the name is empty", [](graph& g, node_id, node_id) { g.input("", dtype::f32, {2}); }},
     {"output \"\" of %0: the name is empty", [](graph& g, node_id a, node_id) { g.add_output("", a); }},
     {"argument 1 is i32 and operand %0 is f32; cast the operand",
@@ -371,6 +383,21 @@ void expect_refused(const mistake& tried) {
     EXPECT_EQ(refused.category(), error_category::invalid_argument);
     EXPECT_NE(std::string(refused.what()).find(tried.expected), std::string::npos) << refused.what();
   }
+}
+
+TEST(graph_build, one_of_those_who_ask_for_a_leaf_says_how_it_begins) {
+  graph g;
+  const auto begin = [&] { return g.get<leaf_attribute>(g.find_leaf("w")).begin; };
+  const node_id w = g.parameter("w", dtype::f32, {2, 3});
+  EXPECT_EQ(begin(), std::nullopt);
+  EXPECT_EQ(g.parameter("w", dtype::f32, {2, 3}, init::ones), w);
+  EXPECT_EQ(begin(), init::ones);
+  EXPECT_EQ(g.parameter("w", dtype::f32, {2, 3}), w);
+  EXPECT_EQ(begin(), init::ones);
+  EXPECT_EQ(g.add_node(op::parameter, dtype::f32, {2, 3}, leaf_attribute{"w", init::ones}, {}), w);
+  g.add_output("y", g.add(w, w));
+  const graph kept = pruned(g);
+  EXPECT_EQ(kept.get<leaf_attribute>(kept.find_leaf("w")).begin, init::ones);
 }
 
 TEST(graph_build, mistakes_are_answered_with_a_sentence) {

@@ -90,6 +90,121 @@ TEST(runtime_parameters, halves_are_initialised_set_read_saved_and_loaded) {
   EXPECT_EQ(others.get("r"), read);
 }
 
+struct moments {
+  double least, largest, mean, deviation;
+};
+moments moments_of(const std::vector<float>& values) {
+  moments found{1e9, -1e9, 0, 0};
+  const auto count = static_cast<double>(values.size());
+  for (const float value : values) {
+    found.least = std::min(found.least, static_cast<double>(value));
+    found.largest = std::max(found.largest, static_cast<double>(value));
+    found.mean += static_cast<double>(value) / count;
+  }
+  for (const float value : values) found.deviation += std::pow(static_cast<double>(value) - found.mean, 2) / count;
+  found.deviation = std::sqrt(found.deviation);
+  return found;
+}
+
+// The bounds and deviations of torch.nn.init, whose formulas these are; a share of draws off by 5 deviations or more
+// has a chance of 6e-7.
+TEST(runtime_parameters, tensors_begin_as_their_initializers_say) {
+  struct wanted {
+    initializer begin;
+    double mean, deviation, bound;  // 0: none
+  };
+  const double in = 48 * 9, out = 96 * 9;
+  const std::vector<wanted> all{
+      {init::zeros, 0, 0, 0},
+      {init::ones, 1, 0, 0},
+      {init::constant(-2.5), -2.5, 0, 0},
+      {init::uniform(-1, 3), 1, 4 / std::sqrt(12), 2},
+      {init::normal(0.5, 0.02), 0.5, 0.02, 0},
+      {init::fan_in_uniform, 0, 1 / std::sqrt(3 * in), 1 / std::sqrt(in)},
+      {init::kaiming_uniform(), 0, std::sqrt(2 / in), std::sqrt(6 / in)},
+      {init::kaiming_uniform(std::sqrt(5)), 0, 1 / std::sqrt(3 * in), 1 / std::sqrt(in)},
+      {init::kaiming_normal(1), 0, std::sqrt(1 / in), 0},
+      {init::xavier_uniform(2), 0, 2 * std::sqrt(2 / (in + out)), 2 * std::sqrt(6 / (in + out))},
+      {init::xavier_normal(), 0, std::sqrt(2 / (in + out)), 0}};
+  graph g;
+  for (std::size_t i = 0; i < all.size(); ++i) g.parameter(std::to_string(i), dtype::f32, {96, 48, 3, 3}, all[i].begin);
+  parameters weights = made(g);
+  weights.init({.seed = 4});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(to_string(all[i].begin));
+    const std::vector<float> values = weights.get(std::to_string(i));
+    const auto [least, largest, mean, deviation] = moments_of(values);
+    const double off = 1e-9 + 5 * all[i].deviation / std::sqrt(static_cast<double>(values.size()));
+    EXPECT_NEAR(mean, all[i].mean, off);
+    EXPECT_NEAR(deviation, all[i].deviation, off);
+    if (all[i].bound == 0) continue;
+    const double bound = all[i].bound * (1 + 1e-6);
+    EXPECT_GE(least, all[i].mean - bound);
+    EXPECT_LE(largest, all[i].mean + bound);
+    EXPECT_GT(largest - least, 2 * all[i].bound * 0.999);
+  }
+}
+
+TEST(runtime_parameters, orthogonal_rows_or_columns_are_orthonormal_times_the_gain) {
+  graph g;
+  g.parameter("wide", dtype::f32, {5, 3, 4}, init::orthogonal(2));
+  g.parameter("tall", dtype::f32, {12, 5}, init::orthogonal());
+  parameters weights = made(g);
+  weights.init();
+  const auto expect_orthonormal = [](const std::vector<float>& values, std::size_t step, std::size_t next,
+                                     double square) {
+    for (std::size_t a = 0; a < 5; ++a) {
+      for (std::size_t b = 0; b <= a; ++b) {
+        double product = 0;
+        for (std::size_t i = 0; i < 12; ++i)
+          product +=
+              static_cast<double>(values[a * step + i * next]) * static_cast<double>(values[b * step + i * next]);
+        EXPECT_NEAR(product, a == b ? square : 0, 1e-6);
+      }
+    }
+  };
+  expect_orthonormal(weights.get("wide"), 12, 1, 4);
+  expect_orthonormal(weights.get("tall"), 1, 5, 1);
+}
+
+TEST(runtime_parameters, draws_depend_on_seed_and_name_alone) {
+  graph few, many;
+  few.parameter("w", dtype::f32, {4, 4});
+  many.parameter("first", dtype::f32, {2, 9}, init::normal());
+  many.parameter("w", dtype::f32, {4, 4});
+  many.parameter("v", dtype::f32, {4, 4});
+  parameters a = made(few), b = made(many);
+  a.init({.seed = 1});
+  b.init({.seed = 1});
+  EXPECT_EQ(a.get("w"), b.get("w"));
+  EXPECT_NE(b.get("v"), b.get("w"));
+  b.init({.seed = 2});
+  EXPECT_NE(a.get("w"), b.get("w"));
+}
+
+TEST(runtime_parameters, integers_begin_as_constants) {
+  graph g;
+  g.parameter("n", dtype::i32, {3}, init::constant(-7));
+  g.parameter("m", dtype::u32, {2}, init::constant(4e9));
+  parameters weights = made(g);
+  weights.init();
+  EXPECT_EQ(weights.get_bytes("n"), bytes_of<std::int32_t>({-7, -7, -7}));
+  EXPECT_EQ(weights.get_bytes("m"), bytes_of<std::uint32_t>({4000000000, 4000000000}));
+}
+
+TEST(runtime_parameters, states_begin_as_constants_and_are_reset_to_them) {
+  graph g;
+  g.state("var", dtype::f16, {2}, init::ones);
+  g.state("count", dtype::i32, {}, init::constant(-3));
+  g.state("mean", dtype::f32, {2});
+  parameters weights = made(g);
+  weights.set("mean", std::vector<float>{4, 5});
+  weights.reset_states();
+  EXPECT_EQ(weights.get("var"), (std::vector<float>{1, 1}));
+  EXPECT_EQ(weights.get_bytes("count"), bytes_of<std::int32_t>({-3}));
+  EXPECT_EQ(weights.get("mean"), (std::vector<float>{0, 0}));
+}
+
 // To the nearest of the parameter's dtype, whatever the file holds; one dtype on both sides stays bit for bit.
 TEST(runtime_parameters, floats_of_every_dtype_are_loaded_into_every_other) {
   const support::temporary_folder folder;

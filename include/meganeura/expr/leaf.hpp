@@ -48,11 +48,18 @@ constexpr auto constant_leaf() {
 template <symbolic_shape Shape>
 inline constexpr bool extents_static = Shape.is_static();
 
-template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type, int Function = 0>
+constexpr typed_node with_list(typed_node base, const integer_list* list) {
+  base.list = list;
+  return base;
+}
+
+template <primitive Kind, fixed_string Name, symbolic_shape Shape, dtype Type, const integer_list* Begin = nullptr,
+          int Function = 0>
 constexpr auto named_leaf() {
   static_assert(text_fits<Name, is_name(Name)>,
                 "meganeura: parameter, state or random<name, dims>: a name is neither empty nor holds a zero byte");
-  return apply<with_function(with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>), Function)>();
+  constexpr typed_node named = with_name(make_node(Kind, Type, interned_shape<Shape>), &symbol_of<Name>);
+  return apply<with_list(with_function(named, Function), Begin)>();
 }
 
 template <symbolic_shape Shape, int Axis>
@@ -63,8 +70,13 @@ constexpr auto coordinate_leaf() {
 
 // The same leaves where `x` is, for bodies whose sizes are arguments. A full name is the path of the calls around.
 template <fixed_string Name, class X>
-constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type) {
-  return x.added({.kind = primitive::parameter, .type = type, .shape = shape, .name = &symbol_of<Name>});
+constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type, const initializer& begin) {
+  return x.added(
+      {.kind = primitive::parameter, .type = type, .shape = shape, .name = &symbol_of<Name>, .list = packed(begin)});
+}
+// How a layer's bias begins beside a weight of that fan_in: as the weight.
+constexpr initializer bias_of(std::int64_t fan_in) {
+  return {initial_draw::uniform, initial_fan::one, 0, 1 / static_cast<double>(fan_in)};
 }
 template <class X>
 constexpr auto number_of(X x, double value) {
@@ -75,19 +87,61 @@ constexpr auto coordinates_of(X x, const symbolic_shape& shape, int axis) {
   return x.added({.kind = primitive::iota, .type = dtype::i32, .shape = shape, .count = axis});
 }
 
+// What is said of a parameter or a state besides its shape: its dtype, or how it begins.
+struct leaf_trait {
+  enum : std::uint8_t { is_type, is_begin } what;
+  dtype type = dtype::f32;
+  initializer begin{};
+  constexpr leaf_trait(dtype from) : what(is_type), type(from) {}
+  constexpr leaf_trait(const initializer& from) : what(is_begin), begin(from) {}
+};
+
+struct leaf_traits {
+  int types = 0, begins = 0;
+  dtype type = dtype::f32;
+  initializer begin{};
+  constexpr void add(const leaf_trait& trait) {
+    if (trait.what == leaf_trait::is_type) {
+      ++types, type = trait.type;
+    } else {
+      ++begins, begin = trait.begin;
+    }
+  }
+};
+template <leaf_trait... Traits>
+consteval leaf_traits joined_traits() {
+  leaf_traits all;
+  (all.add(Traits), ...);
+  return all;
+}
+
+template <primitive Kind, fixed_string Name, symbolic_shape Shape, leaf_trait... Traits>
+constexpr auto leaf_with() {
+  constexpr leaf_traits all = joined_traits<Traits...>();
+  static_assert(all.types <= 1 && all.begins <= 1,
+                "meganeura: parameter or state<name, dims, ...>: at most one dtype and one initializer");
+  static_assert(
+      Kind == primitive::parameter || all.begin.draw == initial_draw::none,
+      "meganeura: state<name, dims, initializer>: a state begins as a constant, init::zeros, ones or constant");
+  return named_leaf<Kind, Name, Shape, all.type,
+                    interned_or_none<all.begins == 0 ? integer_list{} : packed(all.begin)>()>();
+}
+
 }  // namespace detail
 
-/// A trained tensor, owned by the parameters object. Its full name is the path of the calls around it and `Name`,
-/// joined with dots. Equal values are one value: parameter<"w", s> written twice in one forward is one tensor, and
-/// both places train it. Elsewhere in the model the same tensor is shared(parameter<..>): tied weights.
-/// errors: "a name is neither empty nor holds a zero byte".
-template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
-inline constexpr auto parameter = detail::named_leaf<primitive::parameter, Name, Shape, Type>();
+/// A trained tensor, owned by the parameters object, and what it may say of itself: its dtype, f32 otherwise, and how
+/// `init` begins it, fan_in_uniform otherwise: parameter<"scale", dims<4>, dtype::f16, init::ones>. Its full name is
+/// the path of the calls around it and `Name`, joined with dots. Equal values are one value: parameter<"w", s> written
+/// twice in one forward is one tensor, and both places train it. Elsewhere in the model the same tensor is
+/// shared(parameter<..>): tied weights. errors: "a name is neither empty nor holds a zero byte".
+template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
+inline constexpr auto parameter = detail::leaf_with<primitive::parameter, Name, Shape, Traits...>();
 
-/// A tensor the program keeps from step to step, zeros at first. A model only reads it; what writes it is a custom loss
-/// or whoever else holds the run-time graph: `g.assign(g.find_leaf("seen"), value)`.
-template <fixed_string Name, symbolic_shape Shape, dtype Type = dtype::f32>
-inline constexpr auto state = detail::named_leaf<primitive::state, Name, Shape, Type>();
+/// A tensor the program keeps from step to step, zeros at first or the constant it is given, as a parameter's. A model
+/// only reads it; what writes it is a custom loss or whoever else holds the run-time graph:
+/// `g.assign(g.find_leaf("seen"), value)`.
+template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
+inline constexpr auto state = detail::leaf_with<primitive::state, Name, Shape, Traits...>();
 
 /// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with, which an integer has to have.
 /// errors: "an integer dtype holds whole numbers within its range".
@@ -103,6 +157,6 @@ inline constexpr auto coordinates = detail::coordinate_leaf<Shape, Axis>();
 /// a - b of the two is 0. Two draws have two names. errors: as `parameter`.
 template <fixed_string Stream, symbolic_shape Shape, distribution Kind = distribution::uniform>
 inline constexpr auto random =
-    detail::named_leaf<primitive::random, Stream, Shape, dtype::f32, static_cast<int>(Kind)>();
+    detail::named_leaf<primitive::random, Stream, Shape, dtype::f32, nullptr, static_cast<int>(Kind)>();
 
 }  // namespace meganeura::inline MEGANEURA_ABI

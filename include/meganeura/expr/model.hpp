@@ -33,6 +33,7 @@ struct leaf {
   primitive kind{};
   dtype type = dtype::f32;
   const symbolic_shape* shape = nullptr;
+  const detail::integer_list* begin = nullptr;  // of its initializer, if it has one
   std::int64_t copies = 1;
 
   [[nodiscard]] constexpr std::int64_t elements() const { return shape->coefficient() * copies; }
@@ -142,7 +143,10 @@ struct leaf_table {
     names_fit = names_fit && full.fits;
     for (int i = 0; i < size; ++i) {
       if (leaves[i].hash != hash || !texts_equal(leaves[i].name, full.text)) continue;
-      const bool agrees = leaves[i].kind == n.kind && leaves[i].type == n.type && leaves[i].shape == n.shape;
+      const bool begins_alike = !leaves[i].begin || !n.list || leaves[i].begin == n.list;
+      const bool agrees =
+          leaves[i].kind == n.kind && leaves[i].type == n.type && leaves[i].shape == n.shape && begins_alike;
+      if (!leaves[i].begin) leaves[i].begin = n.list;
       if (!agrees && n.kind != primitive::random) {
         conflicting = leaf_name(full.text);
       } else if (!shared && declared_[i] && repeated.none()) {
@@ -158,6 +162,7 @@ struct leaf_table {
     added.kind = n.kind;
     added.type = n.type;
     added.shape = n.shape;
+    added.begin = n.list;
     added.copies = full.copies;
   }
 
@@ -282,9 +287,9 @@ struct flop_counter {
 }  // namespace detail
 
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
-/// errors: "one name, two shapes" when a parameter's full name is used with different shapes or dtypes; "two layers of
-/// one name" unless all but one are `shared`; "two inputs of one name"; "needs an input"; "takes one value for each
-/// input".
+/// errors: "one name, two shapes" when a parameter's full name is used with different shapes, dtypes or initializers;
+/// "two layers of one name" unless all but one are `shared`; "two inputs of one name"; "needs an input"; "takes one
+/// value for each input".
 template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
@@ -301,8 +306,9 @@ struct model {
   static_assert(output_type != dtype::boolean,
                 "meganeura: model: forward returns a condition, which is never stored; return select(condition, a, b)");
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
-  static_assert(detail::one_shape_a_name<leaves.conflicting>,
-                "meganeura: model: one name, two shapes; a parameter used twice must have one shape and dtype");
+  static_assert(
+      detail::one_shape_a_name<leaves.conflicting>,
+      "meganeura: model: one name, two shapes; a parameter used twice must have one shape, dtype and initializer");
   static_assert(detail::one_layer_a_name<leaves.repeated>,
                 "meganeura: model: two layers of one name would have one set of weights; give each a name of its own, "
                 "or share on purpose: shared(linear<name, out>(x))");

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/dtype.hpp>
+#include <meganeura/core/initializer.hpp>
 #include <meganeura/graph/geometry.hpp>
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/scalar_op.hpp>
@@ -114,6 +115,18 @@ constexpr Structure unpacked(const integer_list& from) {
   return result;
 }
 
+// An initializer is never all zeros, which would be no list: that is a leaf which says nothing.
+constexpr integer_list packed(const initializer& from) {
+  return {{1 + static_cast<int>(from.draw), static_cast<int>(from.fan), __builtin_bit_cast(std::int64_t, from.centre),
+           __builtin_bit_cast(std::int64_t, from.square)}};
+}
+template <>
+constexpr initializer unpacked<initializer>(const integer_list& from) {
+  return {static_cast<initial_draw>(from.values[0] - 1), static_cast<initial_fan>(std::int64_t{from.values[1]}),
+          __builtin_bit_cast(double, std::int64_t{from.values[2]}),
+          __builtin_bit_cast(double, std::int64_t{from.values[3]})};
+}
+
 // By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
 // what it has instantiated before. tests/static/expr_shape.cpp holds that case too.
 template <std::int64_t... Values>
@@ -142,9 +155,9 @@ struct typed_node {
   /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce:
   /// axis bits
   std::int32_t count = 0;
-  double value = 0;              // constant, pad, class_index
-  const symbol* name = nullptr;  // parameter, state, random, call, repeat
-  const detail::integer_list* list = nullptr;
+  double value = 0;                            // constant, pad, class_index
+  const symbol* name = nullptr;                // parameter, state, random, call, repeat
+  const detail::integer_list* list = nullptr;  // of a leaf: how it begins
   const module_body* body = nullptr;
   const symbolic_shape* shape = nullptr;  // of the result
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,11 @@ inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
   return labels;
 }
 
+inline std::optional<initializer> begin_of(const node_spec& leaf) {
+  if (leaf.list == integer_list{}) return {};
+  return unpacked<initializer>(leaf.list);
+}
+
 inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
   const auto a = [&] { return operands[0].id(); };
   const auto b = [&] { return operands[1].id(); };
@@ -115,9 +121,9 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
   const int axis = static_cast<int>(spec.count);
   switch (spec.kind) {
     case primitive::parameter:
-      return g.parameter(full_name(g, *spec.name), spec.type, extents);
+      return g.parameter(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
     case primitive::state:
-      return g.state(full_name(g, *spec.name), spec.type, extents);
+      return g.state(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
     case primitive::constant:
       return g.constant(spec.value, spec.type);
     case primitive::iota:

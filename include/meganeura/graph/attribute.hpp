@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a node carries besides its operands: one plain struct a kind, interned in the graph.
 #pragma once
+#include <meganeura/core/initializer.hpp>
 #include <meganeura/core/shape.hpp>
 #include <meganeura/graph/geometry.hpp>
 #include <meganeura/graph/op.hpp>
@@ -8,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,9 +20,11 @@ struct no_attribute {
   friend bool operator==(const no_attribute&, const no_attribute&) = default;
 };
 
-/// input, parameter, state: the name they are bound, saved and printed by.
+/// input, parameter, state: the name they are bound, saved and printed by, and how a parameter or a state begins if
+/// that was said.
 struct leaf_attribute {
   std::string name;
+  std::optional<initializer> begin{};
   friend bool operator==(const leaf_attribute&, const leaf_attribute&) = default;
 };
 
@@ -141,6 +145,9 @@ using attribute =
                  window_attribute, optimizer_attribute, region_attribute, matmul_attribute, convolve_attribute>;
 
 [[nodiscard]] std::uint64_t hash(const attribute& value);
+
+/// As it is written: "uniform(-1, 1)", or "kaiming_normal, variance 2 / fan_in".
+[[nodiscard]] std::string to_string(const initializer& value);
 
 /// For printing, e.g. "axes={1} sum" or "program=add(a0, a1)".
 [[nodiscard]] std::string to_string(const attribute& value);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -152,6 +153,25 @@ MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
   detail::attribute_hasher hasher(value.index());
   std::visit(hasher, value);
   return hasher.result();
+}
+
+MEGANEURA_INLINE std::string to_string(const initializer& value) {
+  constexpr const char* fans[] = {"", "fan_in", "fan_out", "mean fan"};
+  const double wide = std::sqrt(value.square);
+  const std::string fan = fans[static_cast<int>(value.fan)];
+  switch (value.draw) {
+    case initial_draw::none:
+      break;
+    case initial_draw::uniform:
+      if (!fan.empty()) return fmt::format("uniform within sqrt({:.6g} / {})", value.square, fan);
+      return fmt::format("uniform({:.6g}, {:.6g})", value.centre - wide, value.centre + wide);
+    case initial_draw::normal:
+      if (!fan.empty()) return fmt::format("normal of variance {:.6g} / {}", value.square, fan);
+      return fmt::format("normal({:.6g}, {:.6g})", value.centre, wide);
+    case initial_draw::orthogonal:
+      return fmt::format("orthogonal({:.6g})", wide);
+  }
+  return fmt::format("constant({:.6g})", value.centre);
 }
 
 MEGANEURA_INLINE std::string to_string(const attribute& value) {

@@ -86,15 +86,17 @@ class graph {
   };
 
   // ---- leaves
-  // A parameter or state asked for again by its name is the same node; an input is declared once.
+  // A parameter or state asked for again by its name is the same node; an input is declared once. How a parameter or
+  // state begins may be said by any one who asks, fan_in_uniform and zeros otherwise.
+  using beginning = std::optional<initializer>;
   node_id input(std::string_view name, dtype type, const shape& extents);
-  node_id parameter(std::string_view name, dtype type, const shape& extents);
-  node_id state(std::string_view name, dtype type, const shape& extents);
+  node_id parameter(std::string_view name, dtype type, const shape& extents, beginning begin = {});
+  node_id state(std::string_view name, dtype type, const shape& extents, beginning begin = {});
   // The same with extents as written, {32, 784}: the sentence about one that is no extent begins with the name.
   using extent_list = std::initializer_list<std::int64_t>;
   node_id input(std::string_view name, dtype type, extent_list extents);
-  node_id parameter(std::string_view name, dtype type, extent_list extents);
-  node_id state(std::string_view name, dtype type, extent_list extents);
+  node_id parameter(std::string_view name, dtype type, extent_list extents, beginning begin = {});
+  node_id state(std::string_view name, dtype type, extent_list extents, beginning begin = {});
   // An integer dtype takes the numbers it has: no fraction, no NaN, -1 for i32 only.
   node_id constant(double value, dtype type = dtype::f32);
   node_id iota(std::int64_t count);  // [count] of i32
@@ -197,7 +199,7 @@ class graph {
   }
 
  private:
-  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents);
+  node_id leaf(op kind, std::string_view name, dtype type, const shape& extents, const beginning& begin = {});
   /// `letters`: how a sentence calls each label.
   node_id contract(node_id a, node_id b, const contract_attribute& labels, std::string_view letters);
   std::vector<node> nodes_;

@@ -34,12 +34,20 @@ MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
 
 // ---- nodes ----------------------------------------------------------------------------------------------------------
 
+namespace detail {
+inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribute_id attribute,
+                              std::span<const node_id> operands) {
+  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), attribute);
+  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
+  for (node_id operand : operands) key = hash_combine(key, operand);
+  return key;
+}
+}  // namespace detail
+
 MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, const attribute& value,
                                          std::span<const node_id> operands) {
   const attribute_id interned = attributes_.intern(value);
-  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), interned);
-  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
-  for (node_id operand : operands) key = hash_combine(key, operand);
+  const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands);
   const auto [begin, end] = ids_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
     const node& known = nodes_[it->second];
@@ -144,9 +152,22 @@ inline shape leaf_shape(op kind, std::string_view name, std::initializer_list<st
   fail(problem.category(), "{} {}: {}", to_string(kind), quote(name), problem.what());
 }
 
+inline void expect_beginning(op kind, std::string_view name, dtype type, const shape& extents,
+                             const initializer& begin) {
+  const bool has_axes = begin.draw != initial_draw::orthogonal || extents.rank() >= 2;
+  const bool can_draw = begin.draw == initial_draw::none || (is_float(type) && kind == op::parameter);
+  if (!has_axes || !can_draw) {
+    fail(error_category::invalid_argument, "{} {} {} {}: cannot begin as {}, which takes {}", to_string(kind),
+         quote(name), to_string(type), to_string(extents), to_string(begin),
+         can_draw ? "two axes or more" : "a parameter of floats; begin it as a constant");
+  }
+  expect_representable(fmt::format("{} {}", to_string(kind), quote(name)), begin.centre, type);
+}
+
 }  // namespace detail
 
-MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents) {
+MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents,
+                                     const beginning& begin) {
   if (name.empty()) {
     fail(error_category::invalid_argument, "{} \"\" {} {}: the name is empty; give it one", to_string(kind),
          to_string(type), to_string(extents));
@@ -163,7 +184,18 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
          to_string(kind), name, to_string(type), to_string(extents), to_string(nodes_[known].kind),
          to_string(nodes_[known].type), to_string(nodes_[known].extents));
   }
-  return known != no_id ? known : add_node(kind, type, extents, leaf_attribute{std::string(name)}, {});
+  if (begin) detail::expect_beginning(kind, name, type, extents, *begin);
+  if (known == no_id) return add_node(kind, type, extents, leaf_attribute{std::string(name), begin}, {});
+  const beginning before = get<leaf_attribute>(known).begin;
+  if (begin && before && *begin != *before) {
+    fail(error_category::invalid_argument, "{} {}: begins as {} and was said to begin as {}; say one", to_string(kind),
+         quote(name), to_string(*begin), to_string(*before));
+  }
+  if (begin && !before) {
+    nodes_[known].attribute = attributes_.intern(leaf_attribute{std::string(name), begin});
+    ids_.emplace(detail::node_key(kind, type, extents, nodes_[known].attribute, {}), known);
+  }
+  return known;
 }
 
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
@@ -175,20 +207,20 @@ MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const s
   }
   return leaf(op::input, name, type, extents);
 }
-MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents) {
-  return leaf(op::parameter, name, type, extents);
+MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents, beginning begin) {
+  return leaf(op::parameter, name, type, extents, begin);
 }
-MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const shape& extents) {
-  return leaf(op::state, name, type, extents);
+MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const shape& extents, beginning begin) {
+  return leaf(op::state, name, type, extents, begin);
 }
 MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, extent_list extents) {
   return input(name, type, detail::leaf_shape(op::input, name, extents));
 }
-MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, extent_list extents) {
-  return parameter(name, type, detail::leaf_shape(op::parameter, name, extents));
+MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, extent_list extents, beginning begin) {
+  return parameter(name, type, detail::leaf_shape(op::parameter, name, extents), begin);
 }
-MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, extent_list extents) {
-  return state(name, type, detail::leaf_shape(op::state, name, extents));
+MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, extent_list extents, beginning begin) {
+  return state(name, type, detail::leaf_shape(op::state, name, extents), begin);
 }
 MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
   detail::expect_dtype("constant", type);

@@ -66,7 +66,7 @@ inline constexpr llama::config smollm2_135m{.layers = 30,
 template <llama::config C>
 struct smollm2 {
   static constexpr auto forward(value auto tokens) {
-    auto x = embedding<"model.embed_tokens", C.vocab, C.width>(tokens);
+    auto x = embedding<"model.embed_tokens", C.vocab, C.width, embedding_options{init::normal(0, 0.02)}>(tokens);
     auto y = repeat<"model.layers", C.layers, llama::block<C>>(x);
     auto z = rms_norm<"model.norm", norm_options{.epsilon = C.epsilon}>(y);
     return tied_linear(z, shared(parameter<"model.embed_tokens.weight", dims<C.vocab, C.width>>));

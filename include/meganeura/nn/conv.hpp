@@ -22,10 +22,11 @@ struct conv2d {
     const detail::facts in = x.facts();
     const symbolic_shape filter =
         detail::extents_of(out, in.shape[1].coefficient / options.groups, options.kernel, options.kernel);
-    const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type), options);
-    return options.bias ? y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type),
-                                      detail::extents_of(out, 1, 1))
-                        : y;
+    const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type, init::fan_in_uniform), options);
+    if (!options.bias) return y;
+    const initializer begin = detail::bias_of(filter.coefficient() / out);
+    return y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin),
+                       detail::extents_of(out, 1, 1));
   }
 };
 }  // namespace layers

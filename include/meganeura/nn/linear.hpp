@@ -8,6 +8,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 struct linear_options {
   bool bias = true;
+  initializer weight = init::fan_in_uniform;
   friend constexpr bool operator==(const linear_options&, const linear_options&) = default;
 };
 inline constexpr linear_options no_bias{.bias = false};
@@ -35,17 +36,20 @@ namespace layers {
 struct linear {
   static constexpr auto forward(value auto x, std::int64_t out, linear_options options) {
     const detail::facts in = x.facts();
-    const auto product = detail::make<detail::describe_linear>(
-        x, detail::parameter_of<"weight">(x, detail::extents_of(out, in.shape.last()), in.type));
-    return options.bias ? product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type) : product;
+    const auto weight =
+        detail::parameter_of<"weight">(x, detail::extents_of(out, in.shape.last()), in.type, options.weight);
+    const auto product = detail::make<detail::describe_linear>(x, weight);
+    if (!options.bias) return product;
+    const initializer begin = detail::bias_of(in.shape.last().coefficient);
+    return product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin);
   }
 };
 
 }  // namespace layers
 
-/// x W^T + b over the last axis, as torch.nn.Linear: linear<"fc", out>(x), or linear("fc", x, out) at run time.
-/// shapes: [.., in] -> [.., out]. dtypes: floats; accumulation in f32. errors: "x needs a last extent that is a
-/// number", "x must be floats", "out is at least 1". cost: 2 in out flops a row.
+/// x W^T + b over the last axis, as torch.nn.Linear, which both begin uniform in +-1 / sqrt(in): linear<"fc", out>(x),
+/// or linear("fc", x, out) at run time. shapes: [.., in] -> [.., out]. dtypes: floats; accumulation in f32. errors: "x
+/// needs a last extent that is a number", "x must be floats", "out is at least 1". cost: 2 in out flops a row.
 template <detail::name_like Name, value A, class Out, class Options = fixed<linear_options{}>>
 [[nodiscard]] constexpr auto linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),

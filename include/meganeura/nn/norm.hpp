@@ -15,10 +15,10 @@ struct norm_options {
 namespace detail {
 // A parameter of one number for each place of the last axis.
 template <fixed_string Name>
-constexpr auto parameter_along(value auto x) {
+constexpr auto parameter_along(value auto x, const initializer& begin) {
   symbolic_shape width;
   width.push_back(x.facts().shape.last());
-  return widened(parameter_of<Name>(x, width, x.facts().type));
+  return widened(parameter_of<Name>(x, width, x.facts().type, begin));
 }
 }  // namespace detail
 
@@ -29,7 +29,7 @@ struct rms_norm {
   static constexpr auto forward(value auto x, norm_options options) {
     const auto wide = detail::widened(x);
     const auto scale = rsqrt(mean(wide * wide, -1) + options.epsilon);
-    return detail::narrowed(wide * unsqueeze(scale, -1) * detail::parameter_along<"weight">(x), x);
+    return detail::narrowed(wide * unsqueeze(scale, -1) * detail::parameter_along<"weight">(x, init::ones), x);
   }
 };
 
@@ -39,8 +39,8 @@ struct layer_norm {
     const auto wide = detail::widened(x);
     const auto centred = wide - unsqueeze(mean(wide, -1), -1);
     const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
-    const auto weight = detail::parameter_along<"weight">(x);
-    const auto bias = detail::parameter_along<"bias">(x);
+    const auto weight = detail::parameter_along<"weight">(x, init::ones);
+    const auto bias = detail::parameter_along<"bias">(x, init::zeros);
     return detail::narrowed(centred * unsqueeze(scale, -1) * weight + bias, x);
   }
 };

@@ -50,6 +50,7 @@ struct slot {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   op kind = op::parameter;  // or state, input
+  initializer begin{};      // of a parameter or a state
 };
 
 /// Slots in order, with an index by name.

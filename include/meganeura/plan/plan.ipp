@@ -85,9 +85,11 @@ inline layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
   std::vector<slot> slots;
   std::uint64_t end = 0;
   for (const op kind : leaf_kinds) {
+    const initializer unsaid = kind == op::parameter ? init::fan_in_uniform : init::zeros;
     for (node_id id : g.leaves(kind)) {
       const std::uint64_t bytes = tensor_bytes(g[id]);
-      slots.push_back({g.get<leaf_attribute>(id).name, g[id].type, g[id].extents, end, bytes, kind});
+      const auto& [name, begin] = g.get<leaf_attribute>(id);
+      slots.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
       end += aligned(bytes);
     }
   }

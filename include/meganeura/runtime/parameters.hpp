@@ -35,18 +35,17 @@ class parameters {
  public:
   parameters() = default;
   /// What a graph has of both. Parameters are without values: reading, saving or running with one that was never
-  /// initialised, loaded or set is an error. States are zeros. errors: out_of_memory; unsupported for a tensor longer
-  /// than a buffer of the device.
+  /// initialised, loaded or set is an error. States are as they begin. errors: out_of_memory; unsupported for a tensor
+  /// longer than a buffer of the device.
   parameters(const device& on, const graph& g) : parameters(on, plan::make_layout(g)) {}
   /// In the order of `slots`, paged for the device.
   parameters(const device& on, plan::layout slots);
 
-  /// PyTorch's defaults from names and shapes alone: matrices and filters uniform in +-1/sqrt(fan_in) with fan_in =
-  /// elements / first extent, matrices with "embed" in their name normal with deviation 0.02, vectors 1 for names
-  /// ending in "weight" and 0 otherwise. The same seed gives the same values everywhere.
-  /// States become zeros. errors: invalid_argument when a parameter is no float; nothing is changed then.
+  /// Each tensor as its initializer says: layers have PyTorch's defaults, a parameter that says nothing is uniform in
+  /// +-1/sqrt(fan_in), a state zeros. Draws depend on seed and name alone: the same everywhere, whatever else a model
+  /// has. errors: invalid_argument when a parameter is no float and says nothing; nothing is changed then.
   void init(const init_options& options = {});
-  /// States as they were made; parameters stay.
+  /// States as they begin; parameters stay.
   void reset_states();
 
   /// Of a parameter of floats, to whose dtype the values are rounded (to the nearest, ties to even).

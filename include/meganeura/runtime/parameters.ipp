@@ -17,6 +17,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <set>
@@ -29,19 +30,65 @@ namespace detail {
 // Uniform in (0, 1) from the top 24 bits: the same on every standard library, unlike std::uniform_real_distribution.
 inline double unit(std::mt19937_64& random) { return (static_cast<double>(random() >> 40) + 0.5) / 16777216.0; }
 
+inline double normal(std::mt19937_64& random) {
+  const double radius = std::sqrt(-2 * std::log(unit(random)));
+  return radius * std::cos(2 * std::numbers::pi * unit(random));
+}
+
+// Normal draws, made orthonormal by Gram and Schmidt's process: twice, because once loses digits. source: Giraud,
+// Langou and Rozloznik 2005.
+inline std::vector<double> orthogonal_draws(std::mt19937_64& random, std::size_t rows, std::size_t columns) {
+  const std::size_t count = std::min(rows, columns), length = std::max(rows, columns);
+  std::vector<double> vectors(count * length);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::span<double> one(&vectors[i * length], length);
+    for (double& each : one) each = normal(random);
+    for (std::size_t k = 0; k < 2 * i; ++k) {
+      const double* other = &vectors[k % i * length];
+      const double along = std::inner_product(one.begin(), one.end(), other, 0.0);
+      for (std::size_t n = 0; n < length; ++n) one[n] -= along * other[n];
+    }
+    const double norm = std::sqrt(std::inner_product(one.begin(), one.end(), one.begin(), 0.0));
+    for (double& each : one) each /= norm;
+  }
+  if (count == rows) return vectors;
+  std::vector<double> transposed;
+  for (std::size_t i = 0; i < rows * columns; ++i) transposed.push_back(vectors[i % columns * length + i / columns]);
+  return transposed;
+}
+
+inline double fan_of(const shape& extents, initial_fan which) {
+  const auto elements = static_cast<double>(extents.elements());
+  const bool is_vector = extents.rank() < 2;
+  const double in = is_vector ? elements : elements / static_cast<double>(extents[0]);
+  const double out = is_vector ? elements : elements / static_cast<double>(extents[1]);
+  const double fans[] = {1, in, out, (in + out) / 2};
+  return fans[static_cast<int>(which)];
+}
+
 inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t seed) {
   std::mt19937_64 random(hash_string(slot.name, seed));
   std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
-  if (slot.extents.rank() < 2) {
-    std::ranges::fill(values, slot.name.ends_with("weight") ? 1.0f : 0.0f);
-  } else if (slot.name.find("embed") != std::string::npos) {
-    for (float& value : values) {
-      const double radius = std::sqrt(-2 * std::log(unit(random)));
-      value = static_cast<float>(0.02 * radius * std::cos(2 * std::numbers::pi * unit(random)));
+  const double spread = std::sqrt(slot.begin.square / fan_of(slot.extents, slot.begin.fan));
+  const auto fill = [&](auto&& draw) {
+    for (float& value : values) value = static_cast<float>(slot.begin.centre + spread * draw());
+  };
+  switch (slot.begin.draw) {
+    case initial_draw::none:
+      fill([] { return 0.0; });
+      break;
+    case initial_draw::uniform:
+      fill([&] { return 2 * unit(random) - 1; });
+      break;
+    case initial_draw::normal:
+      fill([&] { return normal(random); });
+      break;
+    case initial_draw::orthogonal: {
+      const auto rows = static_cast<std::size_t>(slot.extents[0]);
+      const std::vector<double> draws = orthogonal_draws(random, rows, values.size() / rows);
+      fill([next = draws.begin()]() mutable { return *next++; });
+      break;
     }
-  } else {
-    const double bound = 1 / std::sqrt(static_cast<double>(slot.extents.elements() / slot.extents[0]));
-    for (float& value : values) value = static_cast<float>(bound * (2 * unit(random) - 1));
   }
   return values;
 }
@@ -94,6 +141,18 @@ inline std::vector<std::byte> converted(std::vector<std::byte> bytes, dtype from
   return bytes;
 }
 
+inline std::vector<std::byte> initial_bytes(const plan::slot& slot, std::uint64_t seed) {
+  if (is_float(slot.type)) {
+    const std::vector<float> values = initial_values(slot, seed);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+    return converted({bytes.begin(), bytes.end()}, dtype::f32, slot.type);
+  }
+  const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(slot.begin.centre));
+  const std::vector<std::uint32_t> words(static_cast<std::size_t>(slot.extents.elements()), word);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
+  return {bytes.begin(), bytes.end()};
+}
+
 // What a file may hold for a parameter of this dtype, as a sentence says it.
 inline std::string readable_dtypes(dtype type) {
   if (!is_float(type)) return io::safetensors_dtype(type);
@@ -123,9 +182,8 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   vulkan::recorder zero(on);
   state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
-  for (std::size_t i = 0; i < state->slots.slots.size(); ++i)
-    state->has_values[i] = state->slots.slots[i].kind == op::state;
   state_ = std::move(state);
+  reset_states();
 } catch (...) {
   rethrow_as_error("allocating parameters");
 }
@@ -222,22 +280,20 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 
 MEGANEURA_INLINE void parameters::init(const init_options& options) try {
   for (const auto& target : slots().slots) {
-    if (target.kind == op::state || is_float(target.type)) continue;
-    fail(error_category::invalid_argument,
-         "init: parameter \"{}\" is {}{}, and only floats are initialised; set or load all of them", target.name,
-         to_string(target.type), to_string(target.extents));
+    if (is_float(target.type) || target.begin.draw == initial_draw::none) continue;
+    fail(
+        error_category::invalid_argument,
+        "init: parameter \"{}\" is {}{} and does not say how it begins; give it a constant, or set or load all of them",
+        target.name, to_string(target.type), to_string(target.extents));
   }
-  for (const auto& target : slots().slots) {
-    if (target.kind == op::parameter) set(target.name, detail::initial_values(target, options.seed));
-  }
-  reset_states();
+  for (const auto& target : slots().slots) set_bytes(target.name, detail::initial_bytes(target, options.seed));
 } catch (...) {
   rethrow_as_error("initialising parameters");
 }
 
 MEGANEURA_INLINE void parameters::reset_states() try {
   for (const auto& target : slots().slots) {
-    if (target.kind == op::state) set_bytes(target.name, std::vector<std::byte>(target.bytes));
+    if (target.kind == op::state) set_bytes(target.name, detail::initial_bytes(target, 0));
   }
 } catch (...) {
   rethrow_as_error("resetting states");
