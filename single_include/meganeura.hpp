@@ -3628,13 +3628,31 @@ concept has_elements = requires(const T& range) {
 };
 }  // namespace detail
 
-/// bind<"image">(pixels): any contiguous range of float, int or unsigned.
+/// The extent of the symbol `Name`, where inputs leave it open.
+template <fixed_string Name>
+struct bound_symbol {
+  static constexpr const char* name = detail::symbol_of<Name>.text;
+  std::int64_t extent;
+};
+
+namespace detail {
+template <class T>
+inline constexpr bool binds_symbol = false;
+template <fixed_string Name>
+inline constexpr bool binds_symbol<bound_symbol<Name>> = true;
+}  // namespace detail
+
+/// bind<"image">(pixels): any contiguous range of float, int or unsigned, for an input; bind<"sequence">(128): the
+/// extent of a symbol.
 /// errors: "needs a contiguous range", "elements must be float, std::int32_t or std::uint32_t".
 template <fixed_string Name, class Range>
 [[nodiscard]] constexpr auto bind(const Range& range) {
-  static_assert(detail::has_elements<Range>,
-                "meganeura: bind<name>(range): needs a contiguous range, a std::vector, std::array or std::span");
-  if constexpr (detail::has_elements<Range>) {
+  static_assert(detail::has_elements<Range> || std::is_integral_v<Range>,
+                "meganeura: bind<name>(range): needs a contiguous range, a std::vector, std::array or std::span; a "
+                "whole number is the extent of a symbol");
+  if constexpr (std::is_integral_v<Range>) {
+    return bound_symbol<Name>{static_cast<std::int64_t>(range)};
+  } else if constexpr (detail::has_elements<Range>) {
     using element = std::remove_cvref_t<decltype(*range.data())>;
     static_assert(detail::dtype_of<element> != dtype::boolean,
                   "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
@@ -3653,6 +3671,39 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
   static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_types[index < 0 ? 0 : index].type>,
                 "meganeura: bind<name>(range): the input has another dtype");
   return index < 0 ? 0 : index;
+}
+
+namespace detail {
+
+constexpr bool has_symbol(const symbolic_shape& shape, const char* name) {
+  for (int i = 0; i < shape.rank; ++i) {
+    if (shape[i].name && texts_equal(shape[i].name->text, name)) return true;
+  }
+  return false;
+}
+
+constexpr bool has_symbol(const module_body& body, const char* name) {
+  for (int i = 0; i < body.size; ++i) {
+    if (has_symbol(*body.nodes[i].shape, name)) return true;
+    if (body.nodes[i].body && has_symbol(*body.nodes[i].body, name)) return true;
+  }
+  return false;
+}
+
+template <fixed_string Name, bool Found>
+inline constexpr bool symbol_known = Found;
+
+}  // namespace detail
+
+/// The same for a symbol.
+template <class Model, fixed_string Name>
+constexpr void check_bound(const bound_symbol<Name>&) {
+  static_assert(detail::symbol_known<Name, detail::has_symbol(Model::body, detail::symbol_of<Name>.text)>,
+                "meganeura: bind<name>(n): the model has no symbol of that name; an input is bound to a range");
+}
+template <class Model, fixed_string Name, class T>
+constexpr void check_bound(const bound_input<Name, T>& input) {
+  (void)checked_input_index<Model>(input);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3684,6 +3735,68 @@ namespace meganeura::inline MEGANEURA_ABI {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// "Did you mean": the known name nearest to one that is not.
+
+#include <numeric>
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// Levenshtein distance.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
+inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
+
+// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
+template <class Named, class Name>
+std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
+  std::string_view best;
+  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
+  for (const auto& each : all) {
+    const std::string_view candidate = name_of(each);
+    const std::size_t longer = std::max(candidate.size(), wanted.size());
+    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
+    work += wanted.size() * candidate.size();
+    if (work > most_comparisons) break;
+    const std::size_t d = edit_distance(wanted, candidate);
+    if (d < distance) distance = d, best = candidate;
+  }
+  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
+    const std::string_view candidate = name_of(each);
+    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
+    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+  }
+  return std::string(best);
+}
+
+inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
+  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
+}
+
+// The same over the member `name` of each element.
+template <class Named>
+std::string nearest_of(std::string_view wanted, const Named& all) {
+  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
+}
+
+// "; did you mean "x"?", or nothing.
+inline std::string did_you_mean(std::string_view near) {
+  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 #include <memory>
 #include <ranges>
@@ -3725,6 +3838,18 @@ class symbol_extents {
   }
 
   [[nodiscard]] std::span<const binding> list() const { return list_; }
+  /// errors: invalid_argument for a symbol that is not among them.
+  [[nodiscard]] std::int64_t operator[](std::string_view name) const try {
+    std::vector<std::string> names;
+    for (const binding& each : list_) {
+      if (name == each.symbol) return each.extent;
+      names.emplace_back(each.symbol);
+    }
+    fail(error_category::invalid_argument, "there is no symbol {}{}", quote(name),
+         detail::did_you_mean(detail::nearest(name, names)));
+  } catch (...) {
+    rethrow_as_error("looking for a symbol");
+  }
 
  private:
   void add(std::string_view name, std::int64_t extent) {
@@ -7031,42 +7156,70 @@ class progress {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // Inference of a typed model: names and types are checked while compiling.
-// How long the parts of a job took.
+// From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
+// What a model's symbols are worth, from the constructor and from how much is bound to its inputs.
 
-#include <chrono>
+namespace meganeura::inline MEGANEURA_ABI {
 
-namespace meganeura::inline MEGANEURA_ABI::detail {
+/// An input whose shape says what symbols are worth, once it is known how much is bound to it: {"x", dims<batch, 784>}.
+struct sized_input {
+  std::string name;
+  symbolic_shape extents;
+};
 
-class stopwatch {
+/// How many elements are bound to an input.
+struct bound_elements {
+  std::string_view name;
+  std::int64_t elements;
+};
+
+/// The symbols of a model, some of them fixed, and the inputs that tell the others.
+class open_sizes {
  public:
-  /// Milliseconds since it was made, or since the last call.
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double passed = std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-    return passed;
-  }
+  open_sizes() = default;
+  /// errors: invalid_argument for a fixed symbol that is not one of `symbols`, bound twice or to less than 1.
+  open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs, const symbol_extents& fixed);
+  /// Of the symbols that these inputs have: open_sizes({{"x", dims<sym<"batch">, 784>}}).
+  explicit open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed = {});
+
+  /// Whether some symbol is not fixed.
+  [[nodiscard]] bool any() const;
+
+  /// What each symbol is worth. An input of which all symbols but one are known says that one; `more` says others.
+  /// errors: invalid_argument for a symbol that stays unknown, with what to bind; for an input bound to a number of
+  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed,
+  /// given twice or below 1.
+  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound,
+                                                 const symbol_extents& more = {}) const;
+  /// The same with their names.
+  [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
 
  private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;
+  [[nodiscard]] std::int64_t elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
+  [[nodiscard]] std::size_t index_of(std::string_view symbol) const;
+  [[nodiscard]] std::size_t only_unknown(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
+  void learn(const sized_input& from, std::int64_t elements, std::size_t unknown,
+             std::vector<std::int64_t>& extents) const;
+  void check(const sized_input& input, std::int64_t elements, std::span<const std::int64_t> extents) const;
+  [[noreturn]] void refuse_unknown(std::span<const bound_elements> bound, std::span<const std::int64_t> extents) const;
+
+  std::vector<std::string> symbols_;
+  std::vector<sized_input> inputs_;
+  std::vector<std::int64_t> fixed_;  // 0: open
 };
 
-/// What was made, and how long that took.
-template <class T>
-struct timed {
-  T made;
-  double milliseconds;
-};
+/// errors: invalid_argument for a binding of what is none of these symbols (the nearest one is suggested), below 1, and
+/// for a symbol bound twice.
+void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings);
 
-template <class Make>
-[[nodiscard]] auto take_time(Make&& make) {
-  stopwatch watch;
-  auto made = make();
-  return timed<decltype(made)>{std::move(made), watch.lap()};
-}
+namespace detail {
+// errors: invalid_argument for less than 1.
+[[nodiscard]] std::int64_t checked_extent(const binding& given);
+}  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
-// From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 // Values of run time: nodes of a graph that take the same functions, layers and modules as typed values.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -7142,15 +7295,18 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// large to count, naming symbol, value and limit.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
-/// errors: invalid_argument for a binding of a symbol that neither the inputs nor the body have (the nearest one is
-/// suggested), and for a symbol bound twice.
-void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
-                    std::span<const binding> bindings);
+/// Each symbol of a model's inputs and nodes once, in that order.
+[[nodiscard]] std::vector<std::string> symbols_of(const module_body& body, std::span<const detail::tensor_type> inputs);
 
 /// One body after its operands are nodes; returns its result. The scopes of the graph that live stand before every
 /// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
 node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
                    std::span<const binding> bindings);
+
+/// A model's parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share
+/// them.
+/// errors: invalid_argument for such a symbol.
+void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings);
 
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
 /// appends the loss to it.
@@ -7158,7 +7314,7 @@ node_id lower_body(graph& g, const module_body& body, std::span<const node_id> o
 /// refuse.
 template <class Model>
 node_id lower_into(graph& g, std::span<const binding> bindings) {
-  check_bindings(Model::body, Model::input_types, bindings);
+  check_bindings(symbols_of(Model::body, Model::input_types), bindings);
   std::vector<node_id> operands;
   for (int i = 0; i < Model::input_count; ++i) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
@@ -7626,6 +7782,49 @@ void check_finite(std::string_view input, dtype type, const shape& extents, std:
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// What an optimiser keeps of the parameters that it updates.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Moments by name, "optimizer.<moment>.<parameter>" ("optimizer.m.fc.weight"). A cheap handle; copies are the same
+/// memory, which the programs of one training for different sizes share.
+class optimizer_moments {
+ public:
+  optimizer_moments() = default;
+  /// Those of this plan, all zero. errors: invalid_argument for a parameter with the name of one of them;
+  /// out_of_memory.
+  optimizer_moments(const device& on, const plan::execution_plan& p);
+
+  [[nodiscard]] const std::vector<plan::named_range>& list() const { return state().list; }
+  /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come. errors:
+  /// invalid_argument for what `list` does not have, and another number of bytes.
+  [[nodiscard]] std::vector<std::byte> read(const plan::named_range& moment) const;
+  void write(const plan::named_range& moment, std::span<const std::byte> values);
+  /// All back to zero.
+  void reset();
+
+  /// errors: invalid_argument for a plan that updates other parameters.
+  void check_fits(const plan::execution_plan& p) const;
+  /// The memory of a plan's area: plan::moment_area(i).
+  [[nodiscard]] const area_memory& memory(plan::area where) const {
+    return state().areas.at(plan::index_of(where) - plan::index_of(plan::area::moments));
+  }
+  explicit operator bool() const { return state_ != nullptr; }
+
+ private:
+  struct shared_state {
+    device on;
+    std::vector<plan::named_range> list;
+    std::vector<area_memory> areas;  // one for each moment of an optimiser
+  };
+  /// errors: invalid_argument for a handle that holds nothing.
+  [[nodiscard]] const shared_state& state() const;
+  void expect(const plan::named_range& asked) const;
+  std::shared_ptr<const shared_state> state_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
@@ -7660,9 +7859,11 @@ struct input_values {
 class program {
  public:
   /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`, on this device object.
-  /// errors: what the passes throw; invalid_argument for parameters of another device, and for one named like what
-  /// `kept` lists; out_of_memory; unsupported.
-  program(const device& on, const graph& g, const parameters& weights, const program_options& options = {});
+  /// `moments` are those of another program of the same model, for other sizes, or made anew. errors: what the passes
+  /// throw; invalid_argument for parameters of another device, for one named like a moment, and for moments of other
+  /// parameters; out_of_memory; unsupported.
+  program(const device& on, const graph& g, const parameters& weights, const program_options& options = {},
+          optimizer_moments moments = {});
   program(program&&) = default;  // every call of one that was moved from throws invalid_argument
   program& operator=(program&&) = default;
   program(const program&) = delete;  // two copies would write into one set of slots
@@ -7701,15 +7902,8 @@ class program {
   /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
   /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
-  /// Everything that is kept from step to step besides parameters and states: "optimizer.<moment>.<parameter>"
-  /// for what the optimiser updates ("optimizer.m.fc.weight").
-  [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
-  /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
-  [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
-  void write(const plan::named_range& kept, std::span<const std::byte> values);
-
-  /// Optimiser moments back to zero.
-  void reset_moments();
+  /// What the optimiser keeps from step to step.
+  [[nodiscard]] const optimizer_moments& moments() const { return alive().moments_; }
 
  private:
   static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
@@ -7731,10 +7925,7 @@ class program {
     return step_values_bytes + results_.size() * plan::tensor_alignment;
   }
   void check_memory() const;
-  void allocate(const parameters& weights);
-  void list_kept();
-  /// Refuses what `kept` does not list.
-  void expect_kept(const plan::named_range& asked) const;
+  void allocate();
   struct prepared {             // one step of the plan, ready to be recorded
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
@@ -7766,7 +7957,7 @@ class program {
   std::vector<area_memory> areas_;  // by plan::index_of
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
-  std::vector<plan::named_range> kept_;
+  optimizer_moments moments_;
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
@@ -7787,11 +7978,70 @@ namespace detail {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// The programs of one model at the sizes that it ran with.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What is made anew for each choice of sizes:
+///   sized<graph>{open_sizes({{"x", dims<sym<"batch">, 4>}}), [](const symbol_extents& at) {
+///     graph g;
+///     const node_value x(g, g.input("x", dtype::f32, {at["batch"], 4}));
+///     g.add_output("y", relu(x));
+///     return g;
+///   }}
+template <class Made>
+struct sized {
+  open_sizes sizes;
+  std::function<Made(const symbol_extents&)> make;
+};
+
+namespace detail {
+
+/// Programs by sizes. What is built is kept; the one that ran least recently leaves when there are too many, and all do
+/// when memory is short.
+class sized_programs {
+ public:
+  using builder = std::function<program(const symbol_extents&)>;
+
+  sized_programs(const device& on, open_sizes sizes, std::size_t most);
+  sized_programs(sized_programs&&) = default;  // as programs do: two copies would write into one set of slots
+  sized_programs& operator=(sized_programs&&) = default;
+  sized_programs(const sized_programs&) = delete;
+  sized_programs& operator=(const sized_programs&) = delete;
+  ~sized_programs() = default;
+
+  /// The program for what is bound, and for the symbols in `more`; `build` is asked for those sizes that are new.
+  /// errors: those of open_sizes::solved; what `build` throws.
+  const std::shared_ptr<program>& at(std::span<const input_values> inputs, const symbol_extents& more,
+                                     const builder& build);
+  /// The one that `at` gave last. errors: invalid_argument before the first.
+  [[nodiscard]] const program& latest() const;
+  [[nodiscard]] bool any_open() const { return sizes_.any(); }
+
+ private:
+  struct entry {
+    std::vector<std::int64_t> sizes;
+    std::shared_ptr<program> built;
+  };
+  void check_alive() const;
+  [[nodiscard]] std::shared_ptr<program> built(const symbol_extents& sizes, const builder& build);
+
+  device device_;
+  open_sizes sizes_;
+  std::size_t most_;
+  std::vector<entry> entries_;  // the latest first
+};
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct run_options {
   program_options program{};
-  std::uint64_t seed = 0;  // of random streams: steps draw new numbers, the same seed the same from the first on
+  std::uint64_t seed = 0;      // of random streams: steps draw new numbers, the same seed the same from the first on
+  std::size_t most_sizes = 8;  // that programs stay for, each with memory of its own; the one unused longest goes
 };
 
 /// A graph ready to run forward. All that are built from one `parameters` share the weights.
@@ -7799,42 +8049,58 @@ class inference {
  public:
   /// Unless given, parameters are made without values: init, load or set them. errors: what `program` throws.
   inference(const device& on, const graph& g, const run_options& options = {}, meganeura::parameters weights = {});
+  /// Sizes come from what is bound: a run with new ones builds a program first, one with known ones does not. Where
+  /// every symbol is fixed, the program is built at once; where none is and no parameters are given, they are made by
+  /// the first program.
+  inference(const device& on, sized<graph> g, const run_options& options = {}, meganeura::parameters weights = {});
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
-  /// Runs once, waits and returns a copy of the only output: run({{"image", images}}). errors: those of `start` and
-  /// `output`; invalid_argument for a graph of several outputs, naming them.
-  std::vector<float> run(std::span<const input_values> inputs);
-  std::vector<float> run(std::initializer_list<input_values> inputs) { return run({inputs.begin(), inputs.size()}); }
+  /// Runs once, waits and returns a copy of the only output: run({{"image", images}}). `sizes` has the symbols that
+  /// inputs leave open. errors: those of `start` and `output`; invalid_argument for a graph of several outputs, naming
+  /// them.
+  std::vector<float> run(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  std::vector<float> run(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return run({inputs.begin(), inputs.size()}, sizes);
+  }
 
   /// Runs once without waiting; read outputs by name afterwards. Returns the run's number in `program`. errors:
-  /// invalid_argument for an unknown or unbound input, another element type or size, and for parameters that have no
-  /// values yet; the run then has not happened.
-  std::uint64_t start(std::span<const input_values> inputs);
-  std::uint64_t start(std::initializer_list<input_values> inputs) { return start({inputs.begin(), inputs.size()}); }
+  /// invalid_argument for an unknown or unbound input, another element type or size, for sizes that are not known, and
+  /// for parameters that have no values yet; the run then has not happened.
+  std::uint64_t start(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  std::uint64_t start(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return start({inputs.begin(), inputs.size()}, sizes);
+  }
 
   /// A copy of a named output of the latest run; waits for it. errors: invalid_argument before the first run, for an
   /// unknown name, and for an output that is not f32.
-  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program_.output_f32(name); }
+  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program().output_f32(name); }
 
-  /// What runs: plan, report, times, profile and outputs of any type.
-  [[nodiscard]] const meganeura::program& program() const { return program_; }
+  /// Builds the program for these sizes now, so that no run waits for it.
+  void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
+
+  /// What ran last, or was prepared: plan, report, times, profile and outputs of any type. errors: invalid_argument
+  /// before the first.
+  [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
+  meganeura::program& select(std::span<const input_values> inputs, const symbol_extents& sizes);
+  std::uint64_t submit(meganeura::program& selected, std::span<const input_values> inputs);
+
+  device device_;
+  std::function<graph(const symbol_extents&)> make_;
+  run_options options_;
   meganeura::parameters parameters_;
-  std::uint64_t seed_;
+  optimizer_moments moments_;
   std::uint32_t runs_ = 0;
-  meganeura::program program_;
+  detail::sized_programs programs_;
 };
 
 namespace detail {
 
-// With what tracing took.
-[[nodiscard]] run_options after_trace(run_options options, double milliseconds);
-
-// The program of a graph, and the graph's parameters where there are none yet.
-[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights,
+// The program of a graph, and the graph's parameters and what it keeps where there are none yet.
+[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights, optimizer_moments& moments,
                                    const program_options& options);
 
 }  // namespace detail
@@ -7850,48 +8116,101 @@ input_values values_of(const bound_input<Name, Element>& input) {
   return {input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size))};
 }
 
+// What bind<...>() gave, apart: inputs with their values, symbols with their extents.
+template <class Bound>
+auto as_input(const Bound& bound) {
+  if constexpr (binds_symbol<Bound>) {
+    return std::tuple<>();
+  } else {
+    return std::tuple(values_of(bound));
+  }
+}
+
+template <class Bound>
+auto as_symbol(const Bound& bound) {
+  if constexpr (binds_symbol<Bound>) {
+    return std::tuple(binding{bound.name, bound.extent});
+  } else {
+    return std::tuple<>();
+  }
+}
+
+template <class Element, class... Tuples>
+auto listed(const Tuples&... tuples) {
+  return std::apply([](const auto&... each) { return std::array<Element, sizeof...(each)>{each...}; },
+                    std::tuple_cat(tuples...));
+}
+
+template <class... Bound>
+auto bound_inputs(const Bound&... bound) {
+  return listed<input_values>(as_input(bound)...);
+}
+template <class... Bound>
+auto bound_symbols(const Bound&... bound) {
+  return listed<binding>(as_symbol(bound)...);
+}
+
+template <class Model>
+[[nodiscard]] open_sizes sizes_of(const symbol_extents& fixed) {
+  std::vector<sized_input> inputs;
+  for (int i = 0; i < Model::input_count; ++i) {
+    inputs.push_back({Model::input_names[i]->text, *Model::input_types[i].shape});
+  }
+  return {symbols_of(Model::body, Model::input_types), std::move(inputs), fixed};
+}
+
+// Where sizes are open, parameters and states are there before the first program: init, load or set them.
+template <class Model>
+[[nodiscard]] parameters parameters_of(const device& on, parameters given, const symbol_extents& fixed) {
+  if (given || !sizes_of<Model>(fixed).any()) return given;
+  graph g;
+  lower_leaves(g, Model::body, fixed.list());
+  return {on, g};
+}
+
 }  // namespace detail
 
-/// A model ready to run forward. Sessions and trainers of one model can share `parameters`.
+/// A model ready to run forward. Sessions and trainers of one model can share `parameters`. Its symbols are what is
+/// bound says: a run with new sizes builds a program first, one with known ones does not; at most
+/// run_options::most_sizes are kept.
 template <class Model>
 class session : public inference {
  public:
-  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or
-  /// set them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
-  session(const device& on, const symbol_extents& symbols, const run_options& options = {})
-      : session(on, meganeura::parameters(), symbols, options) {}
+  /// `fixed` has symbols that never change, e.g. {{"batch", 32}}: where that is all of them, the program is built at
+  /// once. Parameters have no values: init, load or set them. errors: invalid_argument for an unknown symbol, or one
+  /// that is open though a parameter's shape has it; what `program` throws.
+  explicit session(const device& on, const symbol_extents& fixed = {}, const run_options& options = {})
+      : session(on, meganeura::parameters(), fixed, options) {}
 
   /// With the weights of another session or trainer of the same model.
-  session(const device& on, meganeura::parameters weights, const symbol_extents& symbols,
+  session(const device& on, meganeura::parameters weights, const symbol_extents& fixed = {},
           const run_options& options = {}) try
-      : session(on, detail::take_time([&] { return lower<Model>(symbols.list()); }), options, std::move(weights)) {
+      : inference(on,
+                  {detail::sizes_of<Model>(fixed), [](const symbol_extents& at) { return lower<Model>(at.list()); }},
+                  options, detail::parameters_of<Model>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a session");
   }
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
-  /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a
-  /// span of the wrong size, naming the shape it should have, and for parameters that have no values yet.
-  template <fixed_string... Names, class... Elements>
-  std::vector<float> run(const bound_input<Names, Elements>&... inputs) {
+  /// not have, or another element type, does not compile. A symbol that inputs leave open is bound as well:
+  /// run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the output. errors: invalid_argument for a
+  /// span of the wrong size, naming the shape it should have, for sizes that stay unknown, and for parameters that have
+  /// no values yet.
+  template <class... Bound>
+  std::vector<float> run(const Bound&... bound) {
     static_assert(Model::output_type == dtype::f32,
                   "meganeura: session.run: the model's output is not f32; use start() and program().output(name)");
-    start(inputs...);
+    start(bound...);
     return output("output");
   }
 
   /// Runs once without waiting; read outputs by name afterwards.
-  template <fixed_string... Names, class... Elements>
-  std::uint64_t start(const bound_input<Names, Elements>&... inputs) {
-    ((void)checked_input_index<Model>(inputs), ...);
-    const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    return inference::start(bound);
+  template <class... Bound>
+  std::uint64_t start(const Bound&... bound) {
+    (check_bound<Model>(bound), ...);
+    return inference::start(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
   }
-
- private:
-  session(const device& on, const detail::timed<graph>& traced, const run_options& options,
-          meganeura::parameters weights)
-      : inference(on, traced.made, detail::after_trace(options, traced.milliseconds), std::move(weights)) {}
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -7920,68 +8239,6 @@ struct mean_squared_error {
 
 // Training of any graph: loss, gradients and optimiser as one recorded step on a device.
 // Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
-// "Did you mean": the known name nearest to one that is not.
-
-#include <numeric>
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-// Levenshtein distance.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
-inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
-
-// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
-template <class Named, class Name>
-std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
-  std::string_view best;
-  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
-  for (const auto& each : all) {
-    const std::string_view candidate = name_of(each);
-    const std::size_t longer = std::max(candidate.size(), wanted.size());
-    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
-    work += wanted.size() * candidate.size();
-    if (work > most_comparisons) break;
-    const std::size_t d = edit_distance(wanted, candidate);
-    if (d < distance) distance = d, best = candidate;
-  }
-  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
-    const std::string_view candidate = name_of(each);
-    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
-    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
-  }
-  return std::string(best);
-}
-
-inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
-  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
-}
-
-// The same over the member `name` of each element.
-template <class Named>
-std::string nearest_of(std::string_view wanted, const Named& all) {
-  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
-}
-
-// "; did you mean "x"?", or nothing.
-inline std::string did_you_mean(std::string_view near) {
-  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Scalar programs written as formulas.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -8281,21 +8538,27 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
 [[nodiscard]] graph make_training_graph(graph forward, node_id loss, const optimizer& chosen);
 
-/// One step under way: a view into what was trained, which it must not outlive.
+/// One step under way.
 class pending_step {
  public:
   /// `submitted`: its number in the program; `step`: as the training counts.
-  pending_step(const program& from, std::uint64_t submitted, std::uint32_t step)
-      : program_(&from), submitted_(submitted), step_(step) {}
-  /// The loss before this step's update; waits for the step. Kept until two further steps are submitted.
+  pending_step(std::shared_ptr<const program> from, std::uint64_t submitted, std::uint32_t step)
+      : program_(std::move(from)), submitted_(submitted), step_(step) {}
+  /// The loss before this step's update; waits for the step. Kept until two further steps of its sizes are submitted.
   /// errors: invalid_argument later, and for a loss that is not finite, where the option `checks` includes that.
   [[nodiscard]] float loss() const;
   void wait() const { program_->wait(submitted_); }
 
  private:
-  const program* program_;
+  std::shared_ptr<const program> program_;
   std::uint64_t submitted_;
   std::uint32_t step_;
+};
+
+/// What is trained: a graph, and the f32 number of it that is made smaller.
+struct graph_with_loss {
+  graph forward;
+  node_id loss;
 };
 
 /// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
@@ -8306,17 +8569,25 @@ class training {
   training(const device& on, graph forward, node_id loss, const optimizer& chosen, const run_options& options = {},
            meganeura::parameters weights = {});
 
-  training(const training&) = delete;  // pending steps point here
-  training& operator=(const training&) = delete;
+  /// Sizes come from what is bound, see inference: a step with new ones builds a program first. Parameters, moments and
+  /// the counter are those of all of them.
+  training(const device& on, sized<graph_with_loss> model, const optimizer& chosen, const run_options& options = {},
+           meganeura::parameters weights = {});
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
-  /// Submits one step and returns at once; at most two are in flight. Inputs are bound by name:
-  /// run.step({{"x", values}, {"label", labels}}). errors: invalid_argument for an unknown or unbound input,
-  /// another element type or size; the step then has not happened.
-  pending_step step(std::span<const input_values> inputs);
-  pending_step step(std::initializer_list<input_values> inputs) { return step({inputs.begin(), inputs.size()}); }
+  /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs are bound by name:
+  /// run.step({{"x", values}, {"label", labels}}); `sizes` has the symbols that inputs leave open. errors:
+  /// invalid_argument for an unknown or unbound input, another element type or size, and for sizes that are not known;
+  /// the step then has not happened.
+  pending_step step(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  pending_step step(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return step({inputs.begin(), inputs.size()}, sizes);
+  }
+
+  /// Builds the program for these sizes now, so that no step waits for it.
+  void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
 
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate);
@@ -8331,15 +8602,26 @@ class training {
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
-  /// What runs: plan, report, times, profile, outputs and what is kept.
-  [[nodiscard]] const meganeura::program& program() const { return program_; }
+  /// errors: invalid_argument before the first program is built.
+  [[nodiscard]] const optimizer_moments& moments() const { return moments_; }
+
+  /// What ran last, or was prepared: plan, report, times, profile and outputs. errors: invalid_argument before the
+  /// first.
+  [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
-  meganeura::parameters parameters_;
+  const std::shared_ptr<meganeura::program>& select(std::span<const input_values> inputs, const symbol_extents& sizes);
+  [[nodiscard]] meganeura::program build(graph_with_loss model, program_options options);
+
+  device device_;
+  std::function<graph_with_loss(const symbol_extents&)> make_;
+  run_options options_;
   optimizer optimizer_;
   std::uint32_t step_ = 0;
   std::uint64_t seed_;
-  meganeura::program program_;
+  meganeura::parameters parameters_;
+  optimizer_moments moments_;
+  detail::sized_programs programs_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8355,11 +8637,6 @@ concept loss_function = requires(const T& loss, graph& g, node_id output) {
 };
 
 namespace detail {
-
-struct graph_with_loss {
-  graph forward;
-  node_id loss;
-};
 
 template <class Model, loss_function Loss>
 [[nodiscard]] graph_with_loss trace(const Loss& loss, const symbol_extents& symbols) try {
@@ -8379,44 +8656,43 @@ template <class Model, loss_function Loss>
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
 template <class Model, loss_function Loss>
 [[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, const symbol_extents& symbols) {
-  detail::graph_with_loss traced = detail::trace<Model>(loss, symbols);
+  graph_with_loss traced = detail::trace<Model>(loss, symbols);
   return make_training_graph(std::move(traced.forward), traced.loss, chosen);
 }
 
-/// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows.
+/// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows. Sizes
+/// come from what is bound, as they do in a session: the last, smaller batch is a step like the others.
 template <class Model>
 class trainer : public training {
  public:
-  /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}, {{"batch", 32}});
-  /// errors: invalid_argument for symbols, inputs or rates that do not fit; what `program` throws.
+  /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}); `fixed` has symbols that never
+  /// change, {{"batch", 32}}. errors: invalid_argument for symbols, inputs or rates that do not fit; what `program`
+  /// throws.
   template <loss_function Loss>
-  trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
+  trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& fixed = {},
           const run_options& options = {}, meganeura::parameters weights = {}) try
-      : trainer(on, detail::take_time([&] { return detail::trace<Model>(loss, symbols); }), chosen, options,
-                std::move(weights)) {
+      : training(on,
+                 {detail::sizes_of<Model>(fixed),
+                  [loss](const symbol_extents& at) { return detail::trace<Model>(loss, at); }},
+                 chosen, options, detail::parameters_of<Model>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a trainer");
   }
 
-  /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
-  /// name; an input of the model bound to another element type does not compile. errors: those of training::step.
-  template <fixed_string... Names, class... Elements>
-  pending_step step(const bound_input<Names, Elements>&... inputs) {
-    (check_element(inputs), ...);
-    const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    return training::step(bound);
+  /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs of the model and of the
+  /// loss are bound by name, and symbols that they leave open; an input of the model bound to another element type does
+  /// not compile. errors: those of training::step.
+  template <class... Bound>
+  pending_step step(const Bound&... bound) {
+    (check(bound), ...);
+    return training::step(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
   }
 
  private:
-  trainer(const device& on, detail::timed<detail::graph_with_loss> traced, const optimizer& chosen,
-          const run_options& options, meganeura::parameters weights)
-      : training(on, std::move(traced.made.forward), traced.made.loss, chosen,
-                 detail::after_trace(options, traced.milliseconds), std::move(weights)) {}
-
   // The names of a loss's inputs are known when it runs.
-  template <fixed_string Name, class Element>
-  static constexpr void check_element(const bound_input<Name, Element>& input) {
-    if constexpr (Model::input_index(detail::symbol_of<Name>.text) >= 0) (void)checked_input_index<Model>(input);
+  template <class Bound>
+  static constexpr void check(const Bound& bound) {
+    if constexpr (detail::binds_symbol<Bound> || Model::input_index(Bound::name) >= 0) check_bound<Model>(bound);
   }
 };
 
@@ -11451,7 +11727,7 @@ class summary_walk {
 
 MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
                                           std::span<const binding> bindings) {
-  check_bindings(body, inputs, bindings);
+  check_bindings(symbols_of(body, inputs), bindings);
   for (const binding& each : bindings) {
     const symbol name{each.symbol};
     symbolic_shape alone;
@@ -16064,6 +16340,8 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Bodies of runtime/progress.hpp.
 
+#include <chrono>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -16107,6 +16385,200 @@ MEGANEURA_INLINE std::string progress::line(float loss) const {
   return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
                      epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
                      static_cast<double>(loss), trained / seconds, seconds, left);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Solving for symbols.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline constexpr std::int64_t too_many = shape::max_elements + 1;  // and more
+
+// Of positive numbers.
+inline std::int64_t saturated_product(std::int64_t a, std::int64_t b) {
+  return a > too_many / std::max<std::int64_t>(b, 1) ? too_many : a * b;
+}
+
+inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
+  std::vector<std::string> names;
+  for (const sized_input& input : inputs) {
+    for (int i = 0; i < input.extents.rank; ++i) {
+      const symbol* name = input.extents[i].name;
+      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+    }
+  }
+  return names;
+}
+
+MEGANEURA_INLINE std::int64_t checked_extent(const binding& given) {
+  if (given.extent >= 1) return given.extent;
+  fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(given.symbol),
+       given.extent);
+}
+
+inline const bound_elements* find(std::span<const bound_elements> bound, std::string_view name) {
+  const auto found = std::ranges::find(bound, name, &bound_elements::name);
+  return found == bound.end() ? nullptr : &*found;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings) {
+  for (const binding& each : bindings) {
+    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
+    if (std::ranges::find(symbols, each.symbol) == symbols.end()) {
+      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
+           each.extent, symbols.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(symbols, "\", \"")),
+           detail::did_you_mean(detail::nearest(each.symbol, {symbols.begin(), symbols.end()})));
+    }
+    for (const binding& other : bindings) {
+      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
+      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
+           each.symbol, each.extent, other.extent);
+    }
+    (void)detail::checked_extent(each);
+  }
+}
+
+MEGANEURA_INLINE open_sizes::open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs,
+                                        const symbol_extents& fixed) try
+    : symbols_(std::move(symbols)), inputs_(std::move(inputs)), fixed_(symbols_.size()) {
+  set(fixed_, fixed);
+} catch (...) {
+  rethrow_as_error("fixing symbols");
+}
+
+MEGANEURA_INLINE open_sizes::open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed)
+    : open_sizes(detail::input_symbols(inputs), inputs, fixed) {}
+
+MEGANEURA_INLINE bool open_sizes::any() const { return std::ranges::count(fixed_, 0) > 0; }
+
+MEGANEURA_INLINE std::size_t open_sizes::index_of(std::string_view symbol) const {
+  return static_cast<std::size_t>(std::ranges::find(symbols_, symbol) - symbols_.begin());
+}
+
+MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const symbol_extents& given) const {
+  check_bindings(symbols_, given.list());
+  for (const binding& each : given.list()) {
+    std::int64_t& extent = extents[index_of(each.symbol)];
+    if (extent != 0 && extent != each.extent) {
+      fail(error_category::invalid_argument,
+           "the symbol \"{}\" is bound to {}, and the constructor fixed it to {}; leave it open there", each.symbol,
+           each.extent, extent);
+    }
+    extent = each.extent;
+  }
+}
+
+MEGANEURA_INLINE std::int64_t open_sizes::elements(const symbolic_shape& of,
+                                                   std::span<const std::int64_t> extents) const {
+  std::int64_t product = 1;
+  for (int i = 0; i < of.rank; ++i) {
+    product = detail::saturated_product(product, of[i].coefficient);
+    if (of[i].name) product = detail::saturated_product(product, extents[index_of(of[i].name->text)]);
+  }
+  return product;
+}
+
+// symbols_.size() unless there is exactly one.
+MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
+                                                      std::span<const std::int64_t> extents) const {
+  std::size_t found = symbols_.size();
+  for (int i = 0; i < of.rank; ++i) {
+    if (!of[i].name) continue;
+    const std::size_t index = index_of(of[i].name->text);
+    if (extents[index] != 0 || index == found) continue;
+    if (found != symbols_.size()) return symbols_.size();
+    found = index;
+  }
+  return found;
+}
+
+// The number of elements grows with the extent: its first guess is that of a proportion, which it mostly is.
+MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wanted, std::size_t unknown,
+                                        std::vector<std::int64_t>& extents) const {
+  std::int64_t& extent = extents[unknown];
+  const auto with = [&](std::int64_t candidate) {
+    extent = candidate;
+    return elements(from.extents, extents);
+  };
+  if (with(std::max<std::int64_t>(wanted / with(1), 1)) == wanted) return;
+  std::int64_t low = 1, high = std::max<std::int64_t>(wanted, 1);
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (with(middle) < wanted)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (with(low) == wanted) return;
+  fail(error_category::invalid_argument, "input {} is {} and was given {} elements, which no extent of \"{}\" makes",
+       quote(from.name), detail::shown(from.extents), wanted, symbols_[unknown]);
+}
+
+MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t given,
+                                        std::span<const std::int64_t> extents) const {
+  const std::int64_t wanted = elements(input.extents, extents);
+  if (wanted == given) return;
+  std::vector<std::string> known;
+  for (const std::string& symbol : detail::input_symbols({&input, 1}))
+    known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));
+  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; with {} it has {}",
+       quote(input.name), detail::shown(input.extents), given, fmt::join(known, " and "), wanted);
+}
+
+MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,
+                                                 std::span<const std::int64_t> extents) const {
+  std::vector<std::string> unknown, inputs;
+  for (std::size_t i = 0; i < symbols_.size(); ++i) {
+    if (extents[i] == 0) unknown.push_back('"' + symbols_[i] + '"');
+  }
+  for (const sized_input& input : inputs_) {
+    if (std::ranges::none_of(detail::input_symbols({&input, 1}),
+                             [&](const auto& s) { return extents[index_of(s)] == 0; }))
+      continue;
+    const bound_elements* given = detail::find(bound, input.name);
+    inputs.push_back(fmt::format("input {} {} was {}", quote(input.name), detail::shown(input.extents),
+                                 given ? fmt::format("given {} elements", given->elements) : "not bound"));
+  }
+  fail(error_category::invalid_argument,
+       "what {} {} worth is not known: {}; bind one of them by its name, bind<{}>(n) or {{{}, n}}",
+       fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
+       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")), unknown.back(),
+       unknown.back());
+}
+
+MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,
+                                                              const symbol_extents& more) const try {
+  std::vector<std::int64_t> extents = fixed_;
+  set(extents, more);
+  if (!any()) return extents;  // whatever is bound has one size, which the program knows
+  for (bool learnt = any(); learnt;) {
+    learnt = false;
+    for (const sized_input& input : inputs_) {
+      const bound_elements* given = detail::find(bound, input.name);
+      const std::size_t unknown = given ? only_unknown(input.extents, extents) : symbols_.size();
+      if (unknown == symbols_.size()) continue;
+      learn(input, given->elements, unknown, extents);
+      learnt = true;
+    }
+  }
+  if (std::ranges::count(extents, 0) > 0) refuse_unknown(bound, extents);
+  for (const sized_input& input : inputs_) {
+    const bound_elements* given = detail::find(bound, input.name);
+    if (given) check(input, given->elements, extents);
+  }
+  return extents;
+} catch (...) {
+  rethrow_as_error("finding out sizes");
+}
+
+MEGANEURA_INLINE symbol_extents open_sizes::named(std::span<const std::int64_t> extents) const {
+  std::vector<binding> list;
+  for (std::size_t i = 0; i < symbols_.size(); ++i) list.push_back({symbols_[i].c_str(), extents[i]});
+  return list;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -16358,11 +16830,7 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
     fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
          quote(name.text));
   }
-  if (found->extent < 1) {
-    fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(name.text),
-         found->extent);
-  }
-  return found->extent;
+  return checked_extent(*found);
 }
 
 // Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
@@ -16503,24 +16971,29 @@ MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, std::span
   return result;
 }
 
-MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
-                                     std::span<const binding> bindings) {
+MEGANEURA_INLINE void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
+  for (int i = 0; i < body.size; ++i) {
+    const typed_node& n = body.nodes[i];
+    if (detail::is_leaf(n)) {
+      detail::node_spec spec = detail::spec_of(n);
+      spec.shape = bound(*n.shape, bindings);
+      detail::run_time_node(g, spec, {});
+    }
+    if (!n.body) continue;
+    const graph::scope in(g, n.name->text);
+    for (int turn = 0; turn < n.count; ++turn) {
+      const graph::scope in_turn(g, n.kind == primitive::repeat ? std::to_string(turn) : "");
+      lower_leaves(g, *n.body, bindings);
+    }
+  }
+}
+
+MEGANEURA_INLINE std::vector<std::string> symbols_of(const module_body& body,
+                                                     std::span<const detail::tensor_type> inputs) {
   std::vector<std::string> names;
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
   detail::add_symbols(body, names);
-  for (const binding& each : bindings) {
-    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
-    if (std::ranges::find(names, each.symbol) == names.end()) {
-      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
-           each.extent, names.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(names, "\", \"")),
-           detail::did_you_mean(detail::nearest(each.symbol, names)));
-    }
-    for (const binding& other : bindings) {
-      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
-      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
-           each.symbol, each.extent, other.extent);
-    }
-  }
+  return names;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -17709,6 +18182,39 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/optimize.hpp.
+// How long the parts of a job took.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+class stopwatch {
+ public:
+  /// Milliseconds since it was made, or since the last call.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double passed = std::chrono::duration<double, std::milli>(now - last_).count();
+    last_ = now;
+    return passed;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// What was made, and how long that took.
+template <class T>
+struct timed {
+  T made;
+  double milliseconds;
+};
+
+template <class Make>
+[[nodiscard]] auto take_time(Make&& make) {
+  stopwatch watch;
+  auto made = make();
+  return timed<decltype(made)>{std::move(made), watch.lap()};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Extraction: one node for each needed class, with shared values counted once.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -18664,6 +19170,108 @@ MEGANEURA_INLINE void check_finite(std::string_view input, dtype type, const sha
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
+// Definitions for runtime/moments.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline bool same_place(const plan::named_range& a, const plan::named_range& b) {
+  return a.name == b.name && a.where.where == b.where.where && a.where.offset == b.where.offset &&
+         a.where.bytes == b.where.bytes;
+}
+
+inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) {
+  const graph& g = p.implementation;
+  std::vector<plan::named_range> list;
+  for (node_id effect : g.effects()) {
+    if (g[effect].kind != op::optimizer_step) continue;
+    const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
+    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
+      const plan::slot& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+      for (std::size_t k = 0; k < moments.size(); ++k) {
+        list.push_back({fmt::format("optimizer.{}.{}", moments[k], of.name),
+                        of.type,
+                        of.extents,
+                        {plan::moment_area(k), of.offset, of.bytes}});
+      }
+    }
+  }
+  for (const plan::named_range& moment : list) {  // a checkpoint holds both under their names
+    if (!p.parameters.find(moment.name)) continue;
+    fail(error_category::invalid_argument,
+         "parameter {} has the name of what a checkpoint keeps of the optimizer; give one of them another name",
+         quote(moment.name));
+  }
+  return list;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE optimizer_moments::optimizer_moments(const device& on, const plan::execution_plan& p) try {
+  shared_state made{on, detail::moments_of(p), {}};
+  vulkan::recorder zero(on);
+  for (std::size_t i = plan::index_of(plan::area::moments); i < p.area_bytes.size(); ++i) {
+    made.areas.emplace_back(on, p.area_bytes[i]);
+    made.areas.back().fill_with_zeros(zero);
+  }
+  on.submit(zero.finish());
+  state_ = std::make_shared<const shared_state>(std::move(made));
+} catch (...) {
+  rethrow_as_error("allocating moments");
+}
+
+MEGANEURA_INLINE const optimizer_moments::shared_state& optimizer_moments::state() const try {
+  if (state_) return *state_;
+  fail(error_category::invalid_argument,
+       "there are no moments before the first program is built, and its sizes are not known yet; prepare some sizes");
+} catch (...) {
+  rethrow_as_error("using moments");
+}
+
+MEGANEURA_INLINE void optimizer_moments::expect(const plan::named_range& asked) const {
+  if (std::ranges::any_of(list(), [&](const auto& moment) { return detail::same_place(moment, asked); })) return;
+  fail(error_category::invalid_argument, "{}: no moment has that name and place; ask with what list() has",
+       quote(asked.name));
+}
+
+MEGANEURA_INLINE std::vector<std::byte> optimizer_moments::read(const plan::named_range& moment) const try {
+  expect(moment);
+  return memory(moment.where.where).read(state().on, moment.where.offset, moment.where.bytes);
+} catch (...) {
+  rethrow_as_error("reading a moment");
+}
+
+MEGANEURA_INLINE void optimizer_moments::write(const plan::named_range& moment, std::span<const std::byte> values) try {
+  expect(moment);
+  if (values.size() != moment.where.bytes) {
+    fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", moment.name,
+         to_string(moment.type), to_string(moment.extents), moment.where.bytes, values.size());
+  }
+  memory(moment.where.where).write(state().on, moment.where.offset, values);
+} catch (...) {
+  rethrow_as_error("writing a moment");
+}
+
+MEGANEURA_INLINE void optimizer_moments::reset() try {
+  vulkan::recorder zero(state().on);
+  for (const area_memory& area : state().areas) area.fill_with_zeros(zero);
+  state().on.submit(zero.finish());
+} catch (...) {
+  rethrow_as_error("resetting moments");
+}
+
+MEGANEURA_INLINE void optimizer_moments::check_fits(const plan::execution_plan& p) const try {
+  if (std::ranges::equal(detail::moments_of(p), list(), detail::same_place)) return;
+  fail(
+      error_category::invalid_argument,
+      "these sizes update other parameters than those before, and all sizes share the optimizer's moments; give them a "
+      "training of their own");
+} catch (...) {
+  rethrow_as_error("sharing moments");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Building and running a recorded program.
 // From a node of an implementation graph to its kernel.
 // What every kernel generator returns: a module and the grid to launch it with.
@@ -18751,9 +19359,10 @@ MEGANEURA_INLINE const program& program::alive() const try {
 }
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
-                                  const program_options& options) try
+                                  const program_options& options, optimizer_moments moments) try
     : device_(on),
       times_(options.before),
+      moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
       profiled_(options.profile) {
@@ -18777,10 +19386,10 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   generated kernels = generate_kernels();
   check_limits(kernels);
   times_.generate = watch.lap();
-  list_kept();
+  if (moments_) moments_.check_fits(plan_);
   list_results();
   check_memory();
-  allocate(weights);
+  allocate();
   times_.allocate = watch.lap();
   create_pipelines(kernels);
   times_.pipelines = watch.lap();
@@ -18805,7 +19414,7 @@ MEGANEURA_INLINE void program::list_results() {
   plan_.area_bytes[plan::index_of(plan::area::step_values)] = step_values_bytes;
 }
 
-// Every buffer that `allocate` makes, the parameters' being there already.
+// Every buffer that `allocate` makes, the parameters' being there already, and moments if others have them too.
 MEGANEURA_INLINE void program::check_memory() const {
   std::vector<std::uint64_t> buffers(slots_.size(), result_bytes());
   const auto add = [&](std::uint64_t area_bytes) {
@@ -18813,85 +19422,29 @@ MEGANEURA_INLINE void program::check_memory() const {
     buffers.insert(buffers.end(), more.begin(), more.end());
   };
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
-    if (static_cast<plan::area>(i) != plan::area::parameter) add(plan_.area_bytes[i]);
+    const auto where = static_cast<plan::area>(i);
+    if (where != plan::area::parameter && !(moments_ && where >= plan::area::moments)) add(plan_.area_bytes[i]);
   }
   for (std::size_t i = 0; i < slots_.size(); ++i) add(plan_.inputs.bytes);
   const std::string reason = device_.reason_to_refuse(buffers);
   if (!reason.empty()) fail(error_category::out_of_memory, "the program does not fit: {}", reason);
 }
 
-MEGANEURA_INLINE void program::allocate(const parameters& weights) {
-  for (const std::uint64_t bytes : plan_.area_bytes) {
-    const bool shared = areas_.size() == plan::index_of(plan::area::parameter);
-    areas_.push_back(shared ? weights.memory() : area_memory(device_, bytes));
+MEGANEURA_INLINE void program::allocate() {
+  if (!moments_) moments_ = optimizer_moments(device_, plan_);
+  for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
+    const auto where = static_cast<plan::area>(i);
+    areas_.push_back(where == plan::area::parameter ? weights_.memory()
+                     : where >= plan::area::moments ? moments_.memory(where)
+                                                    : area_memory(device_, plan_.area_bytes[i]));
   }
   for (slot& s : slots_) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
     s.results = device_.allocate(result_bytes(), vulkan::memory_kind::mapped);
   }
-  reset_moments();
-}
-
-MEGANEURA_INLINE void program::list_kept() {
-  const graph& g = plan_.implementation;
-  for (node_id effect : g.effects()) {
-    if (g[effect].kind != op::optimizer_step) continue;
-    const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
-    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
-      const plan::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
-      for (std::size_t k = 0; k < moments.size(); ++k) {
-        kept_.push_back({fmt::format("optimizer.{}.{}", moments[k], of.name),
-                         of.type,
-                         of.extents,
-                         {plan::moment_area(k), of.offset, of.bytes}});
-      }
-    }
-  }
-  for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
-    if (!plan_.parameters.find(kept.name)) continue;
-    fail(error_category::invalid_argument,
-         "parameter {} has the name of what a checkpoint keeps of the optimizer; give one of them another name",
-         quote(kept.name));
-  }
-}
-
-MEGANEURA_INLINE void program::expect_kept(const plan::named_range& asked) const {
-  const auto known = [&](const plan::named_range& kept) {
-    return kept.name == asked.name && kept.where.where == asked.where.where &&
-           kept.where.offset == asked.where.offset && kept.where.bytes == asked.where.bytes;
-  };
-  if (std::ranges::any_of(alive().kept_, known)) return;
-  fail(error_category::invalid_argument,
-       "{}: this program keeps nothing of that name and place; ask with what kept() lists", quote(asked.name));
-}
-
-MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
-  expect_kept(kept);
-  return area_of(kept.where).read(device_, kept.where.offset, kept.where.bytes);
-} catch (...) {
-  rethrow_as_error("reading what a program keeps");
-}
-
-MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) try {
-  expect_kept(kept);
-  if (values.size() != kept.where.bytes) {
-    fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
-         to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
-  }
-  area_of(kept.where).write(device_, kept.where.offset, values);
-} catch (...) {
-  rethrow_as_error("writing what a program keeps");
-}
-
-MEGANEURA_INLINE void program::reset_moments() try {
-  (void)alive();
-  vulkan::recorder zero(device_);
-  const auto clear = [&](std::size_t area) { areas_[area].fill_with_zeros(zero); };
-  clear(plan::index_of(plan::area::gradient));
-  for (std::size_t i = plan::index_of(plan::area::moments); i < areas_.size(); ++i) clear(i);
+  vulkan::recorder zero(device_);  // gaps between gradients are read as well
+  areas_[plan::index_of(plan::area::gradient)].fill_with_zeros(zero);
   device_.submit(zero.finish());
-} catch (...) {
-  rethrow_as_error("resetting a program");
 }
 
 MEGANEURA_INLINE const area_memory& program::area_of(const plan::range& r) const {
@@ -19143,44 +19696,124 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/sized_programs.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+MEGANEURA_INLINE sized_programs::sized_programs(const device& on, open_sizes sizes, std::size_t most)
+    : device_(on), sizes_(std::move(sizes)), most_(std::max<std::size_t>(most, 1)) {
+  (void)on.facts();  // a device that was moved from says so
+}
+
+MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_extents& sizes, const builder& build) try {
+  return std::make_shared<program>(build(sizes));
+} catch (const error& problem) {
+  if (problem.category() != error_category::out_of_memory || entries_.empty()) throw;
+  entries_.clear();
+  device_.wait_idle();  // memory goes when the last step that uses it has ended
+  return std::make_shared<program>(build(sizes));
+}
+
+MEGANEURA_INLINE const std::shared_ptr<program>& sized_programs::at(std::span<const input_values> inputs,
+                                                                    const symbol_extents& more, const builder& build) {
+  std::vector<bound_elements> bound;
+  for (const input_values& each : sizes_.any() ? inputs : std::span<const input_values>()) {
+    const auto bytes = static_cast<std::int64_t>(each.values.size());
+    bound.push_back({each.name, bytes / std::max<std::int64_t>(storage_bytes(each.type, 1), 1)});
+  }
+  std::vector<std::int64_t> sizes = sizes_.solved(bound, more);
+  const auto found = std::ranges::find(entries_, sizes, &entry::sizes);
+  if (found != entries_.end()) {
+    std::rotate(entries_.begin(), found, found + 1);
+  } else {
+    check_alive();
+    std::shared_ptr<program> made = built(sizes_.named(sizes), build);
+    if (entries_.size() == most_) entries_.pop_back();
+    entries_.insert(entries_.begin(), {std::move(sizes), std::move(made)});
+  }
+  return entries_.front().built;
+}
+
+MEGANEURA_INLINE void sized_programs::check_alive() const {
+  if (device_) return;
+  fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
+}
+
+MEGANEURA_INLINE const program& sized_programs::latest() const try {
+  check_alive();
+  if (!entries_.empty()) return *entries_.front().built;
+  fail(error_category::invalid_argument,
+       "no program is built yet, because its sizes are not known; run once, or prepare sizes first");
+} catch (...) {
+  rethrow_as_error("using a program");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Definitions for runtime/inference.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-MEGANEURA_INLINE run_options detail::after_trace(run_options options, double milliseconds) {
-  options.program.before.trace = milliseconds;
-  return options;
-}
-
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
-                                              const program_options& options) {
+                                              optimizer_moments& moments, const program_options& options) {
   if (!weights) weights = parameters(on, g);
-  return program(on, g, weights, options);
+  program made(on, g, weights, options, moments);
+  moments = made.moments();
+  return made;
 }
 
 MEGANEURA_INLINE inference::inference(const device& on, const graph& g, const run_options& options,
                                       meganeura::parameters weights) try
-    : parameters_(std::move(weights)),
-      seed_(options.seed),
-      program_(detail::make_program(on, g, parameters_, options.program)) {
+    : device_(on), options_(options), parameters_(std::move(weights)), programs_(on, {}, 1) {
+  (void)programs_.at({}, {}, [&](const symbol_extents&) {
+    return detail::make_program(on, g, parameters_, moments_, options.program);
+  });
 } catch (...) {
   rethrow_as_error("building a session");
 }
 
-MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs) try {
-  const auto& outputs = program_.plan().outputs;
+MEGANEURA_INLINE inference::inference(const device& on, sized<graph> g, const run_options& options,
+                                      meganeura::parameters weights) try
+    : device_(on),
+      make_(std::move(g.make)),
+      options_(options),
+      parameters_(std::move(weights)),
+      programs_(on, std::move(g.sizes), options.most_sizes) {
+  if (!programs_.any_open()) prepare({});
+} catch (...) {
+  rethrow_as_error("building a session");
+}
+
+MEGANEURA_INLINE program& inference::select(std::span<const input_values> inputs, const symbol_extents& sizes) try {
+  return *programs_.at(inputs, sizes, [this](const symbol_extents& at) {
+    const detail::timed<graph> traced = detail::take_time([&] { return make_(at); });
+    program_options options = options_.program;
+    options.before.trace = traced.milliseconds;
+    return detail::make_program(device_, traced.made, parameters_, moments_, options);
+  });
+} catch (...) {
+  rethrow_as_error("building a session");
+}
+
+MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs,
+                                                   const symbol_extents& sizes) try {
+  meganeura::program& selected = select(inputs, sizes);
+  const auto& outputs = selected.plan().outputs;
   if (outputs.size() != 1) {
     fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and output",
          detail::quoted_names(outputs));
   }
-  start(inputs);
+  submit(selected, inputs);
   return output(outputs[0].name);
 } catch (...) {
   rethrow_as_error("a run");
 }
 
-MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> inputs) {
-  const std::uint64_t number = program_.submit(kernels::step_values_of(runs_ + 1, seed_), inputs);
+MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> inputs, const symbol_extents& sizes) {
+  return submit(select(inputs, sizes), inputs);
+}
+
+MEGANEURA_INLINE std::uint64_t inference::submit(meganeura::program& selected, std::span<const input_values> inputs) {
+  const std::uint64_t number = selected.submit(kernels::step_values_of(runs_ + 1, options_.seed), inputs);
   ++runs_;  // only now: a refused run draws nothing
   return number;
 }
@@ -19250,17 +19883,17 @@ struct training_position {
   std::uint64_t seed = 0;  // of random streams
 };
 
-/// Writes one .safetensors file: parameters and states under their names, what `training` keeps
-/// ("optimizer.<moment>.<parameter>") and, as metadata, optimiser, rates, step and seed. Checksums of each tensor and
-/// of the metadata are in it. errors: invalid_argument for parameters without values; io.
-void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
+/// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
+/// and, as metadata, optimiser, rates, step and seed. Checksums of each tensor and of the metadata are in it. errors:
+/// invalid_argument for parameters without values; io.
+void save_checkpoint(const std::string& path, const parameters& weights, const optimizer_moments& moments,
                      const training_position& position);
 
 /// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>"; returns where training
 /// goes on. Everything is checked before anything is changed.
 /// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
 /// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
-[[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, program& training,
+[[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, optimizer_moments moments,
                                                 const optimizer& expected);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -19318,17 +19951,6 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
   rethrow_as_error("building a training step");
 }
 
-namespace detail {
-
-inline program make_step(const device& on, graph forward, node_id loss, const optimizer& chosen, parameters& weights,
-                         program_options options) {
-  const timed<graph> step = take_time([&] { return make_training_graph(std::move(forward), loss, chosen); });
-  options.before.differentiate = step.milliseconds;
-  return make_program(on, step.made, weights, options);
-}
-
-}  // namespace detail
-
 MEGANEURA_INLINE float pending_step::loss() const try {
   const float value = program_->scalar_output("loss", submitted_);
   if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
@@ -19343,20 +19965,57 @@ MEGANEURA_INLINE float pending_step::loss() const try {
 
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
                                     const run_options& options, meganeura::parameters weights) try
-    : parameters_(std::move(weights)),
+    : device_(on),
+      options_(options),
       optimizer_(detail::checked_rates(chosen)),
       seed_(options.seed),
-      program_(detail::make_step(on, std::move(forward), loss, chosen, parameters_, options.program)) {
+      parameters_(std::move(weights)),
+      programs_(on, {}, 1) {
+  (void)programs_.at({}, {}, [&](const symbol_extents&) { return build({std::move(forward), loss}, options.program); });
 } catch (...) {
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs) try {
+MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
+                                    const run_options& options, meganeura::parameters weights) try
+    : device_(on),
+      make_(std::move(model.make)),
+      options_(options),
+      optimizer_(detail::checked_rates(chosen)),
+      seed_(options.seed),
+      parameters_(std::move(weights)),
+      programs_(on, std::move(model.sizes), options.most_sizes) {
+  if (!programs_.any_open()) prepare({});
+} catch (...) {
+  rethrow_as_error("building a trainer");
+}
+
+MEGANEURA_INLINE program training::build(graph_with_loss model, program_options options) {
+  const detail::timed<graph> step =
+      detail::take_time([&] { return make_training_graph(std::move(model.forward), model.loss, optimizer_); });
+  options.before.differentiate = step.milliseconds;
+  return detail::make_program(device_, step.made, parameters_, moments_, options);
+}
+
+MEGANEURA_INLINE const std::shared_ptr<program>& training::select(std::span<const input_values> inputs,
+                                                                  const symbol_extents& sizes) try {
+  return programs_.at(inputs, sizes, [this](const symbol_extents& at) {
+    detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at); });
+    program_options options = options_.program;
+    options.before.trace = traced.milliseconds;
+    return build(std::move(traced.made), options);
+  });
+} catch (...) {
+  rethrow_as_error("building a trainer");
+}
+
+MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
-  const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), inputs);
+  const std::shared_ptr<meganeura::program>& selected = select(inputs, sizes);
+  const std::uint64_t number = selected->submit(optimizer_.step_values(step_ + 1, seed_), inputs);
   ++step_;
-  return {program_, number, step_};
+  return {selected, number, step_};
 } catch (...) {
   rethrow_as_error("a step");
 }
@@ -19368,17 +20027,17 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
 }
 
 MEGANEURA_INLINE void training::restart() {
-  program_.reset_moments();
+  if (moments_) moments_.reset();
   parameters_.reset_states();
   step_ = 0;
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
-  meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
+  meganeura::save_checkpoint(path, parameters_, moments_, {optimizer_, step_, seed_});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
-  const training_position position = meganeura::load_checkpoint(path, parameters_, program_, optimizer_);
+  const training_position position = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_);
   optimizer_ = position.chosen;
   step_ = position.step;
   seed_ = position.seed;
@@ -23577,13 +24236,13 @@ struct checkpoint_tensor {
 };
 
 template <class Names>
-std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training,
+std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const optimizer_moments& moments,
                                                   const Names& name_of) {
   std::vector<checkpoint_tensor> all;
   for (const auto& slot : weights.slots().slots)
     all.push_back({std::invoke(name_of, slot), slot.type, slot.extents, &slot});
-  for (const plan::named_range& kept : training.kept())
-    all.push_back({kept.name, kept.type, kept.extents, nullptr, &kept});
+  for (const plan::named_range& each : moments.list())
+    all.push_back({each.name, each.type, each.extents, nullptr, &each});
   return all;
 }
 
@@ -23624,16 +24283,16 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
 
 }  // namespace detail
 
-MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
-                                      const training_position& position) try {
+MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights,
+                                      const optimizer_moments& moments, const training_position& position) try {
   std::vector<std::string> names;
   for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
   weights.check_values("save_checkpoint", names);
-  const auto tensors = detail::checkpoint_tensors(weights, training, &plan::slot::name);
+  const auto tensors = detail::checkpoint_tensors(weights, moments, &plan::slot::name);
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& tensor : tensors) {
-    values.push_back(tensor.kept ? training.read(*tensor.kept) : weights.get_bytes(tensor.name));
+    values.push_back(tensor.kept ? moments.read(*tensor.kept) : weights.get_bytes(tensor.name));
     entries.push_back({tensor.name,
                        io::safetensors_dtype(tensor.type),
                        {tensor.extents.begin(), tensor.extents.end()},
@@ -23652,12 +24311,12 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   rethrow_as_error("saving a checkpoint");
 }
 
-MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, parameters weights, program& training,
-                                                   const optimizer& expected) try {
+MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, parameters weights,
+                                                   optimizer_moments moments, const optimizer& expected) try {
   const auto file = io::safetensors_file::open(path);
   const detail::checkpoint_metadata metadata(file);
   const auto tensors =
-      detail::checkpoint_tensors(weights, training, [&](const plan::slot& slot) { return metadata.name_of(slot); });
+      detail::checkpoint_tensors(weights, moments, [&](const plan::slot& slot) { return metadata.name_of(slot); });
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
@@ -23673,7 +24332,7 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, para
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].kept) {
-      training.write(*tensors[i].kept, values[i]);
+      moments.write(*tensors[i].kept, values[i]);
     } else {
       weights.set_bytes(tensors[i].shared->name, values[i]);
     }

@@ -145,16 +145,17 @@ TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
     mn::parameters weights(gpu, g);
     weights.init({.seed = 1});
     mn::program program(gpu, g, weights);
-    const auto& kept = program.kept().front();
-    const std::vector<std::byte> good = program.read(kept), bad(good.size() + 1);
-    expect_survival([&] { (void)program.read(kept); }, 40);
+    mn::optimizer_moments all = program.moments();
+    const auto& kept = all.list().front();
+    const std::vector<std::byte> good = all.read(kept), bad(good.size() + 1);
+    expect_survival([&] { (void)all.read(kept); }, 40);
     expect_survival(
         [&] {
-          program.write(kept, good);
+          all.write(kept, good);
           gpu.wait_idle();
         },
         40);
-    expect_refusal("write", [&] { program.write(kept, bad); });
+    expect_refusal("write", [&] { all.write(kept, bad); });
     expect_refusal("set_input, unknown", [&] { program.set_input("no such input", mn::dtype::f32, good); });
     expect_refusal("set_input, wrong size", [&] { program.set_input("x", mn::dtype::f32, bad); });
     expect_refusal("scalar_output, early", [&] { (void)program.scalar_output("loss", 1); });

@@ -70,7 +70,7 @@ std::vector<std::byte> everything(Trainer& run) {
   std::vector<std::byte> bytes;
   const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
   for (const auto& slot : run.parameters().slots().slots) append(run.parameters().get_bytes(slot.name));
-  for (const auto& kept : run.program().kept()) append(run.program().read(kept));
+  for (const auto& kept : run.moments().list()) append(run.moments().read(kept));
   return bytes;
 }
 
@@ -105,8 +105,8 @@ TEST(runtime_checkpoint, frozen_layers_have_no_moments_and_go_on) {
   const auto is_frozen = [](const plan::named_range& kept) {
     return kept.name.find(".one.") != std::string::npos || kept.name.find(".three.") != std::string::npos;
   };
-  EXPECT_TRUE(std::ranges::none_of(run.program().kept(), is_frozen));
-  EXPECT_EQ(run.program().kept().size(), 2u * 6);
+  EXPECT_TRUE(std::ranges::none_of(run.moments().list(), is_frozen));
+  EXPECT_EQ(run.moments().list().size(), 2u * 6);
   const auto& bytes = run.program().plan().area_bytes;
   const std::uint64_t updated = 6 * plan::tensor_alignment;  // weights and biases of three layers, all of them small
   for (const plan::area each : {plan::area::gradient, plan::moment_area(0), plan::moment_area(1)})
@@ -220,8 +220,8 @@ TEST(runtime_checkpoint, a_momentum_without_moments_is_refused) {
 TEST(runtime_checkpoint, ranges_that_a_program_does_not_keep_are_refused) {
   const device& gpu = support::shared_device();
   const graph g = make_training_graph<network<6>>(remembering{}, adam{}, {{"batch", 5}});
-  program running(gpu, g, parameters(gpu, g));
-  const plan::named_range kept = running.kept().at(0);
+  optimizer_moments running = program(gpu, g, parameters(gpu, g)).moments();
+  const plan::named_range kept = running.list().at(0);
   std::vector<plan::named_range> others(4, kept);
   others[0].where.offset = std::uint64_t{1} << 40;
   others[1].where.where = static_cast<plan::area>(60);
@@ -229,9 +229,9 @@ TEST(runtime_checkpoint, ranges_that_a_program_does_not_keep_are_refused) {
   others[3].name = "another";
   for (const plan::named_range& other : others) {
     const std::vector<std::byte> values(other.where.bytes);
-    EXPECT_NE(support::sentence_of([&] { (void)running.read(other); }).find("keeps nothing of that name and place"),
+    EXPECT_NE(support::sentence_of([&] { (void)running.read(other); }).find("no moment has that name and place"),
               std::string::npos);
-    EXPECT_NE(support::sentence_of([&] { running.write(other, values); }).find("keeps nothing of that name and place"),
+    EXPECT_NE(support::sentence_of([&] { running.write(other, values); }).find("no moment has that name and place"),
               std::string::npos);
   }
   EXPECT_NO_THROW(running.write(kept, running.read(kept)));
@@ -243,11 +243,11 @@ TEST(runtime_checkpoint, a_step_after_which_none_is_counted_is_refused) {
   trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
   run.parameters().init();
   constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
-  save_checkpoint(path, run.parameters(), run.program(), {sgd{}, most, 1});
+  save_checkpoint(path, run.parameters(), run.moments(), {sgd{}, most, 1});
   EXPECT_NE(support::sentence_of([&] { run.load_checkpoint(path); }).find("after which no step is counted"),
             std::string::npos);
   EXPECT_EQ(run.steps(), 0u);
-  save_checkpoint(path, run.parameters(), run.program(), {sgd{}, most - 1, 1});
+  save_checkpoint(path, run.parameters(), run.moments(), {sgd{}, most - 1, 1});
   run.load_checkpoint(path);
   train(run, 1);
   EXPECT_EQ(run.steps(), most);

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/model.hpp>
+#include <meganeura/expr/open_sizes.hpp>
 #include <meganeura/expr/value.hpp>
 #include <meganeura/graph/graph.hpp>
 
@@ -16,15 +17,18 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// large to count, naming symbol, value and limit.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
-/// errors: invalid_argument for a binding of a symbol that neither the inputs nor the body have (the nearest one is
-/// suggested), and for a symbol bound twice.
-void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
-                    std::span<const binding> bindings);
+/// Each symbol of a model's inputs and nodes once, in that order.
+[[nodiscard]] std::vector<std::string> symbols_of(const module_body& body, std::span<const detail::tensor_type> inputs);
 
 /// One body after its operands are nodes; returns its result. The scopes of the graph that live stand before every
 /// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
 node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
                    std::span<const binding> bindings);
+
+/// A model's parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share
+/// them.
+/// errors: invalid_argument for such a symbol.
+void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings);
 
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
 /// appends the loss to it.
@@ -32,7 +36,7 @@ node_id lower_body(graph& g, const module_body& body, std::span<const node_id> o
 /// refuse.
 template <class Model>
 node_id lower_into(graph& g, std::span<const binding> bindings) {
-  check_bindings(Model::body, Model::input_types, bindings);
+  check_bindings(symbols_of(Model::body, Model::input_types), bindings);
   std::vector<node_id> operands;
   for (int i = 0; i < Model::input_count; ++i) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,

@@ -26,11 +26,7 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
     fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
          quote(name.text));
   }
-  if (found->extent < 1) {
-    fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(name.text),
-         found->extent);
-  }
-  return found->extent;
+  return checked_extent(*found);
 }
 
 // Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
@@ -171,24 +167,29 @@ MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, std::span
   return result;
 }
 
-MEGANEURA_INLINE void check_bindings(const module_body& body, std::span<const detail::tensor_type> inputs,
-                                     std::span<const binding> bindings) {
+MEGANEURA_INLINE void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
+  for (int i = 0; i < body.size; ++i) {
+    const typed_node& n = body.nodes[i];
+    if (detail::is_leaf(n)) {
+      detail::node_spec spec = detail::spec_of(n);
+      spec.shape = bound(*n.shape, bindings);
+      detail::run_time_node(g, spec, {});
+    }
+    if (!n.body) continue;
+    const graph::scope in(g, n.name->text);
+    for (int turn = 0; turn < n.count; ++turn) {
+      const graph::scope in_turn(g, n.kind == primitive::repeat ? std::to_string(turn) : "");
+      lower_leaves(g, *n.body, bindings);
+    }
+  }
+}
+
+MEGANEURA_INLINE std::vector<std::string> symbols_of(const module_body& body,
+                                                     std::span<const detail::tensor_type> inputs) {
   std::vector<std::string> names;
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
   detail::add_symbols(body, names);
-  for (const binding& each : bindings) {
-    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
-    if (std::ranges::find(names, each.symbol) == names.end()) {
-      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
-           each.extent, names.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(names, "\", \"")),
-           detail::did_you_mean(detail::nearest(each.symbol, names)));
-    }
-    for (const binding& other : bindings) {
-      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
-      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
-           each.symbol, each.extent, other.extent);
-    }
-  }
+  return names;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

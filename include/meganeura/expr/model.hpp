@@ -372,13 +372,31 @@ concept has_elements = requires(const T& range) {
 };
 }  // namespace detail
 
-/// bind<"image">(pixels): any contiguous range of float, int or unsigned.
+/// The extent of the symbol `Name`, where inputs leave it open.
+template <fixed_string Name>
+struct bound_symbol {
+  static constexpr const char* name = detail::symbol_of<Name>.text;
+  std::int64_t extent;
+};
+
+namespace detail {
+template <class T>
+inline constexpr bool binds_symbol = false;
+template <fixed_string Name>
+inline constexpr bool binds_symbol<bound_symbol<Name>> = true;
+}  // namespace detail
+
+/// bind<"image">(pixels): any contiguous range of float, int or unsigned, for an input; bind<"sequence">(128): the
+/// extent of a symbol.
 /// errors: "needs a contiguous range", "elements must be float, std::int32_t or std::uint32_t".
 template <fixed_string Name, class Range>
 [[nodiscard]] constexpr auto bind(const Range& range) {
-  static_assert(detail::has_elements<Range>,
-                "meganeura: bind<name>(range): needs a contiguous range, a std::vector, std::array or std::span");
-  if constexpr (detail::has_elements<Range>) {
+  static_assert(detail::has_elements<Range> || std::is_integral_v<Range>,
+                "meganeura: bind<name>(range): needs a contiguous range, a std::vector, std::array or std::span; a "
+                "whole number is the extent of a symbol");
+  if constexpr (std::is_integral_v<Range>) {
+    return bound_symbol<Name>{static_cast<std::int64_t>(range)};
+  } else if constexpr (detail::has_elements<Range>) {
     using element = std::remove_cvref_t<decltype(*range.data())>;
     static_assert(detail::dtype_of<element> != dtype::boolean,
                   "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
@@ -397,6 +415,39 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
   static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_types[index < 0 ? 0 : index].type>,
                 "meganeura: bind<name>(range): the input has another dtype");
   return index < 0 ? 0 : index;
+}
+
+namespace detail {
+
+constexpr bool has_symbol(const symbolic_shape& shape, const char* name) {
+  for (int i = 0; i < shape.rank; ++i) {
+    if (shape[i].name && texts_equal(shape[i].name->text, name)) return true;
+  }
+  return false;
+}
+
+constexpr bool has_symbol(const module_body& body, const char* name) {
+  for (int i = 0; i < body.size; ++i) {
+    if (has_symbol(*body.nodes[i].shape, name)) return true;
+    if (body.nodes[i].body && has_symbol(*body.nodes[i].body, name)) return true;
+  }
+  return false;
+}
+
+template <fixed_string Name, bool Found>
+inline constexpr bool symbol_known = Found;
+
+}  // namespace detail
+
+/// The same for a symbol.
+template <class Model, fixed_string Name>
+constexpr void check_bound(const bound_symbol<Name>&) {
+  static_assert(detail::symbol_known<Name, detail::has_symbol(Model::body, detail::symbol_of<Name>.text)>,
+                "meganeura: bind<name>(n): the model has no symbol of that name; an input is bound to a range");
+}
+template <class Model, fixed_string Name, class T>
+constexpr void check_bound(const bound_input<Name, T>& input) {
+  (void)checked_input_index<Model>(input);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

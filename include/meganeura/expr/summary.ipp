@@ -81,7 +81,7 @@ class summary_walk {
 
 MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
                                           std::span<const binding> bindings) {
-  check_bindings(body, inputs, bindings);
+  check_bindings(symbols_of(body, inputs), bindings);
   for (const binding& each : bindings) {
     const symbol name{each.symbol};
     symbolic_shape alone;

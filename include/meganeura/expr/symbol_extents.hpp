@@ -4,6 +4,7 @@
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
 
 #include <concepts>
@@ -55,6 +56,18 @@ class symbol_extents {
   }
 
   [[nodiscard]] std::span<const binding> list() const { return list_; }
+  /// errors: invalid_argument for a symbol that is not among them.
+  [[nodiscard]] std::int64_t operator[](std::string_view name) const try {
+    std::vector<std::string> names;
+    for (const binding& each : list_) {
+      if (name == each.symbol) return each.extent;
+      names.emplace_back(each.symbol);
+    }
+    fail(error_category::invalid_argument, "there is no symbol {}{}", quote(name),
+         detail::did_you_mean(detail::nearest(name, names)));
+  } catch (...) {
+    rethrow_as_error("looking for a symbol");
+  }
 
  private:
   void add(std::string_view name, std::int64_t extent) {

@@ -2,9 +2,9 @@
 // A training run in a file: everything that going on later needs to be the same as not having stopped.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/runtime/moments.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/parameters.hpp>
-#include <meganeura/runtime/program.hpp>
 
 #include <cstdint>
 #include <string>
@@ -18,17 +18,17 @@ struct training_position {
   std::uint64_t seed = 0;  // of random streams
 };
 
-/// Writes one .safetensors file: parameters and states under their names, what `training` keeps
-/// ("optimizer.<moment>.<parameter>") and, as metadata, optimiser, rates, step and seed. Checksums of each tensor and
-/// of the metadata are in it. errors: invalid_argument for parameters without values; io.
-void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
+/// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
+/// and, as metadata, optimiser, rates, step and seed. Checksums of each tensor and of the metadata are in it. errors:
+/// invalid_argument for parameters without values; io.
+void save_checkpoint(const std::string& path, const parameters& weights, const optimizer_moments& moments,
                      const training_position& position);
 
 /// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>"; returns where training
 /// goes on. Everything is checked before anything is changed.
 /// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
 /// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
-[[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, program& training,
+[[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, optimizer_moments moments,
                                                 const optimizer& expected);
 
 }  // namespace meganeura::inline MEGANEURA_ABI

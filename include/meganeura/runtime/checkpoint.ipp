@@ -107,13 +107,13 @@ struct checkpoint_tensor {
 };
 
 template <class Names>
-std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const program& training,
+std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const optimizer_moments& moments,
                                                   const Names& name_of) {
   std::vector<checkpoint_tensor> all;
   for (const auto& slot : weights.slots().slots)
     all.push_back({std::invoke(name_of, slot), slot.type, slot.extents, &slot});
-  for (const plan::named_range& kept : training.kept())
-    all.push_back({kept.name, kept.type, kept.extents, nullptr, &kept});
+  for (const plan::named_range& each : moments.list())
+    all.push_back({each.name, each.type, each.extents, nullptr, &each});
   return all;
 }
 
@@ -154,16 +154,16 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
 
 }  // namespace detail
 
-MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights, const program& training,
-                                      const training_position& position) try {
+MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights,
+                                      const optimizer_moments& moments, const training_position& position) try {
   std::vector<std::string> names;
   for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
   weights.check_values("save_checkpoint", names);
-  const auto tensors = detail::checkpoint_tensors(weights, training, &plan::slot::name);
+  const auto tensors = detail::checkpoint_tensors(weights, moments, &plan::slot::name);
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& tensor : tensors) {
-    values.push_back(tensor.kept ? training.read(*tensor.kept) : weights.get_bytes(tensor.name));
+    values.push_back(tensor.kept ? moments.read(*tensor.kept) : weights.get_bytes(tensor.name));
     entries.push_back({tensor.name,
                        io::safetensors_dtype(tensor.type),
                        {tensor.extents.begin(), tensor.extents.end()},
@@ -182,12 +182,12 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   rethrow_as_error("saving a checkpoint");
 }
 
-MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, parameters weights, program& training,
-                                                   const optimizer& expected) try {
+MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, parameters weights,
+                                                   optimizer_moments moments, const optimizer& expected) try {
   const auto file = io::safetensors_file::open(path);
   const detail::checkpoint_metadata metadata(file);
   const auto tensors =
-      detail::checkpoint_tensors(weights, training, [&](const plan::slot& slot) { return metadata.name_of(slot); });
+      detail::checkpoint_tensors(weights, moments, [&](const plan::slot& slot) { return metadata.name_of(slot); });
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
@@ -203,7 +203,7 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, para
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].kept) {
-      training.write(*tensors[i].kept, values[i]);
+      moments.write(*tensors[i].kept, values[i]);
     } else {
       weights.set_bytes(tensors[i].shared->name, values[i]);
     }

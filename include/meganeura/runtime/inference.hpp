@@ -5,8 +5,11 @@
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/program.hpp>
+#include <meganeura/runtime/sized_programs.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -16,7 +19,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 struct run_options {
   program_options program{};
-  std::uint64_t seed = 0;  // of random streams: steps draw new numbers, the same seed the same from the first on
+  std::uint64_t seed = 0;      // of random streams: steps draw new numbers, the same seed the same from the first on
+  std::size_t most_sizes = 8;  // that programs stay for, each with memory of its own; the one unused longest goes
 };
 
 /// A graph ready to run forward. All that are built from one `parameters` share the weights.
@@ -24,42 +28,58 @@ class inference {
  public:
   /// Unless given, parameters are made without values: init, load or set them. errors: what `program` throws.
   inference(const device& on, const graph& g, const run_options& options = {}, meganeura::parameters weights = {});
+  /// Sizes come from what is bound: a run with new ones builds a program first, one with known ones does not. Where
+  /// every symbol is fixed, the program is built at once; where none is and no parameters are given, they are made by
+  /// the first program.
+  inference(const device& on, sized<graph> g, const run_options& options = {}, meganeura::parameters weights = {});
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
-  /// Runs once, waits and returns a copy of the only output: run({{"image", images}}). errors: those of `start` and
-  /// `output`; invalid_argument for a graph of several outputs, naming them.
-  std::vector<float> run(std::span<const input_values> inputs);
-  std::vector<float> run(std::initializer_list<input_values> inputs) { return run({inputs.begin(), inputs.size()}); }
+  /// Runs once, waits and returns a copy of the only output: run({{"image", images}}). `sizes` has the symbols that
+  /// inputs leave open. errors: those of `start` and `output`; invalid_argument for a graph of several outputs, naming
+  /// them.
+  std::vector<float> run(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  std::vector<float> run(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return run({inputs.begin(), inputs.size()}, sizes);
+  }
 
   /// Runs once without waiting; read outputs by name afterwards. Returns the run's number in `program`. errors:
-  /// invalid_argument for an unknown or unbound input, another element type or size, and for parameters that have no
-  /// values yet; the run then has not happened.
-  std::uint64_t start(std::span<const input_values> inputs);
-  std::uint64_t start(std::initializer_list<input_values> inputs) { return start({inputs.begin(), inputs.size()}); }
+  /// invalid_argument for an unknown or unbound input, another element type or size, for sizes that are not known, and
+  /// for parameters that have no values yet; the run then has not happened.
+  std::uint64_t start(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  std::uint64_t start(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return start({inputs.begin(), inputs.size()}, sizes);
+  }
 
   /// A copy of a named output of the latest run; waits for it. errors: invalid_argument before the first run, for an
   /// unknown name, and for an output that is not f32.
-  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program_.output_f32(name); }
+  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program().output_f32(name); }
 
-  /// What runs: plan, report, times, profile and outputs of any type.
-  [[nodiscard]] const meganeura::program& program() const { return program_; }
+  /// Builds the program for these sizes now, so that no run waits for it.
+  void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
+
+  /// What ran last, or was prepared: plan, report, times, profile and outputs of any type. errors: invalid_argument
+  /// before the first.
+  [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
+  meganeura::program& select(std::span<const input_values> inputs, const symbol_extents& sizes);
+  std::uint64_t submit(meganeura::program& selected, std::span<const input_values> inputs);
+
+  device device_;
+  std::function<graph(const symbol_extents&)> make_;
+  run_options options_;
   meganeura::parameters parameters_;
-  std::uint64_t seed_;
+  optimizer_moments moments_;
   std::uint32_t runs_ = 0;
-  meganeura::program program_;
+  detail::sized_programs programs_;
 };
 
 namespace detail {
 
-// With what tracing took.
-[[nodiscard]] run_options after_trace(run_options options, double milliseconds);
-
-// The program of a graph, and the graph's parameters where there are none yet.
-[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights,
+// The program of a graph, and the graph's parameters and what it keeps where there are none yet.
+[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights, optimizer_moments& moments,
                                    const program_options& options);
 
 }  // namespace detail

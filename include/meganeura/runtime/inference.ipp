@@ -2,46 +2,74 @@
 // Definitions for runtime/inference.hpp.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/runtime/inference.hpp>
 
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-MEGANEURA_INLINE run_options detail::after_trace(run_options options, double milliseconds) {
-  options.program.before.trace = milliseconds;
-  return options;
-}
-
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
-                                              const program_options& options) {
+                                              optimizer_moments& moments, const program_options& options) {
   if (!weights) weights = parameters(on, g);
-  return program(on, g, weights, options);
+  program made(on, g, weights, options, moments);
+  moments = made.moments();
+  return made;
 }
 
 MEGANEURA_INLINE inference::inference(const device& on, const graph& g, const run_options& options,
                                       meganeura::parameters weights) try
-    : parameters_(std::move(weights)),
-      seed_(options.seed),
-      program_(detail::make_program(on, g, parameters_, options.program)) {
+    : device_(on), options_(options), parameters_(std::move(weights)), programs_(on, {}, 1) {
+  (void)programs_.at({}, {}, [&](const symbol_extents&) {
+    return detail::make_program(on, g, parameters_, moments_, options.program);
+  });
 } catch (...) {
   rethrow_as_error("building a session");
 }
 
-MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs) try {
-  const auto& outputs = program_.plan().outputs;
+MEGANEURA_INLINE inference::inference(const device& on, sized<graph> g, const run_options& options,
+                                      meganeura::parameters weights) try
+    : device_(on),
+      make_(std::move(g.make)),
+      options_(options),
+      parameters_(std::move(weights)),
+      programs_(on, std::move(g.sizes), options.most_sizes) {
+  if (!programs_.any_open()) prepare({});
+} catch (...) {
+  rethrow_as_error("building a session");
+}
+
+MEGANEURA_INLINE program& inference::select(std::span<const input_values> inputs, const symbol_extents& sizes) try {
+  return *programs_.at(inputs, sizes, [this](const symbol_extents& at) {
+    const detail::timed<graph> traced = detail::take_time([&] { return make_(at); });
+    program_options options = options_.program;
+    options.before.trace = traced.milliseconds;
+    return detail::make_program(device_, traced.made, parameters_, moments_, options);
+  });
+} catch (...) {
+  rethrow_as_error("building a session");
+}
+
+MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values> inputs,
+                                                   const symbol_extents& sizes) try {
+  meganeura::program& selected = select(inputs, sizes);
+  const auto& outputs = selected.plan().outputs;
   if (outputs.size() != 1) {
     fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and output",
          detail::quoted_names(outputs));
   }
-  start(inputs);
+  submit(selected, inputs);
   return output(outputs[0].name);
 } catch (...) {
   rethrow_as_error("a run");
 }
 
-MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> inputs) {
-  const std::uint64_t number = program_.submit(kernels::step_values_of(runs_ + 1, seed_), inputs);
+MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> inputs, const symbol_extents& sizes) {
+  return submit(select(inputs, sizes), inputs);
+}
+
+MEGANEURA_INLINE std::uint64_t inference::submit(meganeura::program& selected, std::span<const input_values> inputs) {
+  const std::uint64_t number = selected.submit(kernels::step_values_of(runs_ + 1, options_.seed), inputs);
   ++runs_;  // only now: a refused run draws nothing
   return number;
 }

@@ -9,6 +9,7 @@
 #include <meganeura/runtime/build_times.hpp>
 #include <meganeura/runtime/checks.hpp>
 #include <meganeura/runtime/device.hpp>
+#include <meganeura/runtime/moments.hpp>
 #include <meganeura/runtime/parameters.hpp>
 
 #include <array>
@@ -55,9 +56,11 @@ struct input_values {
 class program {
  public:
   /// `g`: primitives with outputs and effects. `weights` must hold every parameter of `g`, on this device object.
-  /// errors: what the passes throw; invalid_argument for parameters of another device, and for one named like what
-  /// `kept` lists; out_of_memory; unsupported.
-  program(const device& on, const graph& g, const parameters& weights, const program_options& options = {});
+  /// `moments` are those of another program of the same model, for other sizes, or made anew. errors: what the passes
+  /// throw; invalid_argument for parameters of another device, for one named like a moment, and for moments of other
+  /// parameters; out_of_memory; unsupported.
+  program(const device& on, const graph& g, const parameters& weights, const program_options& options = {},
+          optimizer_moments moments = {});
   program(program&&) = default;  // every call of one that was moved from throws invalid_argument
   program& operator=(program&&) = default;
   program(const program&) = delete;  // two copies would write into one set of slots
@@ -96,15 +99,8 @@ class program {
   /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
   /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
-  /// Everything that is kept from step to step besides parameters and states: "optimizer.<moment>.<parameter>"
-  /// for what the optimiser updates ("optimizer.m.fc.weight").
-  [[nodiscard]] const std::vector<plan::named_range>& kept() const { return alive().kept_; }
-  /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come.
-  [[nodiscard]] std::vector<std::byte> read(const plan::named_range& kept) const;
-  void write(const plan::named_range& kept, std::span<const std::byte> values);
-
-  /// Optimiser moments back to zero.
-  void reset_moments();
+  /// What the optimiser keeps from step to step.
+  [[nodiscard]] const optimizer_moments& moments() const { return alive().moments_; }
 
  private:
   static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
@@ -126,10 +122,7 @@ class program {
     return step_values_bytes + results_.size() * plan::tensor_alignment;
   }
   void check_memory() const;
-  void allocate(const parameters& weights);
-  void list_kept();
-  /// Refuses what `kept` does not list.
-  void expect_kept(const plan::named_range& asked) const;
+  void allocate();
   struct prepared {             // one step of the plan, ready to be recorded
     vulkan::pipeline pipeline;  // none for a copy
     std::array<std::uint32_t, 3> groups{1, 1, 1};
@@ -161,7 +154,7 @@ class program {
   std::vector<area_memory> areas_;  // by plan::index_of
   std::array<slot, 2> slots_;
   std::vector<result_copy> results_;
-  std::vector<plan::named_range> kept_;
+  optimizer_moments moments_;
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;

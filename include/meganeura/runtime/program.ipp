@@ -57,9 +57,10 @@ MEGANEURA_INLINE const program& program::alive() const try {
 }
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
-                                  const program_options& options) try
+                                  const program_options& options, optimizer_moments moments) try
     : device_(on),
       times_(options.before),
+      moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
       profiled_(options.profile) {
@@ -83,10 +84,10 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   generated kernels = generate_kernels();
   check_limits(kernels);
   times_.generate = watch.lap();
-  list_kept();
+  if (moments_) moments_.check_fits(plan_);
   list_results();
   check_memory();
-  allocate(weights);
+  allocate();
   times_.allocate = watch.lap();
   create_pipelines(kernels);
   times_.pipelines = watch.lap();
@@ -111,7 +112,7 @@ MEGANEURA_INLINE void program::list_results() {
   plan_.area_bytes[plan::index_of(plan::area::step_values)] = step_values_bytes;
 }
 
-// Every buffer that `allocate` makes, the parameters' being there already.
+// Every buffer that `allocate` makes, the parameters' being there already, and moments if others have them too.
 MEGANEURA_INLINE void program::check_memory() const {
   std::vector<std::uint64_t> buffers(slots_.size(), result_bytes());
   const auto add = [&](std::uint64_t area_bytes) {
@@ -119,85 +120,29 @@ MEGANEURA_INLINE void program::check_memory() const {
     buffers.insert(buffers.end(), more.begin(), more.end());
   };
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
-    if (static_cast<plan::area>(i) != plan::area::parameter) add(plan_.area_bytes[i]);
+    const auto where = static_cast<plan::area>(i);
+    if (where != plan::area::parameter && !(moments_ && where >= plan::area::moments)) add(plan_.area_bytes[i]);
   }
   for (std::size_t i = 0; i < slots_.size(); ++i) add(plan_.inputs.bytes);
   const std::string reason = device_.reason_to_refuse(buffers);
   if (!reason.empty()) fail(error_category::out_of_memory, "the program does not fit: {}", reason);
 }
 
-MEGANEURA_INLINE void program::allocate(const parameters& weights) {
-  for (const std::uint64_t bytes : plan_.area_bytes) {
-    const bool shared = areas_.size() == plan::index_of(plan::area::parameter);
-    areas_.push_back(shared ? weights.memory() : area_memory(device_, bytes));
+MEGANEURA_INLINE void program::allocate() {
+  if (!moments_) moments_ = optimizer_moments(device_, plan_);
+  for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
+    const auto where = static_cast<plan::area>(i);
+    areas_.push_back(where == plan::area::parameter ? weights_.memory()
+                     : where >= plan::area::moments ? moments_.memory(where)
+                                                    : area_memory(device_, plan_.area_bytes[i]));
   }
   for (slot& s : slots_) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
     s.results = device_.allocate(result_bytes(), vulkan::memory_kind::mapped);
   }
-  reset_moments();
-}
-
-MEGANEURA_INLINE void program::list_kept() {
-  const graph& g = plan_.implementation;
-  for (node_id effect : g.effects()) {
-    if (g[effect].kind != op::optimizer_step) continue;
-    const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
-    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
-      const plan::slot& of = *plan_.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
-      for (std::size_t k = 0; k < moments.size(); ++k) {
-        kept_.push_back({fmt::format("optimizer.{}.{}", moments[k], of.name),
-                         of.type,
-                         of.extents,
-                         {plan::moment_area(k), of.offset, of.bytes}});
-      }
-    }
-  }
-  for (const plan::named_range& kept : kept_) {  // a checkpoint holds both under their names
-    if (!plan_.parameters.find(kept.name)) continue;
-    fail(error_category::invalid_argument,
-         "parameter {} has the name of what a checkpoint keeps of the optimizer; give one of them another name",
-         quote(kept.name));
-  }
-}
-
-MEGANEURA_INLINE void program::expect_kept(const plan::named_range& asked) const {
-  const auto known = [&](const plan::named_range& kept) {
-    return kept.name == asked.name && kept.where.where == asked.where.where &&
-           kept.where.offset == asked.where.offset && kept.where.bytes == asked.where.bytes;
-  };
-  if (std::ranges::any_of(alive().kept_, known)) return;
-  fail(error_category::invalid_argument,
-       "{}: this program keeps nothing of that name and place; ask with what kept() lists", quote(asked.name));
-}
-
-MEGANEURA_INLINE std::vector<std::byte> program::read(const plan::named_range& kept) const try {
-  expect_kept(kept);
-  return area_of(kept.where).read(device_, kept.where.offset, kept.where.bytes);
-} catch (...) {
-  rethrow_as_error("reading what a program keeps");
-}
-
-MEGANEURA_INLINE void program::write(const plan::named_range& kept, std::span<const std::byte> values) try {
-  expect_kept(kept);
-  if (values.size() != kept.where.bytes) {
-    fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", kept.name,
-         to_string(kept.type), to_string(kept.extents), kept.where.bytes, values.size());
-  }
-  area_of(kept.where).write(device_, kept.where.offset, values);
-} catch (...) {
-  rethrow_as_error("writing what a program keeps");
-}
-
-MEGANEURA_INLINE void program::reset_moments() try {
-  (void)alive();
-  vulkan::recorder zero(device_);
-  const auto clear = [&](std::size_t area) { areas_[area].fill_with_zeros(zero); };
-  clear(plan::index_of(plan::area::gradient));
-  for (std::size_t i = plan::index_of(plan::area::moments); i < areas_.size(); ++i) clear(i);
+  vulkan::recorder zero(device_);  // gaps between gradients are read as well
+  areas_[plan::index_of(plan::area::gradient)].fill_with_zeros(zero);
   device_.submit(zero.finish());
-} catch (...) {
-  rethrow_as_error("resetting a program");
 }
 
 MEGANEURA_INLINE const area_memory& program::area_of(const plan::range& r) const {

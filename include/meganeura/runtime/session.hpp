@@ -3,7 +3,6 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
-#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/symbol_extents.hpp>
 #include <meganeura/runtime/inference.hpp>
@@ -11,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,48 +23,101 @@ input_values values_of(const bound_input<Name, Element>& input) {
   return {input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size))};
 }
 
+// What bind<...>() gave, apart: inputs with their values, symbols with their extents.
+template <class Bound>
+auto as_input(const Bound& bound) {
+  if constexpr (binds_symbol<Bound>) {
+    return std::tuple<>();
+  } else {
+    return std::tuple(values_of(bound));
+  }
+}
+
+template <class Bound>
+auto as_symbol(const Bound& bound) {
+  if constexpr (binds_symbol<Bound>) {
+    return std::tuple(binding{bound.name, bound.extent});
+  } else {
+    return std::tuple<>();
+  }
+}
+
+template <class Element, class... Tuples>
+auto listed(const Tuples&... tuples) {
+  return std::apply([](const auto&... each) { return std::array<Element, sizeof...(each)>{each...}; },
+                    std::tuple_cat(tuples...));
+}
+
+template <class... Bound>
+auto bound_inputs(const Bound&... bound) {
+  return listed<input_values>(as_input(bound)...);
+}
+template <class... Bound>
+auto bound_symbols(const Bound&... bound) {
+  return listed<binding>(as_symbol(bound)...);
+}
+
+template <class Model>
+[[nodiscard]] open_sizes sizes_of(const symbol_extents& fixed) {
+  std::vector<sized_input> inputs;
+  for (int i = 0; i < Model::input_count; ++i) {
+    inputs.push_back({Model::input_names[i]->text, *Model::input_types[i].shape});
+  }
+  return {symbols_of(Model::body, Model::input_types), std::move(inputs), fixed};
+}
+
+// Where sizes are open, parameters and states are there before the first program: init, load or set them.
+template <class Model>
+[[nodiscard]] parameters parameters_of(const device& on, parameters given, const symbol_extents& fixed) {
+  if (given || !sizes_of<Model>(fixed).any()) return given;
+  graph g;
+  lower_leaves(g, Model::body, fixed.list());
+  return {on, g};
+}
+
 }  // namespace detail
 
-/// A model ready to run forward. Sessions and trainers of one model can share `parameters`.
+/// A model ready to run forward. Sessions and trainers of one model can share `parameters`. Its symbols are what is
+/// bound says: a run with new sizes builds a program first, one with known ones does not; at most
+/// run_options::most_sizes are kept.
 template <class Model>
 class session : public inference {
  public:
-  /// `symbols` binds every symbolic dim of the model, e.g. {{"batch", 32}}. Parameters have no values: init, load or
-  /// set them. errors: invalid_argument for a missing or unknown symbol; what `program` throws.
-  session(const device& on, const symbol_extents& symbols, const run_options& options = {})
-      : session(on, meganeura::parameters(), symbols, options) {}
+  /// `fixed` has symbols that never change, e.g. {{"batch", 32}}: where that is all of them, the program is built at
+  /// once. Parameters have no values: init, load or set them. errors: invalid_argument for an unknown symbol, or one
+  /// that is open though a parameter's shape has it; what `program` throws.
+  explicit session(const device& on, const symbol_extents& fixed = {}, const run_options& options = {})
+      : session(on, meganeura::parameters(), fixed, options) {}
 
   /// With the weights of another session or trainer of the same model.
-  session(const device& on, meganeura::parameters weights, const symbol_extents& symbols,
+  session(const device& on, meganeura::parameters weights, const symbol_extents& fixed = {},
           const run_options& options = {}) try
-      : session(on, detail::take_time([&] { return lower<Model>(symbols.list()); }), options, std::move(weights)) {
+      : inference(on,
+                  {detail::sizes_of<Model>(fixed), [](const symbol_extents& at) { return lower<Model>(at.list()); }},
+                  options, detail::parameters_of<Model>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a session");
   }
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
-  /// not have, or another element type, does not compile. Returns a copy of the output. errors: invalid_argument for a
-  /// span of the wrong size, naming the shape it should have, and for parameters that have no values yet.
-  template <fixed_string... Names, class... Elements>
-  std::vector<float> run(const bound_input<Names, Elements>&... inputs) {
+  /// not have, or another element type, does not compile. A symbol that inputs leave open is bound as well:
+  /// run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the output. errors: invalid_argument for a
+  /// span of the wrong size, naming the shape it should have, for sizes that stay unknown, and for parameters that have
+  /// no values yet.
+  template <class... Bound>
+  std::vector<float> run(const Bound&... bound) {
     static_assert(Model::output_type == dtype::f32,
                   "meganeura: session.run: the model's output is not f32; use start() and program().output(name)");
-    start(inputs...);
+    start(bound...);
     return output("output");
   }
 
   /// Runs once without waiting; read outputs by name afterwards.
-  template <fixed_string... Names, class... Elements>
-  std::uint64_t start(const bound_input<Names, Elements>&... inputs) {
-    ((void)checked_input_index<Model>(inputs), ...);
-    const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    return inference::start(bound);
+  template <class... Bound>
+  std::uint64_t start(const Bound&... bound) {
+    (check_bound<Model>(bound), ...);
+    return inference::start(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
   }
-
- private:
-  session(const device& on, const detail::timed<graph>& traced, const run_options& options,
-          meganeura::parameters weights)
-      : inference(on, traced.made, detail::after_trace(options, traced.milliseconds), std::move(weights)) {}
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

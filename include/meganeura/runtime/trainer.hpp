@@ -3,7 +3,6 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
-#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/symbol_extents.hpp>
 #include <meganeura/runtime/loss.hpp>
@@ -26,11 +25,6 @@ concept loss_function = requires(const T& loss, graph& g, node_id output) {
 
 namespace detail {
 
-struct graph_with_loss {
-  graph forward;
-  node_id loss;
-};
-
 template <class Model, loss_function Loss>
 [[nodiscard]] graph_with_loss trace(const Loss& loss, const symbol_extents& symbols) try {
   graph g;
@@ -49,44 +43,43 @@ template <class Model, loss_function Loss>
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
 template <class Model, loss_function Loss>
 [[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, const symbol_extents& symbols) {
-  detail::graph_with_loss traced = detail::trace<Model>(loss, symbols);
+  graph_with_loss traced = detail::trace<Model>(loss, symbols);
   return make_training_graph(std::move(traced.forward), traced.loss, chosen);
 }
 
-/// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows.
+/// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows. Sizes
+/// come from what is bound, as they do in a session: the last, smaller batch is a step like the others.
 template <class Model>
 class trainer : public training {
  public:
-  /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}, {{"batch", 32}});
-  /// errors: invalid_argument for symbols, inputs or rates that do not fit; what `program` throws.
+  /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}); `fixed` has symbols that never
+  /// change, {{"batch", 32}}. errors: invalid_argument for symbols, inputs or rates that do not fit; what `program`
+  /// throws.
   template <loss_function Loss>
-  trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
+  trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& fixed = {},
           const run_options& options = {}, meganeura::parameters weights = {}) try
-      : trainer(on, detail::take_time([&] { return detail::trace<Model>(loss, symbols); }), chosen, options,
-                std::move(weights)) {
+      : training(on,
+                 {detail::sizes_of<Model>(fixed),
+                  [loss](const symbol_extents& at) { return detail::trace<Model>(loss, at); }},
+                 chosen, options, detail::parameters_of<Model>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a trainer");
   }
 
-  /// Submits one step and returns at once; at most two are in flight. Inputs of the model and of the loss are bound by
-  /// name; an input of the model bound to another element type does not compile. errors: those of training::step.
-  template <fixed_string... Names, class... Elements>
-  pending_step step(const bound_input<Names, Elements>&... inputs) {
-    (check_element(inputs), ...);
-    const std::array<input_values, sizeof...(Names)> bound{detail::values_of(inputs)...};
-    return training::step(bound);
+  /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs of the model and of the
+  /// loss are bound by name, and symbols that they leave open; an input of the model bound to another element type does
+  /// not compile. errors: those of training::step.
+  template <class... Bound>
+  pending_step step(const Bound&... bound) {
+    (check(bound), ...);
+    return training::step(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
   }
 
  private:
-  trainer(const device& on, detail::timed<detail::graph_with_loss> traced, const optimizer& chosen,
-          const run_options& options, meganeura::parameters weights)
-      : training(on, std::move(traced.made.forward), traced.made.loss, chosen,
-                 detail::after_trace(options, traced.milliseconds), std::move(weights)) {}
-
   // The names of a loss's inputs are known when it runs.
-  template <fixed_string Name, class Element>
-  static constexpr void check_element(const bound_input<Name, Element>& input) {
-    if constexpr (Model::input_index(detail::symbol_of<Name>.text) >= 0) (void)checked_input_index<Model>(input);
+  template <class Bound>
+  static constexpr void check(const Bound& bound) {
+    if constexpr (detail::binds_symbol<Bound> || Model::input_index(Bound::name) >= 0) check_bound<Model>(bound);
   }
 };
 

@@ -7,11 +7,15 @@
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/program.hpp>
+#include <meganeura/runtime/sized_programs.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -20,21 +24,27 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
 [[nodiscard]] graph make_training_graph(graph forward, node_id loss, const optimizer& chosen);
 
-/// One step under way: a view into what was trained, which it must not outlive.
+/// One step under way.
 class pending_step {
  public:
   /// `submitted`: its number in the program; `step`: as the training counts.
-  pending_step(const program& from, std::uint64_t submitted, std::uint32_t step)
-      : program_(&from), submitted_(submitted), step_(step) {}
-  /// The loss before this step's update; waits for the step. Kept until two further steps are submitted.
+  pending_step(std::shared_ptr<const program> from, std::uint64_t submitted, std::uint32_t step)
+      : program_(std::move(from)), submitted_(submitted), step_(step) {}
+  /// The loss before this step's update; waits for the step. Kept until two further steps of its sizes are submitted.
   /// errors: invalid_argument later, and for a loss that is not finite, where the option `checks` includes that.
   [[nodiscard]] float loss() const;
   void wait() const { program_->wait(submitted_); }
 
  private:
-  const program* program_;
+  std::shared_ptr<const program> program_;
   std::uint64_t submitted_;
   std::uint32_t step_;
+};
+
+/// What is trained: a graph, and the f32 number of it that is made smaller.
+struct graph_with_loss {
+  graph forward;
+  node_id loss;
 };
 
 /// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
@@ -45,17 +55,25 @@ class training {
   training(const device& on, graph forward, node_id loss, const optimizer& chosen, const run_options& options = {},
            meganeura::parameters weights = {});
 
-  training(const training&) = delete;  // pending steps point here
-  training& operator=(const training&) = delete;
+  /// Sizes come from what is bound, see inference: a step with new ones builds a program first. Parameters, moments and
+  /// the counter are those of all of them.
+  training(const device& on, sized<graph_with_loss> model, const optimizer& chosen, const run_options& options = {},
+           meganeura::parameters weights = {});
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
-  /// Submits one step and returns at once; at most two are in flight. Inputs are bound by name:
-  /// run.step({{"x", values}, {"label", labels}}). errors: invalid_argument for an unknown or unbound input,
-  /// another element type or size; the step then has not happened.
-  pending_step step(std::span<const input_values> inputs);
-  pending_step step(std::initializer_list<input_values> inputs) { return step({inputs.begin(), inputs.size()}); }
+  /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs are bound by name:
+  /// run.step({{"x", values}, {"label", labels}}); `sizes` has the symbols that inputs leave open. errors:
+  /// invalid_argument for an unknown or unbound input, another element type or size, and for sizes that are not known;
+  /// the step then has not happened.
+  pending_step step(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  pending_step step(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return step({inputs.begin(), inputs.size()}, sizes);
+  }
+
+  /// Builds the program for these sizes now, so that no step waits for it.
+  void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
 
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate);
@@ -70,15 +88,26 @@ class training {
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
-  /// What runs: plan, report, times, profile, outputs and what is kept.
-  [[nodiscard]] const meganeura::program& program() const { return program_; }
+  /// errors: invalid_argument before the first program is built.
+  [[nodiscard]] const optimizer_moments& moments() const { return moments_; }
+
+  /// What ran last, or was prepared: plan, report, times, profile and outputs. errors: invalid_argument before the
+  /// first.
+  [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
-  meganeura::parameters parameters_;
+  const std::shared_ptr<meganeura::program>& select(std::span<const input_values> inputs, const symbol_extents& sizes);
+  [[nodiscard]] meganeura::program build(graph_with_loss model, program_options options);
+
+  device device_;
+  std::function<graph_with_loss(const symbol_extents&)> make_;
+  run_options options_;
   optimizer optimizer_;
   std::uint32_t step_ = 0;
   std::uint64_t seed_;
-  meganeura::program program_;
+  meganeura::parameters parameters_;
+  optimizer_moments moments_;
+  detail::sized_programs programs_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

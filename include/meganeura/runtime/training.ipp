@@ -65,17 +65,6 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
   rethrow_as_error("building a training step");
 }
 
-namespace detail {
-
-inline program make_step(const device& on, graph forward, node_id loss, const optimizer& chosen, parameters& weights,
-                         program_options options) {
-  const timed<graph> step = take_time([&] { return make_training_graph(std::move(forward), loss, chosen); });
-  options.before.differentiate = step.milliseconds;
-  return make_program(on, step.made, weights, options);
-}
-
-}  // namespace detail
-
 MEGANEURA_INLINE float pending_step::loss() const try {
   const float value = program_->scalar_output("loss", submitted_);
   if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
@@ -90,20 +79,57 @@ MEGANEURA_INLINE float pending_step::loss() const try {
 
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
                                     const run_options& options, meganeura::parameters weights) try
-    : parameters_(std::move(weights)),
+    : device_(on),
+      options_(options),
       optimizer_(detail::checked_rates(chosen)),
       seed_(options.seed),
-      program_(detail::make_step(on, std::move(forward), loss, chosen, parameters_, options.program)) {
+      parameters_(std::move(weights)),
+      programs_(on, {}, 1) {
+  (void)programs_.at({}, {}, [&](const symbol_extents&) { return build({std::move(forward), loss}, options.program); });
 } catch (...) {
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs) try {
+MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
+                                    const run_options& options, meganeura::parameters weights) try
+    : device_(on),
+      make_(std::move(model.make)),
+      options_(options),
+      optimizer_(detail::checked_rates(chosen)),
+      seed_(options.seed),
+      parameters_(std::move(weights)),
+      programs_(on, std::move(model.sizes), options.most_sizes) {
+  if (!programs_.any_open()) prepare({});
+} catch (...) {
+  rethrow_as_error("building a trainer");
+}
+
+MEGANEURA_INLINE program training::build(graph_with_loss model, program_options options) {
+  const detail::timed<graph> step =
+      detail::take_time([&] { return make_training_graph(std::move(model.forward), model.loss, optimizer_); });
+  options.before.differentiate = step.milliseconds;
+  return detail::make_program(device_, step.made, parameters_, moments_, options);
+}
+
+MEGANEURA_INLINE const std::shared_ptr<program>& training::select(std::span<const input_values> inputs,
+                                                                  const symbol_extents& sizes) try {
+  return programs_.at(inputs, sizes, [this](const symbol_extents& at) {
+    detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at); });
+    program_options options = options_.program;
+    options.before.trace = traced.milliseconds;
+    return build(std::move(traced.made), options);
+  });
+} catch (...) {
+  rethrow_as_error("building a trainer");
+}
+
+MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
-  const std::uint64_t number = program_.submit(optimizer_.step_values(step_ + 1, seed_), inputs);
+  const std::shared_ptr<meganeura::program>& selected = select(inputs, sizes);
+  const std::uint64_t number = selected->submit(optimizer_.step_values(step_ + 1, seed_), inputs);
   ++step_;
-  return {program_, number, step_};
+  return {selected, number, step_};
 } catch (...) {
   rethrow_as_error("a step");
 }
@@ -115,17 +141,17 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
 }
 
 MEGANEURA_INLINE void training::restart() {
-  program_.reset_moments();
+  if (moments_) moments_.reset();
   parameters_.reset_states();
   step_ = 0;
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
-  meganeura::save_checkpoint(path, parameters_, program_, {optimizer_, step_, seed_});
+  meganeura::save_checkpoint(path, parameters_, moments_, {optimizer_, step_, seed_});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
-  const training_position position = meganeura::load_checkpoint(path, parameters_, program_, optimizer_);
+  const training_position position = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_);
   optimizer_ = position.chosen;
   step_ = position.step;
   seed_ = position.seed;

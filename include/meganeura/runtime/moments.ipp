@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// Definitions for runtime/moments.hpp.
+#pragma once
+#include <meganeura/core/boundary.hpp>
+#include <meganeura/core/quote.hpp>
+#include <meganeura/runtime/moments.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline bool same_place(const plan::named_range& a, const plan::named_range& b) {
+  return a.name == b.name && a.where.where == b.where.where && a.where.offset == b.where.offset &&
+         a.where.bytes == b.where.bytes;
+}
+
+inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) {
+  const graph& g = p.implementation;
+  std::vector<plan::named_range> list;
+  for (node_id effect : g.effects()) {
+    if (g[effect].kind != op::optimizer_step) continue;
+    const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
+    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
+      const plan::slot& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+      for (std::size_t k = 0; k < moments.size(); ++k) {
+        list.push_back({fmt::format("optimizer.{}.{}", moments[k], of.name),
+                        of.type,
+                        of.extents,
+                        {plan::moment_area(k), of.offset, of.bytes}});
+      }
+    }
+  }
+  for (const plan::named_range& moment : list) {  // a checkpoint holds both under their names
+    if (!p.parameters.find(moment.name)) continue;
+    fail(error_category::invalid_argument,
+         "parameter {} has the name of what a checkpoint keeps of the optimizer; give one of them another name",
+         quote(moment.name));
+  }
+  return list;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE optimizer_moments::optimizer_moments(const device& on, const plan::execution_plan& p) try {
+  shared_state made{on, detail::moments_of(p), {}};
+  vulkan::recorder zero(on);
+  for (std::size_t i = plan::index_of(plan::area::moments); i < p.area_bytes.size(); ++i) {
+    made.areas.emplace_back(on, p.area_bytes[i]);
+    made.areas.back().fill_with_zeros(zero);
+  }
+  on.submit(zero.finish());
+  state_ = std::make_shared<const shared_state>(std::move(made));
+} catch (...) {
+  rethrow_as_error("allocating moments");
+}
+
+MEGANEURA_INLINE const optimizer_moments::shared_state& optimizer_moments::state() const try {
+  if (state_) return *state_;
+  fail(error_category::invalid_argument,
+       "there are no moments before the first program is built, and its sizes are not known yet; prepare some sizes");
+} catch (...) {
+  rethrow_as_error("using moments");
+}
+
+MEGANEURA_INLINE void optimizer_moments::expect(const plan::named_range& asked) const {
+  if (std::ranges::any_of(list(), [&](const auto& moment) { return detail::same_place(moment, asked); })) return;
+  fail(error_category::invalid_argument, "{}: no moment has that name and place; ask with what list() has",
+       quote(asked.name));
+}
+
+MEGANEURA_INLINE std::vector<std::byte> optimizer_moments::read(const plan::named_range& moment) const try {
+  expect(moment);
+  return memory(moment.where.where).read(state().on, moment.where.offset, moment.where.bytes);
+} catch (...) {
+  rethrow_as_error("reading a moment");
+}
+
+MEGANEURA_INLINE void optimizer_moments::write(const plan::named_range& moment, std::span<const std::byte> values) try {
+  expect(moment);
+  if (values.size() != moment.where.bytes) {
+    fail(error_category::invalid_argument, "\"{}\" is {}{}, {} bytes, and was given {} bytes", moment.name,
+         to_string(moment.type), to_string(moment.extents), moment.where.bytes, values.size());
+  }
+  memory(moment.where.where).write(state().on, moment.where.offset, values);
+} catch (...) {
+  rethrow_as_error("writing a moment");
+}
+
+MEGANEURA_INLINE void optimizer_moments::reset() try {
+  vulkan::recorder zero(state().on);
+  for (const area_memory& area : state().areas) area.fill_with_zeros(zero);
+  state().on.submit(zero.finish());
+} catch (...) {
+  rethrow_as_error("resetting moments");
+}
+
+MEGANEURA_INLINE void optimizer_moments::check_fits(const plan::execution_plan& p) const try {
+  if (std::ranges::equal(detail::moments_of(p), list(), detail::same_place)) return;
+  fail(
+      error_category::invalid_argument,
+      "these sizes update other parameters than those before, and all sizes share the optimizer's moments; give them a "
+      "training of their own");
+} catch (...) {
+  rethrow_as_error("sharing moments");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// The programs of one model at the sizes that it ran with.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/expr/open_sizes.hpp>
+#include <meganeura/graph/graph.hpp>
+#include <meganeura/runtime/program.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What is made anew for each choice of sizes:
+///   sized<graph>{open_sizes({{"x", dims<sym<"batch">, 4>}}), [](const symbol_extents& at) {
+///     graph g;
+///     const node_value x(g, g.input("x", dtype::f32, {at["batch"], 4}));
+///     g.add_output("y", relu(x));
+///     return g;
+///   }}
+template <class Made>
+struct sized {
+  open_sizes sizes;
+  std::function<Made(const symbol_extents&)> make;
+};
+
+namespace detail {
+
+/// Programs by sizes. What is built is kept; the one that ran least recently leaves when there are too many, and all do
+/// when memory is short.
+class sized_programs {
+ public:
+  using builder = std::function<program(const symbol_extents&)>;
+
+  sized_programs(const device& on, open_sizes sizes, std::size_t most);
+  sized_programs(sized_programs&&) = default;  // as programs do: two copies would write into one set of slots
+  sized_programs& operator=(sized_programs&&) = default;
+  sized_programs(const sized_programs&) = delete;
+  sized_programs& operator=(const sized_programs&) = delete;
+  ~sized_programs() = default;
+
+  /// The program for what is bound, and for the symbols in `more`; `build` is asked for those sizes that are new.
+  /// errors: those of open_sizes::solved; what `build` throws.
+  const std::shared_ptr<program>& at(std::span<const input_values> inputs, const symbol_extents& more,
+                                     const builder& build);
+  /// The one that `at` gave last. errors: invalid_argument before the first.
+  [[nodiscard]] const program& latest() const;
+  [[nodiscard]] bool any_open() const { return sizes_.any(); }
+
+ private:
+  struct entry {
+    std::vector<std::int64_t> sizes;
+    std::shared_ptr<program> built;
+  };
+  void check_alive() const;
+  [[nodiscard]] std::shared_ptr<program> built(const symbol_extents& sizes, const builder& build);
+
+  device device_;
+  open_sizes sizes_;
+  std::size_t most_;
+  std::vector<entry> entries_;  // the latest first
+};
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/runtime/sized_programs.ipp>
+#endif
