@@ -98,7 +98,7 @@ struct variant {
   bool half = false;
 };
 
-std::vector<variant> variants(const options& o, const mk::target& device, const mk::matmul_problem& p) {
+std::vector<variant> variants(const options& o, const mn::device_profile& device, const mk::matmul_problem& p) {
   std::vector<variant> all;
   for (const auto& s : mk::matmul_candidates(device, p)) {
     all.push_back({s.label(), "f32", mk::make_matmul(p, s, device)});
@@ -162,7 +162,7 @@ class warm_up {
     if (gpu.facts().type == mn::vulkan::device_type::cpu) return;
     constexpr std::uint32_t side = 2048;
     const mk::matmul_problem p = problem_of({side, side, side}, {});
-    const mk::target device = mn::make_target(gpu.facts());
+    const mn::device_profile device = mn::make_device_profile(gpu.facts());
     const mk::kernel_dispatch made = mk::make_matmul(p, mk::choose_matmul(device, p), device);
     const mn::vulkan::pipeline pipeline = gpu.create_pipeline(made.module);
     const mn::vulkan::buffer in = gpu.allocate(side * side * 4);
@@ -337,7 +337,7 @@ nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& l
   const bound_operands memory{uploaded(gpu, in.a), uploaded(gpu, in.b), uploaded(gpu, in.half_a),
                               uploaded(gpu, in.half_b), gpu.allocate((std::uint64_t{s.m} * s.n * 4 + 15) / 16 * 16)};
   std::vector<checked_variant> all;
-  for (const variant& v : variants(o, mn::make_target(gpu.facts()), problem_of(s, l)))
+  for (const variant& v : variants(o, mn::make_device_profile(gpu.facts()), problem_of(s, l)))
     all.push_back(checked(gpu, v, in, memory, s, l));
   time_all(o, gpu, load, all, memory, s);
   nlohmann::json rows = nlohmann::json::array();

@@ -5947,8 +5947,89 @@ void write_safetensors(const std::string& path, std::span<const safetensors_entr
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 
-// The device as users name it, and what kernel generators are told of it.
-// What a node costs on a device: a roofline over bytes and operations, plus a launch.
+// The device as users name it, and what the choice of kernels and their generators are told of it.
+// What the choice of kernels and their generators know of a device: plain numbers, no Vulkan type enters here.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
+struct device_profile {
+  // ---- limits
+  std::uint32_t subgroup_size = 32;
+  std::uint32_t max_shared_bytes = 32768;
+  std::uint32_t max_invocations = 256;  // of one workgroup, all of them along x; a power of two
+  std::uint32_t max_groups[3]{65535, 65535, 65535};
+  std::uint64_t max_texel_elements = 0;   // RGBA32F texels one uniform texel buffer may hold
+  std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
+
+  // ---- what it has
+  bool subgroup_arithmetic = true;  // both: in subgroups of exactly that size, none of whose lanes is empty
+  bool subgroup_shuffle = true;
+  bool special_values = false;  // floats may be told to keep NaN, infinities and the sign of zero
+  bool f16 = false;
+  bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
+  bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels
+
+  // ---- how long things take: measurements may replace these
+  bool parallel = true;               // workgroups run side by side; on a CPU nearly one after the other
+  std::uint32_t compute_units = 132;  // multiprocessors; an estimate where the driver does not say
+  double bandwidth = 4e12;            // bytes per second
+  double scalar_flops = 30e12;        // f32 operations per second of plain arithmetic
+  double matmul_flops = 40e12;        // of products and convolutions
+  double launch = 1.5e-6;             // seconds a dispatch with its share of a barrier
+  double transcendental = 8;          // scalar operations one exp, log, ... is worth
+  double strided_read = 4;            // how much more a read without unit stride moves
+  double full_occupancy = 65536;      // invocations needed to reach the bandwidth
+  std::int64_t split_terms = 512;     // least terms of a part of a split sum: fewer do not pay for storing it
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Fusion: a region being put together from a root operation and the regions its operands hold.
+// Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
+/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not
+/// mix. Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to
+/// anything.
+struct nest {
+  shape space{};
+  std::uint8_t group[max_rank]{};
+  std::vector<index_map> accesses{};
+
+  [[nodiscard]] int count(std::uint8_t wanted) const;
+};
+
+/// target index j = start[j] + sum over k of step[j][k] * reader index k.
+struct axis_map {
+  std::int64_t start[max_rank]{};
+  std::int64_t step[max_rank][max_rank]{};
+};
+
+/// Splits `axis` into (extent / inner, inner). False when a bounded access or max_rank forbids it.
+[[nodiscard]] bool split_axis(nest& loops, int axis, std::int64_t inner);
+
+/// Adds a last axis that no access depends on.
+[[nodiscard]] bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group);
+
+/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access
+/// allows.
+void normalise(nest& loops);
+
+/// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
+/// `target`. The reader's axes are split where the target's axes demand it (unless `may_split` is false). For a bounded
+/// access only indices inside its box count. False when the solution is not affine.
+[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
+                               bool may_split, axis_map& result);
+
+/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds
+/// are not a box of the reader's axes.
+[[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
+                                  const shape& reader, index_map& result);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
 // The e-graph: hash-consed nodes over equivalence classes, deferred congruence repair, class analyses, one arena.
 // A set of numbers below `Count`, one bit each: std::bitset that a compiler evaluates.
 
@@ -6117,76 +6198,6 @@ class engine {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// Seconds are predicted from these; the defaults are near an H200. Measurements may replace them.
-struct cost_model {
-  double bandwidth = 4e12;           // bytes per second
-  double scalar_flops = 30e12;       // f32 operations per second of plain arithmetic
-  double matmul_flops = 40e12;       // of products and convolutions
-  double launch = 1.5e-6;            // seconds a dispatch with its share of a barrier
-  double transcendental = 8;         // scalar operations one exp, log, ... is worth
-  double strided_read = 4;           // how much more a read without unit stride moves
-  double full_occupancy = 65536;     // invocations needed to reach the bandwidth
-  std::int64_t compute_units = 132;  // tiles of a product computed side by side; 0: one after the other
-  std::int64_t split_terms = 512;    // least terms of a part of a split sum: fewer do not pay for storing it
-};
-
-/// Seconds of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
-[[nodiscard]] double node_cost(const engine& g, enode_id id, const cost_model& model);
-[[nodiscard]] double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
-                                 std::int64_t result_bytes, const cost_model& model);
-/// Scalar operations of one evaluation.
-[[nodiscard]] double program_cost(const scalar_program& program, const cost_model& model);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-// Fusion: a region being put together from a root operation and the regions its operands hold.
-// Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
-/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not
-/// mix. Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to
-/// anything.
-struct nest {
-  shape space{};
-  std::uint8_t group[max_rank]{};
-  std::vector<index_map> accesses{};
-
-  [[nodiscard]] int count(std::uint8_t wanted) const;
-};
-
-/// target index j = start[j] + sum over k of step[j][k] * reader index k.
-struct axis_map {
-  std::int64_t start[max_rank]{};
-  std::int64_t step[max_rank][max_rank]{};
-};
-
-/// Splits `axis` into (extent / inner, inner). False when a bounded access or max_rank forbids it.
-[[nodiscard]] bool split_axis(nest& loops, int axis, std::int64_t inner);
-
-/// Adds a last axis that no access depends on.
-[[nodiscard]] bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group);
-
-/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access
-/// allows.
-void normalise(nest& loops);
-
-/// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
-/// `target`. The reader's axes are split where the target's axes demand it (unless `may_split` is false). For a bounded
-/// access only indices inside its box count. False when the solution is not affine.
-[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
-                               bool may_split, axis_map& result);
-
-/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds
-/// are not a box of the reader's axes.
-[[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
-                                  const shape& reader, index_map& result);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
 #include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -6279,27 +6290,6 @@ class region_draft {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
-// What a kernel generator must know of the device, as plain numbers: no Vulkan type enters here.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-struct target {
-  std::uint32_t subgroup_size = 32;
-  std::uint32_t max_shared_bytes = 32768;
-  std::uint32_t max_invocations = 256;  // of one workgroup, all of them along x; a power of two
-  std::uint32_t max_groups[3]{65535, 65535, 65535};
-  std::uint32_t compute_units = 32;       // multiprocessors; an estimate where the driver does not say
-  std::uint64_t max_texel_elements = 0;   // RGBA32F texels one uniform texel buffer may hold
-  std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
-  bool subgroup_arithmetic = true;        // both: in subgroups of exactly that size, none of whose lanes is empty
-  bool subgroup_shuffle = true;
-  bool special_values = false;  // floats may be told to keep NaN, infinities and the sign of zero
-  bool f16 = false;
-  bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
-  bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // One Vulkan device: opening it, memory, copies, pipelines, submissions. The front door of this folder.
 // A finished shader module as data: words plus what a pipeline and a limit check need to know about them.
 
@@ -6779,30 +6769,48 @@ using vulkan::device_facts;
 using vulkan::device_options;
 using vulkan::enumerate_devices;
 
-/// The plain numbers kernels are generated from: the one place where what a device can do becomes what generators see.
-[[nodiscard]] inline kernels::target make_target(const device_facts& facts) {
+namespace detail {
+
+// GPUs have the default rates scaled by their size; a CPU's driver pays more for bytes and arithmetic than for
+// launches.
+inline void set_rates(device_profile& device, const device_facts& facts) {
+  const double share = facts.compute_units / static_cast<double>(device.compute_units);
+  device.compute_units = facts.compute_units;
+  if (facts.type == vulkan::device_type::cpu) {
+    device.parallel = false;
+    device.bandwidth = 4e9, device.scalar_flops = 1e9, device.matmul_flops = 15e9;
+    device.launch = 15e-6, device.full_occupancy = 64;
+  } else {
+    device.bandwidth *= share, device.scalar_flops *= share, device.matmul_flops *= share;
+  }
+}
+
+}  // namespace detail
+
+/// The one place where what a device can do becomes what the other folders see.
+[[nodiscard]] inline device_profile make_device_profile(const device_facts& facts) {
   const std::uint32_t invocations = std::min(facts.max_workgroup_invocations, facts.max_workgroup_size[0]);
-  kernels::target target{.subgroup_size = facts.subgroup_size,
-                         .max_shared_bytes = facts.usable_shared_bytes(),
-                         .max_invocations = std::bit_floor(invocations),
-                         .compute_units = facts.compute_units,
-                         .max_texel_elements = facts.max_texel_elements,
-                         .max_loop_iterations = facts.quirks.max_loop_iterations,
-                         .special_values = facts.has_special_values,
-                         .f16 = facts.has_f16,
-                         .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
+  device_profile device{.subgroup_size = facts.subgroup_size,
+                        .max_shared_bytes = facts.usable_shared_bytes(),
+                        .max_invocations = std::bit_floor(invocations),
+                        .max_texel_elements = facts.max_texel_elements,
+                        .max_loop_iterations = facts.quirks.max_loop_iterations,
+                        .special_values = facts.has_special_values,
+                        .f16 = facts.has_f16,
+                        .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
+  std::copy(facts.max_workgroup_count.begin(), facts.max_workgroup_count.end(), device.max_groups);
   const bool one_size = facts.min_subgroup_size == facts.max_subgroup_size || facts.has_subgroup_size_control;
-  const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= target.max_invocations;
-  target.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
-  target.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
-  std::copy(facts.max_workgroup_count.begin(), facts.max_workgroup_count.end(), target.max_groups);
-  target.cooperative_matrix_f16 =
+  const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
+  device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
+  device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
+  device.cooperative_matrix_f16 =
       std::ranges::any_of(facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {
         return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == vulkan::component_type::float16 &&
                shape.b == vulkan::component_type::float16 && shape.c == vulkan::component_type::float32 &&
                shape.result == vulkan::component_type::float32 && shape.scope == vulkan::matrix_scope::subgroup;
       });
-  return target;
+  detail::set_rates(device, facts);
+  return device;
 }
 
 /// How much a kernel may read at once, so that what is fused can be bound.
@@ -6810,26 +6818,6 @@ using vulkan::enumerate_devices;
                                                               egraph::region_limits limits = {}) {
   limits.buffers = std::min<std::size_t>(limits.buffers, facts.max_storage_buffers - 1);
   return limits;
-}
-
-/// Rates that extraction weighs kernels with. GPUs keep the defaults scaled by their size; a CPU driver pays more for
-/// bytes and arithmetic than for launches.
-[[nodiscard]] inline egraph::cost_model make_cost_model(const device_facts& facts) {
-  if (facts.type == vulkan::device_type::cpu) {
-    return {.bandwidth = 4e9,
-            .scalar_flops = 1e9,
-            .matmul_flops = 15e9,
-            .launch = 15e-6,
-            .full_occupancy = 64,
-            .compute_units = 0};
-  }
-  egraph::cost_model model;  // of the H200
-  const double share = facts.compute_units / static_cast<double>(model.compute_units);
-  model.compute_units = facts.compute_units;
-  model.bandwidth *= share;
-  model.scalar_flops *= share;
-  model.matmul_flops *= share;
-  return model;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -7369,6 +7357,19 @@ struct stability {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
+// What a node costs on a device: a roofline over bytes and operations, plus a launch.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// Seconds of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
+[[nodiscard]] double node_cost(const engine& g, enode_id id, const device_profile& device);
+[[nodiscard]] double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
+                                 std::int64_t result_bytes, const device_profile& device);
+/// Scalar operations of one evaluation.
+[[nodiscard]] double program_cost(const scalar_program& program, const device_profile& device);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
 // The promise a rewrite rule makes about numbers.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -7380,7 +7381,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 enum class exactness : std::uint8_t { exact, reassociates, approximate };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// The structural rules by name, and what their definitions share.
+// The structural rules by name, in the order they are tried, and what their definitions share.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -7407,7 +7408,14 @@ enum class structural : std::uint8_t {
   split_sum,  // a product with few results and a long sum
 };
 inline constexpr int structural_count = static_cast<int>(structural::split_sum) + 1;
-[[nodiscard]] const char* to_string(structural rule);
+[[nodiscard]] constexpr const char* to_string(structural rule) {
+  constexpr const char* names[structural_count] = {
+      "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
+      "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
+      "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
+      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum"};
+  return names[static_cast<int>(rule)];
+}
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
 
 class lowering;
@@ -7465,6 +7473,29 @@ struct split_sum : structural_rule<structural::split_sum, op::contract> {
   static void apply(lowering& pass, enode_id id);
 };
 
+// Rules that are tried in turn at a node.
+template <class... Rules>
+struct rule_list {
+  template <class Pass>
+  static void apply(Pass& pass, enode_id id) {
+    (try_rule<Rules>(pass, id), ...);
+  }
+
+ private:
+  template <class Rule, class Pass>
+  static void try_rule(Pass& pass, enode_id id) {
+    if (pass.graph().node(id).kind != Rule::root) return;
+    if constexpr (requires { Rule::rule; }) {
+      if (!pass.enabled(Rule::rule)) return;
+    }
+    Rule::apply(pass, id);
+  }
+};
+
+using to_implementation = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
+                                    iota_to_region, contract_to_matmul, contract_to_region, convolution_to_convolve>;
+using between_implementations = rule_list<product_epilogue>;
+
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
 inline bool is_copy(const region_attribute& region) {
@@ -7514,7 +7545,7 @@ struct lowering_options {
   rule_mask enabled = rule_mask::all();
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
-  cost_model model;
+  device_profile device;
   bool keep_rounding = false;  // values of narrow tensors are not used before they were rounded
 };
 
@@ -7537,14 +7568,14 @@ class lowering {
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
-  [[nodiscard]] const cost_model& model() const { return options_.model; }
+  [[nodiscard]] const device_profile& device() const { return options_.device; }
   [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
-  void emit_matmul(class_id owner, nest loops, class_id a, class_id b, const scalar_program& finish,
-                   std::span<const class_id> others, rule_mask reasons);
   [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
   void add_operand(region_draft& draft, class_id operand, const index_map& how);
+  /// Of the primitive being lowered.
+  [[nodiscard]] const rule_mask& reasons() const { return reasons_; }
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
@@ -7614,7 +7645,7 @@ class lowering {
   std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
-  rule_mask reasons_;  // of the primitive being lowered
+  rule_mask reasons_;
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
 };
@@ -7637,7 +7668,7 @@ struct optimize_options {
   std::size_t max_steps = 0;  // nodes looked at and matches found; 0: 64 for each node of the source
   region_limits region{};
   std::size_t region_forms = 16;
-  cost_model model{};
+  device_profile device{};
 };
 
 struct rule_report {
@@ -7830,7 +7861,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct program_options {
   egraph::optimize_options optimize{};
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
-  bool device_costs = true;   // weigh kernels with make_cost_model(device); false: with optimize.model as it is
+  bool device_costs = true;   // weigh kernels by the device; false: by optimize.device as it is
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
   build_times before{};       // what making the graph took: `times` begins with it
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
@@ -12590,6 +12621,252 @@ MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
+// Definitions for egraph/affine.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
+  return static_cast<int>(std::count(group, group + space.rank(), wanted));
+}
+
+namespace detail {
+
+inline std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+template <class T>
+void insert_at(T (&values)[max_rank], int at, T value) {
+  std::copy_backward(values + at, values + max_rank - 1, values + max_rank);
+  values[at] = value;
+}
+
+// Axis i of the result is axis order[i]; axes not named disappear (their extent is 1).
+inline void reorder(nest& loops, const int* order, int count) {
+  const nest from = loops;
+  loops.space = {};
+  for (int i = 0; i < count; ++i) {
+    loops.space.push_back(from.space[order[i]]);
+    loops.group[i] = from.group[order[i]];
+  }
+  for (std::size_t a = 0; a < loops.accesses.size(); ++a) {
+    index_map& to = loops.accesses[a];
+    const index_map& old = from.accesses[a];
+    to.bounded = 0;
+    for (int i = 0; i < max_rank; ++i) to.strides[i] = to.low[i] = to.high[i] = 0;
+    for (int i = 0; i < count; ++i) {
+      to.strides[i] = old.strides[order[i]];
+      if (!(old.bounded >> order[i] & 1)) continue;
+      to.bounded |= 1u << i;
+      to.low[i] = old.low[order[i]];
+      to.high[i] = old.high[order[i]];
+    }
+  }
+}
+
+inline bool mergeable(const nest& loops, int axis) {
+  if (loops.group[axis] != loops.group[axis + 1]) return false;
+  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& a) {
+    return !(a.bounded >> axis & 3) && a.strides[axis] == a.strides[axis + 1] * loops.space[axis + 1];
+  });
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
+  if (loops.space.rank() == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
+  for (const index_map& a : loops.accesses) {
+    if (a.bounded >> axis & 1) return false;
+  }
+  for (index_map& a : loops.accesses) {
+    const std::uint32_t below = a.bounded & ((1u << axis) - 1);
+    a.bounded = below | (a.bounded & ~((1u << axis) - 1)) << 1;
+    detail::insert_at(a.strides, axis, a.strides[axis] * inner);
+    detail::insert_at(a.low, axis, std::int64_t{0});
+    detail::insert_at(a.high, axis, std::int64_t{0});
+  }
+  detail::insert_at(loops.group, axis, loops.group[axis]);
+  shape split;
+  for (int i = 0; i < loops.space.rank(); ++i) {
+    split.push_back(i == axis ? loops.space[i] / inner : loops.space[i]);
+    if (i == axis) split.push_back(inner);
+  }
+  loops.space = split;
+  return true;
+}
+
+MEGANEURA_INLINE bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group) {
+  if (loops.space.rank() == max_rank) return false;
+  loops.group[loops.space.rank()] = group;
+  loops.space.push_back(extent);
+  return true;
+}
+
+MEGANEURA_INLINE void normalise(nest& loops) {
+  int order[max_rank]{}, count = 0;
+  for (int i = 0; i < loops.space.rank(); ++i) {
+    if (loops.space[i] != 1) order[count++] = i;
+  }
+  std::stable_sort(order, order + count, [&](int x, int y) {
+    if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
+    for (const index_map& a : loops.accesses) {
+      const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
+      if (sx != sy) return sx > sy;
+    }
+    return false;
+  });
+  detail::reorder(loops, order, count);
+  for (int axis = loops.space.rank() - 2; axis >= 0; --axis) {
+    if (!detail::mergeable(loops, axis)) continue;
+    for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
+    const std::int64_t merged = loops.space[axis] * loops.space[axis + 1];
+    loops.space.set(axis, 1);
+    loops.space.set(axis + 1, merged);
+    count = 0;
+    for (int i = 0; i < loops.space.rank(); ++i) {
+      if (i != axis) order[count++] = i;
+    }
+    detail::reorder(loops, order, count);
+  }
+}
+
+namespace detail {
+
+// The digits of a flat distance along the target's axes, largest stride first.
+struct target_axes {
+  int order[max_rank]{};
+  int count = 0;
+  const index_map* layout = nullptr;
+
+  target_axes(const shape& target, int axes, const index_map& positions) : layout(&positions) {
+    for (int j = 0; j < axes; ++j) {
+      if (target[j] > 1) order[count++] = j;
+    }
+    std::stable_sort(order, order + count,
+                     [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
+  }
+  [[nodiscard]] bool digits(std::int64_t distance, std::int64_t (&out)[max_rank]) const {
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t unit = layout->strides[order[i]];
+      if (unit == 0) return false;  // the layout repeats elements: no inverse
+      out[order[i]] = distance / unit;
+      distance %= unit;
+    }
+    return distance == 0;
+  }
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes,
+                                  const index_map& layout, bool may_split, axis_map& result) {
+  const detail::target_axes digits(target, axes, layout);
+  for (int attempts = 0; attempts <= max_rank; ++attempts) {
+    const index_map& from = reader.accesses[which];
+    result = {};
+    std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
+    for (int k = 0; k < reader.space.rank(); ++k) {
+      const bool bounded = from.bounded >> k & 1;
+      corner[k] = bounded ? from.low[k] : 0;
+      extent[k] = bounded ? from.high[k] - from.low[k] : reader.space[k];
+      base += corner[k] * from.strides[k];
+    }
+    if (!digits.digits(base, result.start)) return false;
+    std::int64_t low[max_rank], high[max_rank];
+    std::copy(result.start, result.start + max_rank, low);
+    std::copy(result.start, result.start + max_rank, high);
+    for (int k = 0; k < reader.space.rank(); ++k) {
+      if (extent[k] <= 1 || from.strides[k] == 0) continue;
+      std::int64_t steps[max_rank]{};
+      if (!digits.digits(from.strides[k], steps)) return false;
+      for (int j = 0; j < axes; ++j) {
+        result.step[j][k] = steps[j];
+        (steps[j] < 0 ? low : high)[j] += steps[j] * (extent[k] - 1);
+      }
+    }
+    int split = -1;
+    std::int64_t inner = 0;
+    for (int j = 0; j < axes && split < 0; ++j) {
+      if (low[j] >= 0 && high[j] < target[j]) continue;
+      // A reader axis that runs over the end of target axis j continues on the next one: split it there.
+      for (int k = 0; k < reader.space.rank() && split < 0; ++k) {
+        const std::int64_t step = std::abs(result.step[j][k]);
+        if (step == 0 || target[j] % step != 0) continue;
+        inner = target[j] / step;
+        if (extent[k] > inner && inner > 1 && extent[k] % inner == 0) split = k;
+      }
+      if (split < 0) return false;
+    }
+    if (split < 0) {
+      for (int j = 0; j < axes; ++j) {
+        for (int k = 0; k < reader.space.rank(); ++k) result.start[j] -= result.step[j][k] * corner[k];
+      }
+      return true;
+    }
+    if (!may_split || !split_axis(reader, split, inner)) return false;
+  }
+  return false;
+}
+
+namespace detail {
+
+// Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
+inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step,
+                   std::int64_t low, std::int64_t high) {
+  std::int64_t first = 0, last = 0;  // first <= i < last
+  if (step > 0) {
+    first = -floor_divide(start - low, step);
+    last = -floor_divide(start - high, step);
+  } else {
+    first = floor_divide(start - high, -step) + 1;
+    last = floor_divide(start - low, -step) + 1;
+  }
+  const bool bounded = result.bounded >> k & 1;
+  first = std::max(first, bounded ? result.low[k] : 0);
+  last = std::min(last, bounded ? result.high[k] : extent);
+  if (first >= last) return false;
+  if (first == 0 && last == extent) return true;
+  result.bounded |= 1u << k;
+  result.low[k] = first;
+  result.high[k] = last;
+  return true;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map,
+                                     const index_map& outer, const shape& reader, index_map& result) {
+  result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
+  std::copy(outer.low, outer.low + max_rank, result.low);
+  std::copy(outer.high, outer.high + max_rank, result.high);
+  if (inner.bounded) result.fill = inner.fill;
+  for (int j = 0; j < target_rank; ++j) {
+    result.offset += map.start[j] * inner.strides[j];
+    int dependent = -1, dependents = 0;
+    std::int64_t low = map.start[j], high = map.start[j];
+    for (int k = 0; k < reader.rank(); ++k) {
+      const std::int64_t step = map.step[j][k];
+      if (step == 0) continue;
+      result.strides[k] += step * inner.strides[j];
+      dependent = k;
+      ++dependents;
+      const bool boxed = outer.bounded >> k & 1;
+      const std::int64_t first = boxed ? outer.low[k] : 0, last = (boxed ? outer.high[k] : reader[k]) - 1;
+      low += std::min(step * first, step * last);
+      high += std::max(step * first, step * last);
+    }
+    if (!(inner.bounded >> j & 1) || (low >= inner.low[j] && high < inner.high[j])) continue;
+    if (dependents != 1) return false;
+    if (!detail::narrow(result, dependent, reader[dependent], map.start[j], map.step[j][dependent], inner.low[j],
+                        inner.high[j])) {
+      return false;
+    }
+  }
+  for (int k = 0; k < reader.rank(); ++k) {
+    if (reader[k] == 1) result.strides[k] = 0;
+  }
+  return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/egraph.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -12927,469 +13204,6 @@ MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
   result.erase(std::unique(result.begin(), result.end()), result.end());
   std::erase_if(result, [&](enode_id node) { return nodes_[node].dead; });
   return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/cost.hpp.
-// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
-/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
-struct product_tiles {
-  std::int64_t side = 16, count = 1;
-  double share = 1;
-};
-
-/// The sizes there are and the share that each reaches where it fills the device, as measured on an H200.
-inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95},
-                                               {.side = 64, .share = 0.78},
-                                               {.side = 32, .share = 0.41},
-                                               {.side = 16, .share = 0.21}};
-
-/// The best of them for `batch` products of [m, n] results.
-[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t compute_units) {
-  product_tiles best{.share = 0};
-  for (product_tiles tiles : tile_sizes) {
-    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
-    tiles.count = batch * down * across;
-    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
-    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
-    tiles.share *= filled * static_cast<double>(tiles.count) / static_cast<double>(places);
-    if (tiles.share > best.share) best = tiles;
-  }
-  return best;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-MEGANEURA_INLINE double program_cost(const scalar_program& program, const cost_model& model) {
-  double total = 0;
-  for (const scalar_node& node : program.nodes) {
-    if (info(node.op).arity > 0) total += info(node.op).is.slow ? model.transcendental : 1;
-  }
-  return total;
-}
-
-namespace detail {
-
-// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
-// little.
-inline double overlapped(double transfer, double arithmetic) {
-  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
-}
-
-// Elements an access touches over `space`, at most what its tensor holds.
-inline double touched(const index_map& read, const shape& space) {
-  double elements = 1;
-  for (int k = 0; k < space.rank(); ++k) {
-    if (read.strides[k] == 0) continue;
-    elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
-  }
-  return elements;
-}
-
-inline bool has_unit_stride(const index_map& read, const shape& space) {
-  bool any = false;
-  for (int k = 0; k < space.rank(); ++k) {
-    if (std::abs(read.strides[k]) == 1) return true;
-    any = any || read.strides[k] != 0;
-  }
-  return !any;
-}
-
-// Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
-inline bool is_coalesced(const index_map& read, const shape& space) {
-  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
-}
-
-inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
-
-inline double bytes_of(dtype type, double elements) {
-  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
-}
-
-inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
-                            const cost_model& model, double& bytes) {
-  const shape result = [&] {
-    shape kept = space;
-    kept.pop_back(k_axes);
-    return kept;
-  }();
-  for (const index_map& read : finish.accesses) {
-    if (read.source < 0) continue;
-    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
-    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : model.strided_read);
-  }
-  return program_cost(finish.program, model) * static_cast<double>(result.elements());
-}
-
-inline double product_seconds(const matmul_attribute& product, const cost_model& model) {
-  int axis = 0;
-  const auto extent = [&](int axes) {
-    std::int64_t elements = 1;
-    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
-    return elements;
-  };
-  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes);
-  const auto flops = 2 * static_cast<double>(product.space.elements());
-  // Without units, tiles of 16 one after the other: what a thinner product leaves of them is wasted.
-  const double share = model.compute_units != 0
-                           ? tiles_of_product(batch, m, n, model.compute_units).share
-                           : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
-  return flops / (model.matmul_flops * share);
-}
-
-inline double matmul_cost(const engine& g, enode_id id, const matmul_attribute& product, const cost_model& model) {
-  double bytes = bytes_of(g, g.find(g.node(id).owner));
-  for (const index_map* read : {&product.a, &product.b}) {
-    const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
-    const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : model.strided_read);
-  }
-  const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, model, bytes);
-  return overlapped(bytes / model.bandwidth, product_seconds(product, model) + extra / model.scalar_flops) +
-         model.launch;
-}
-
-inline double convolve_cost(const engine& g, enode_id id, const convolve_attribute& c, const cost_model& model) {
-  const class_id self = g.find(g.node(id).owner);
-  const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
-  const auto form = c.convolution.form;
-  const shape& y = form == convolution_attribute::output ? own : form == convolution_attribute::input ? first : second;
-  const shape& w = form == convolution_attribute::filter ? own : second;
-  double bytes = bytes_of(g, self) * (is_coalesced(c.output, own) ? 1 : model.strided_read);
-  bytes += bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
-  const double extra = epilogue_cost(g, id, c.finish, own, 0, model, bytes);
-  const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-  return overlapped(bytes / model.bandwidth, flops / model.matmul_flops + extra / model.scalar_flops) + model.launch;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
-                                    std::int64_t result_bytes, const cost_model& model) {
-  double bytes = static_cast<double>(result_bytes);
-  for (const index_map& read : region.accesses) {
-    if (read.source < 0) continue;
-    const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
-    const bool coalesced = detail::is_coalesced(read, region.space);
-    // A second access to the same buffer mostly hits the cache when it is coalesced.
-    bytes += std::min(4 * detail::touched(read, region.space), whole) * (coalesced ? 1 : model.strided_read);
-  }
-  const double elements = static_cast<double>(region.space.elements());
-  double parallel = elements;
-  if (region.row_axes > 0) {
-    double length = 1;
-    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
-      length *= static_cast<double>(region.space[k]);
-    }
-    parallel = elements / length * std::min(length, 1024.0);
-  }
-  const double occupancy = std::min(1.0, parallel / model.full_occupancy);
-  // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy =
-      detail::overlapped(bytes / model.bandwidth, elements * program_cost(region.program, model) / model.scalar_flops);
-  return busy / std::max(occupancy, 1.0 / 64) + model.launch;
-}
-
-MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const cost_model& model) {
-  const enode& node = g.node(id);
-  const class_id self = g.find(node.owner);
-  double bytes = detail::bytes_of(g, self);
-  for (std::size_t i = 0; i < node.operand_count; ++i) bytes += detail::bytes_of(g, g.operand(id, i));
-  switch (node.kind) {
-    case op::input:
-    case op::parameter:
-    case op::state:
-      return 0;
-    case op::region: {
-      std::vector<std::int64_t> sources;
-      for (std::size_t i = 0; i < node.operand_count; ++i) {
-        sources.push_back(static_cast<std::int64_t>(detail::bytes_of(g, g.operand(id, i))));
-      }
-      return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(detail::bytes_of(g, self)),
-                         model);
-    }
-    case op::matmul:
-      return detail::matmul_cost(g, id, g.get<matmul_attribute>(id), model);
-    case op::convolve:
-      return detail::convolve_cost(g, id, g.get<convolve_attribute>(id), model);
-    case op::gather: {
-      const double table = detail::bytes_of(g, g.operand(id, 0)), own = detail::bytes_of(g, self);
-      return (bytes - table + std::min(table, own)) / model.bandwidth + model.launch;
-    }
-    case op::random:
-    case op::scatter_add:
-    case op::window_reduce:
-    case op::window_scatter:
-    case op::assign:
-    case op::optimizer_step:
-      return bytes / model.bandwidth + model.launch;
-    case op::constant:
-    case op::iota:
-    case op::map:
-    case op::reduce:
-    case op::contract:
-    case op::view:
-    case op::pad:
-    case op::concat:
-    case op::convolution:
-    case op::stop_gradient:
-      break;
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/affine.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
-  return static_cast<int>(std::count(group, group + space.rank(), wanted));
-}
-
-namespace detail {
-
-inline std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-template <class T>
-void insert_at(T (&values)[max_rank], int at, T value) {
-  std::copy_backward(values + at, values + max_rank - 1, values + max_rank);
-  values[at] = value;
-}
-
-// Axis i of the result is axis order[i]; axes not named disappear (their extent is 1).
-inline void reorder(nest& loops, const int* order, int count) {
-  const nest from = loops;
-  loops.space = {};
-  for (int i = 0; i < count; ++i) {
-    loops.space.push_back(from.space[order[i]]);
-    loops.group[i] = from.group[order[i]];
-  }
-  for (std::size_t a = 0; a < loops.accesses.size(); ++a) {
-    index_map& to = loops.accesses[a];
-    const index_map& old = from.accesses[a];
-    to.bounded = 0;
-    for (int i = 0; i < max_rank; ++i) to.strides[i] = to.low[i] = to.high[i] = 0;
-    for (int i = 0; i < count; ++i) {
-      to.strides[i] = old.strides[order[i]];
-      if (!(old.bounded >> order[i] & 1)) continue;
-      to.bounded |= 1u << i;
-      to.low[i] = old.low[order[i]];
-      to.high[i] = old.high[order[i]];
-    }
-  }
-}
-
-inline bool mergeable(const nest& loops, int axis) {
-  if (loops.group[axis] != loops.group[axis + 1]) return false;
-  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& a) {
-    return !(a.bounded >> axis & 3) && a.strides[axis] == a.strides[axis + 1] * loops.space[axis + 1];
-  });
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
-  if (loops.space.rank() == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
-  for (const index_map& a : loops.accesses) {
-    if (a.bounded >> axis & 1) return false;
-  }
-  for (index_map& a : loops.accesses) {
-    const std::uint32_t below = a.bounded & ((1u << axis) - 1);
-    a.bounded = below | (a.bounded & ~((1u << axis) - 1)) << 1;
-    detail::insert_at(a.strides, axis, a.strides[axis] * inner);
-    detail::insert_at(a.low, axis, std::int64_t{0});
-    detail::insert_at(a.high, axis, std::int64_t{0});
-  }
-  detail::insert_at(loops.group, axis, loops.group[axis]);
-  shape split;
-  for (int i = 0; i < loops.space.rank(); ++i) {
-    split.push_back(i == axis ? loops.space[i] / inner : loops.space[i]);
-    if (i == axis) split.push_back(inner);
-  }
-  loops.space = split;
-  return true;
-}
-
-MEGANEURA_INLINE bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group) {
-  if (loops.space.rank() == max_rank) return false;
-  loops.group[loops.space.rank()] = group;
-  loops.space.push_back(extent);
-  return true;
-}
-
-MEGANEURA_INLINE void normalise(nest& loops) {
-  int order[max_rank]{}, count = 0;
-  for (int i = 0; i < loops.space.rank(); ++i) {
-    if (loops.space[i] != 1) order[count++] = i;
-  }
-  std::stable_sort(order, order + count, [&](int x, int y) {
-    if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
-    for (const index_map& a : loops.accesses) {
-      const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
-      if (sx != sy) return sx > sy;
-    }
-    return false;
-  });
-  detail::reorder(loops, order, count);
-  for (int axis = loops.space.rank() - 2; axis >= 0; --axis) {
-    if (!detail::mergeable(loops, axis)) continue;
-    for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
-    const std::int64_t merged = loops.space[axis] * loops.space[axis + 1];
-    loops.space.set(axis, 1);
-    loops.space.set(axis + 1, merged);
-    count = 0;
-    for (int i = 0; i < loops.space.rank(); ++i) {
-      if (i != axis) order[count++] = i;
-    }
-    detail::reorder(loops, order, count);
-  }
-}
-
-namespace detail {
-
-// The digits of a flat distance along the target's axes, largest stride first.
-struct target_axes {
-  int order[max_rank]{};
-  int count = 0;
-  const index_map* layout = nullptr;
-
-  target_axes(const shape& target, int axes, const index_map& positions) : layout(&positions) {
-    for (int j = 0; j < axes; ++j) {
-      if (target[j] > 1) order[count++] = j;
-    }
-    std::stable_sort(order, order + count,
-                     [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
-  }
-  [[nodiscard]] bool digits(std::int64_t distance, std::int64_t (&out)[max_rank]) const {
-    for (int i = 0; i < count; ++i) {
-      const std::int64_t unit = layout->strides[order[i]];
-      if (unit == 0) return false;  // the layout repeats elements: no inverse
-      out[order[i]] = distance / unit;
-      distance %= unit;
-    }
-    return distance == 0;
-  }
-};
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes,
-                                  const index_map& layout, bool may_split, axis_map& result) {
-  const detail::target_axes digits(target, axes, layout);
-  for (int attempts = 0; attempts <= max_rank; ++attempts) {
-    const index_map& from = reader.accesses[which];
-    result = {};
-    std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
-    for (int k = 0; k < reader.space.rank(); ++k) {
-      const bool bounded = from.bounded >> k & 1;
-      corner[k] = bounded ? from.low[k] : 0;
-      extent[k] = bounded ? from.high[k] - from.low[k] : reader.space[k];
-      base += corner[k] * from.strides[k];
-    }
-    if (!digits.digits(base, result.start)) return false;
-    std::int64_t low[max_rank], high[max_rank];
-    std::copy(result.start, result.start + max_rank, low);
-    std::copy(result.start, result.start + max_rank, high);
-    for (int k = 0; k < reader.space.rank(); ++k) {
-      if (extent[k] <= 1 || from.strides[k] == 0) continue;
-      std::int64_t steps[max_rank]{};
-      if (!digits.digits(from.strides[k], steps)) return false;
-      for (int j = 0; j < axes; ++j) {
-        result.step[j][k] = steps[j];
-        (steps[j] < 0 ? low : high)[j] += steps[j] * (extent[k] - 1);
-      }
-    }
-    int split = -1;
-    std::int64_t inner = 0;
-    for (int j = 0; j < axes && split < 0; ++j) {
-      if (low[j] >= 0 && high[j] < target[j]) continue;
-      // A reader axis that runs over the end of target axis j continues on the next one: split it there.
-      for (int k = 0; k < reader.space.rank() && split < 0; ++k) {
-        const std::int64_t step = std::abs(result.step[j][k]);
-        if (step == 0 || target[j] % step != 0) continue;
-        inner = target[j] / step;
-        if (extent[k] > inner && inner > 1 && extent[k] % inner == 0) split = k;
-      }
-      if (split < 0) return false;
-    }
-    if (split < 0) {
-      for (int j = 0; j < axes; ++j) {
-        for (int k = 0; k < reader.space.rank(); ++k) result.start[j] -= result.step[j][k] * corner[k];
-      }
-      return true;
-    }
-    if (!may_split || !split_axis(reader, split, inner)) return false;
-  }
-  return false;
-}
-
-namespace detail {
-
-// Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
-inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step,
-                   std::int64_t low, std::int64_t high) {
-  std::int64_t first = 0, last = 0;  // first <= i < last
-  if (step > 0) {
-    first = -floor_divide(start - low, step);
-    last = -floor_divide(start - high, step);
-  } else {
-    first = floor_divide(start - high, -step) + 1;
-    last = floor_divide(start - low, -step) + 1;
-  }
-  const bool bounded = result.bounded >> k & 1;
-  first = std::max(first, bounded ? result.low[k] : 0);
-  last = std::min(last, bounded ? result.high[k] : extent);
-  if (first >= last) return false;
-  if (first == 0 && last == extent) return true;
-  result.bounded |= 1u << k;
-  result.low[k] = first;
-  result.high[k] = last;
-  return true;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map,
-                                     const index_map& outer, const shape& reader, index_map& result) {
-  result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
-  std::copy(outer.low, outer.low + max_rank, result.low);
-  std::copy(outer.high, outer.high + max_rank, result.high);
-  if (inner.bounded) result.fill = inner.fill;
-  for (int j = 0; j < target_rank; ++j) {
-    result.offset += map.start[j] * inner.strides[j];
-    int dependent = -1, dependents = 0;
-    std::int64_t low = map.start[j], high = map.start[j];
-    for (int k = 0; k < reader.rank(); ++k) {
-      const std::int64_t step = map.step[j][k];
-      if (step == 0) continue;
-      result.strides[k] += step * inner.strides[j];
-      dependent = k;
-      ++dependents;
-      const bool boxed = outer.bounded >> k & 1;
-      const std::int64_t first = boxed ? outer.low[k] : 0, last = (boxed ? outer.high[k] : reader[k]) - 1;
-      low += std::min(step * first, step * last);
-      high += std::max(step * first, step * last);
-    }
-    if (!(inner.bounded >> j & 1) || (low >= inner.low[j] && high < inner.high[j])) continue;
-    if (dependents != 1) return false;
-    if (!detail::narrow(result, dependent, reader[dependent], map.start[j], map.step[j][dependent], inner.low[j],
-                        inner.high[j])) {
-      return false;
-    }
-  }
-  for (int k = 0; k < reader.rank(); ++k) {
-    if (reader[k] == 1) result.strides[k] = 0;
-  }
-  return true;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -17074,25 +16888,216 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// The rule that fuses a pointwise region into the matmul or convolution it reads.
+// Definitions for egraph/cost.hpp, and the costs of kernels that nothing is fused into.
+// What the costs of kernels are put together from.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
+// little.
+inline double overlapped(double transfer, double arithmetic) {
+  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
+}
+
+// Elements an access touches over `space`, at most what its tensor holds.
+inline double touched(const index_map& read, const shape& space) {
+  double elements = 1;
+  for (int k = 0; k < space.rank(); ++k) {
+    if (read.strides[k] == 0) continue;
+    elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
+  }
+  return elements;
+}
+
+inline bool has_unit_stride(const index_map& read, const shape& space) {
+  bool any = false;
+  for (int k = 0; k < space.rank(); ++k) {
+    if (std::abs(read.strides[k]) == 1) return true;
+    any = any || read.strides[k] != 0;
+  }
+  return !any;
+}
+
+// Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
+inline bool is_coalesced(const index_map& read, const shape& space) {
+  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
+}
+
+inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
+
+inline double bytes_of(dtype type, double elements) {
+  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
+}
+
+inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
+                            const device_profile& device, double& bytes) {
+  const shape result = [&] {
+    shape kept = space;
+    kept.pop_back(k_axes);
+    return kept;
+  }();
+  for (const index_map& read : finish.accesses) {
+    if (read.source < 0) continue;
+    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
+    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : device.strided_read);
+  }
+  return program_cost(finish.program, device) * static_cast<double>(result.elements());
+}
+
+inline double bytes_of_operands(const engine& g, enode_id id) {
+  double bytes = 0;
+  for (class_id operand : g.operands(id)) bytes += bytes_of(g, g.find(operand));
+  return bytes;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+// What the choice of kernels knows of each kind of node that runs, besides the rules that make it.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+/// `seconds`: of one kernel; unless said otherwise it reads its operands and writes its result once.
+///
+/// A family that can end with a scalar program, as products do, says so by `epilogue_rule`, the rule that fuses a
+/// region into it, and has
+/// - `finish(g, node)`: that program as it is;
+/// - `refuses(result)`: why it does not store that dtype, or nullptr;
+/// - `is_short(g, node)`: whether computing it twice costs less than storing it;
+/// - `fuse(pass, region, operand, node)`: adds the node that ends with the region, which reads `node` as `operand`; or
+///   says why there is none.
+template <op Kind>
+struct kernel_family {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::gather> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::region> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::matmul> {
+  static constexpr structural epilogue_rule = structural::matmul_epilogue;
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
+  static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
+  static bool is_short(const engine& g, enode_id id);
+  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
+};
+
+template <>
+struct kernel_family<op::convolve> {
+  static constexpr structural epilogue_rule = structural::convolve_epilogue;
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static const epilogue& finish(const engine& g, enode_id id) { return g.get<convolve_attribute>(id).finish; }
+  static const char* refuses(dtype) { return nullptr; }
+  static bool is_short(const engine&, enode_id) { return false; }
+  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
+};
+
+template <op Kind>
+inline constexpr bool has_epilogue = requires {
+  kernel_family<Kind>::epilogue_rule;
+};
+
+/// What is done to the node's sums before they are stored; nullptr if it has no epilogue.
+[[nodiscard]] inline const epilogue* epilogue_of(const engine& g, enode_id id) {
+  return visit_op(g.node(id).kind, [&]<op Kind>() -> const epilogue* {
+    if constexpr (has_epilogue<Kind>) return &kernel_family<Kind>::finish(g, id);
+    return nullptr;
+  });
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-namespace detail {
-
-inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
-inline constexpr std::size_t tried_products = 4;   // forms of one product that are tried
-
-// Products over few terms cost less again than they do in memory.
-inline bool is_short_product(const engine& g, enode_id id) {
-  if (g.node(id).kind != op::matmul) return false;
-  const auto& product = g.get<matmul_attribute>(id);
-  std::int64_t terms = 1;
-  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
-  return terms <= 16;
+MEGANEURA_INLINE double program_cost(const scalar_program& program, const device_profile& device) {
+  double total = 0;
+  for (const scalar_node& node : program.nodes) {
+    if (info(node.op).arity > 0) total += info(node.op).is.slow ? device.transcendental : 1;
+  }
+  return total;
 }
 
-// An epilogue being written: the product's own, then the region that reads the product.
+MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
+                                    std::int64_t result_bytes, const device_profile& device) {
+  double bytes = static_cast<double>(result_bytes);
+  for (const index_map& read : region.accesses) {
+    if (read.source < 0) continue;
+    const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
+    const bool coalesced = detail::is_coalesced(read, region.space);
+    // A second access to the same buffer mostly hits the cache when it is coalesced.
+    bytes += std::min(4 * detail::touched(read, region.space), whole) * (coalesced ? 1 : device.strided_read);
+  }
+  const double elements = static_cast<double>(region.space.elements());
+  double parallel = elements;
+  if (region.row_axes > 0) {
+    double length = 1;
+    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
+      length *= static_cast<double>(region.space[k]);
+    }
+    parallel = elements / length * std::min(length, 1024.0);
+  }
+  const double occupancy = std::min(1.0, parallel / device.full_occupancy);
+  // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
+  const double busy = detail::overlapped(bytes / device.bandwidth,
+                                         elements * program_cost(region.program, device) / device.scalar_flops);
+  return busy / std::max(occupancy, 1.0 / 64) + device.launch;
+}
+
+MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
+  return visit_op(g.node(id).kind, [&]<op Kind> {
+    if constexpr (info(Kind).stage == op_stage::leaf) return 0.0;
+    if constexpr (info(Kind).stage == op_stage::primitive && !info(Kind).runs) {
+      return std::numeric_limits<double>::infinity();
+    } else {
+      return detail::kernel_family<Kind>::seconds(g, id, device);
+    }
+  });
+}
+
+namespace detail {
+
+inline double streaming_seconds(const engine& g, enode_id id, const device_profile& device) {
+  const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
+  return bytes / device.bandwidth + device.launch;
+}
+
+template <op Kind>
+double kernel_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  return streaming_seconds(g, id, device);
+}
+
+MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  const double result = bytes_of(g, g.find(g.node(id).owner));
+  const double table = std::min(bytes_of(g, g.operand(id, 0)), result), indices = bytes_of(g, g.operand(id, 1));
+  return (result + table + indices) / device.bandwidth + device.launch;
+}
+
+MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  std::vector<std::int64_t> sources;
+  for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
+  const double result = bytes_of(g, g.find(g.node(id).owner));
+  return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(result), device);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Convolutions: the kernels they become, what these cost and what they end with.
+// An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
+
+// The product's own, then the region that reads the product.
 class epilogue_draft {
  public:
   epilogue finish;
@@ -17190,22 +17195,25 @@ class epilogue_draft {
   std::size_t most_;  // others there may be
 };
 
-inline const char* fuse_matmul(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
-  const engine& g = pass.graph();
-  const auto& inner = g.get<matmul_attribute>(product);
-  nest loops = to_nest(inner);
-  epilogue_draft made(g, region, operand, product, pass.limits());
-  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
-  loops.accesses[0] = made.output;
-  loops.accesses.resize(3);
-  loops.accesses.insert(loops.accesses.end(), made.finish.accesses.begin(), made.finish.accesses.end());
-  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(structural::matmul_epilogue);
-  pass.emit_matmul(g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
-                   made.finish.program, made.others, reasons);
-  return nullptr;
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+MEGANEURA_INLINE void convolution_to_convolve::apply(lowering& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
+  const shape& space = g.extents(owner);
+  const convolve_attribute value{
+      g.get<convolution_attribute>(id), space, dense_access(space), {identity_program(g[owner].type), {}}};
+  g.add_to(owner, op::convolve, value, operands, bit(rule));
+  pass.note_applied(rule);
 }
 
-inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
+MEGANEURA_INLINE const char* kernel_family<op::convolve>::fuse(lowering& pass, enode_id region, std::size_t operand,
+                                                               enode_id product) {
   engine& g = pass.graph();
   const auto& inner = g.get<convolve_attribute>(product);
   nest loops{.space = inner.space};
@@ -17216,13 +17224,62 @@ inline const char* fuse_convolve(lowering& pass, enode_id region, std::size_t op
   std::vector<class_id> operands = {g.operand(product, 0), g.operand(product, 1)};
   operands.insert(operands.end(), made.others.begin(), made.others.end());
   const convolve_attribute value{inner.convolution, inner.space, made.output, made.finish};
-  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(structural::convolve_epilogue);
+  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(epilogue_rule);
   g.add_to(g.find(g.node(region).owner), op::convolve, value, operands, reasons);
   return nullptr;
 }
 
-MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE double kernel_family<op::convolve>::seconds(const engine& g, enode_id id,
+                                                             const device_profile& device) {
+  const auto& c = g.get<convolve_attribute>(id);
+  const class_id self = g.find(g.node(id).owner);
+  const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
+  const auto form = c.convolution.form;
+  const shape& y = form == convolution_attribute::output ? own : form == convolution_attribute::input ? first : second;
+  const shape& w = form == convolution_attribute::filter ? own : second;
+  double bytes = bytes_of(g, self) * (is_coalesced(c.output, own) ? 1 : device.strided_read);
+  bytes += bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
+  const double extra = epilogue_cost(g, id, c.finish, own, 0, device, bytes);
+  const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+  return overlapped(bytes / device.bandwidth, flops / device.matmul_flops + extra / device.scalar_flops) +
+         device.launch;
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// The rule that fuses a pointwise region into the matmul or convolution it reads.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+inline constexpr std::size_t tried_products = 4;  // forms of one product that are tried
+
+template <op Kind>
+void fuse_epilogue(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
+  using family = kernel_family<Kind>;
+  constexpr structural rule = family::epilogue_rule;
   engine& g = pass.graph();
+  const class_id owner = g.find(g.node(region).owner), source = g.operand(region, operand);
+  if (!pass.enabled(rule)) return;
+  const auto problem = [&]() -> const char* {
+    if (pass.rounds(source)) return "a rounding to its dtype would be lost";
+    if (const char* refusal = family::refuses(g[owner].type)) return refusal;
+    if (pass.uses(source) > 1 && !family::is_short(g, product)) return "the product has other consumers";
+    if (pass.uses(source) > 1 && pass.decides_by_product(product)) return "computed twice it could decide two ways";
+    g.at(g.node(product).path);  // it stays that product
+    return family::fuse(pass, region, operand, product);
+  }();
+  if (problem) {
+    pass.note_missed({owner, source, rule, problem});
+  } else {
+    pass.note_applied(rule);
+  }
+}
+
+MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
   if (g.get<region_attribute>(id).row_axes > 0) return;
   const class_id owner = g.find(g.node(id).owner);
   for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
@@ -17231,34 +17288,11 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
     std::size_t tried = 0;
     const std::vector<enode_id> candidates = g[product].nodes;
     for (enode_id candidate : candidates) {
-      const op kind = g.node(candidate).kind;
-      if ((kind != op::matmul && kind != op::convolve) || ++tried > tried_products) continue;
-      const structural rule = kind == op::matmul ? structural::matmul_epilogue : structural::convolve_epilogue;
-      if (!pass.enabled(rule)) continue;
-      if (pass.rounds(product)) {
-        pass.note_missed({owner, product, rule, "a rounding to its dtype would be lost"});
-        continue;
-      }
-      if (kind == op::matmul && g[owner].type != dtype::f32) {
-        pass.note_missed({owner, product, rule, "products store f32 only"});
-        continue;
-      }
-      if (pass.uses(product) > 1 && !is_short_product(g, candidate)) {
-        pass.note_missed({owner, product, rule, "the product has other consumers"});
-        continue;
-      }
-      if (pass.uses(product) > 1 && pass.decides_by_product(candidate)) {
-        pass.note_missed({owner, product, rule, "computed twice it could decide two ways"});
-        continue;
-      }
-      g.at(g.node(candidate).path);  // it stays that product
-      const auto fuse = kind == op::matmul ? fuse_matmul : fuse_convolve;
-      const char* problem = fuse(pass, id, i, candidate);
-      if (problem) {
-        pass.note_missed({owner, product, rule, problem});
-      } else {
-        pass.note_applied(rule);
-      }
+      visit_op(g.node(candidate).kind, [&]<op Kind> {
+        if constexpr (has_epilogue<Kind>) {
+          if (++tried <= tried_products) fuse_epilogue<Kind>(pass, id, i, candidate);
+        }
+      });
     }
   }
 }
@@ -17269,38 +17303,6 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
 // Definitions for egraph/lower.hpp: the pass over all classes, and adding what the rules make.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-MEGANEURA_INLINE const char* to_string(structural rule) {
-  constexpr const char* names[structural_count] = {
-      "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
-      "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
-      "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
-      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum"};
-  return names[static_cast<int>(rule)];
-}
-
-namespace detail {
-
-template <class... Rules>
-struct rule_list {
-  static void apply(lowering& pass, enode_id id) { (try_rule<Rules>(pass, id), ...); }
-
- private:
-  template <class Rule>
-  static void try_rule(lowering& pass, enode_id id) {
-    if (pass.graph().node(id).kind != Rule::root) return;
-    if constexpr (requires { Rule::rule; }) {
-      if (!pass.enabled(Rule::rule)) return;
-    }
-    Rule::apply(pass, id);
-  }
-};
-
-using to_implementation = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
-                                    iota_to_region, contract_to_matmul, contract_to_region, convolution_to_convolve>;
-using between_implementations = rule_list<product_epilogue>;
-
-}  // namespace detail
 
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
@@ -17425,47 +17427,6 @@ MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_for
   return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
 }
 
-MEGANEURA_INLINE void lowering::emit_matmul(class_id owner, nest loops, class_id a, class_id b,
-                                            const scalar_program& finish, std::span<const class_id> others,
-                                            rule_mask reasons) {
-  // Threads of a product run along n: the group with the result's unit stride takes that place.
-  bool unit_in_m = false;
-  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
-  if (unit_in_m) {
-    for (int k = 0; k < loops.space.rank(); ++k) {
-      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
-    }
-    std::swap(loops.accesses[1], loops.accesses[2]);
-    std::swap(a, b);
-  }
-  normalise(loops);
-  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), detail::is_plain)) {
-    fail(error_category::internal, "lowering: a product of {} would read or write with a border or backwards",
-         to_string(g_.extents(g_.find(owner))));
-  }
-  matmul_attribute value;
-  value.space = loops.space;
-  value.batch_axes = loops.count(0);
-  value.m_axes = loops.count(1);
-  value.n_axes = loops.count(2);
-  value.k_axes = loops.count(3);
-  value.output = loops.accesses[0];
-  value.a = loops.accesses[1];
-  value.b = loops.accesses[2];
-  value.a.source = 0;
-  value.b.source = 1;
-  value.output.source = 0;
-  value.finish.program = finish;
-  value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  std::vector<class_id> operands = {a, b};
-  operands.insert(operands.end(), others.begin(), others.end());
-  for (class_id operand : operands) {
-    if (g_.find(operand) == g_.find(owner)) return;
-  }
-  g_.add_to(owner, op::matmul, value, operands, reasons | reasons_);
-  note_applied(structural::contract_to_matmul);
-}
-
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
 
@@ -17506,9 +17467,8 @@ MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
 
 MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
   for (enode_id node : g_[id].nodes) {
-    const op kind = g_.node(node).kind;
-    const bool product = kind == op::matmul || kind == op::convolve;
-    if (product || (kind == op::region && trace(node).result)) unstable_[id] = true;
+    const bool region = g_.node(node).kind == op::region;
+    if (detail::epilogue_of(g_, node) || (region && trace(node).result)) unstable_[id] = true;
   }
 }
 
@@ -17521,10 +17481,8 @@ MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool 
 }
 
 MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
-  const enode& node = g_.node(product);
-  const scalar_program& program = node.kind == op::matmul ? g_.get<matmul_attribute>(product).finish.program
-                                                          : g_.get<convolve_attribute>(product).finish.program;
-  return g_[g_.find(node.owner)].decides || trace_unstable(program, {true}).decision;
+  const scalar_program& program = detail::epilogue_of(g_, product)->program;
+  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, {true}).decision;
 }
 
 // ---- choices --------------------------------------------------------------------------------------------------------
@@ -17533,7 +17491,7 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   const auto& region = g_.get<region_attribute>(form);
   if (region.space.elements() >= base.loops.space.elements()) return true;
   // Repeated for each element of a larger space: fine for cheap programs only.
-  return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
+  return region.row_axes == 0 && program_cost(region.program, options_.device) <= 4 && g_.extents(id).elements() > 0;
 }
 
 // A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
@@ -17699,7 +17657,7 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
 MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
   if (node == no_id || g_.node(node).kind != op::region) return;
   owner = g_.find(owner);
-  const double cost = node_cost(g_, node, options_.model);
+  const double cost = node_cost(g_, node, options_.device);
   class_forms& f = forms(owner);
   if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
     f.conservative = node;
@@ -17792,7 +17750,7 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Structural rules of products: contracts to matmuls or, where a side is missing, to regions; convolutions.
+// Products: contracts to matmuls or, where a side is missing, to regions; what they cost and what they end with.
 // The loops of a contract by what becomes of its labels: batch, m, n, k.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
@@ -17849,6 +17807,39 @@ inline contract_loops loops_of(const engine& g, enode_id id) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
+/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+struct product_tiles {
+  std::int64_t side = 16, count = 1;
+  double share = 1;
+};
+
+/// The sizes there are and the share that each reaches where it fills the device, as measured on an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95},
+                                               {.side = 64, .share = 0.78},
+                                               {.side = 32, .share = 0.41},
+                                               {.side = 16, .share = 0.21}};
+
+/// The best of them for `batch` products of [m, n] results.
+[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                       std::int64_t compute_units) {
+  product_tiles best{.share = 0};
+  for (product_tiles tiles : tile_sizes) {
+    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
+    tiles.count = batch * down * across;
+    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
+    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
+    tiles.share *= filled * static_cast<double>(tiles.count) / static_cast<double>(places);
+    if (tiles.share > best.share) best = tiles;
+  }
+  return best;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -17899,6 +17890,48 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
   return nullptr;
 }
 
+// `accesses` of the loops: the result, both operands, and then what the epilogue reads.
+inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, class_id b,
+                        const scalar_program& finish, std::span<const class_id> others, rule_mask reasons) {
+  engine& g = pass.graph();
+  // Threads of a product run along n: the group with the result's unit stride takes that place.
+  bool unit_in_m = false;
+  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
+  if (unit_in_m) {
+    for (int k = 0; k < loops.space.rank(); ++k) {
+      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
+    }
+    std::swap(loops.accesses[1], loops.accesses[2]);
+    std::swap(a, b);
+  }
+  normalise(loops);
+  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
+    fail(error_category::internal, "lowering: a product of {} would read or write with a border or backwards",
+         to_string(g.extents(g.find(owner))));
+  }
+  matmul_attribute value;
+  value.space = loops.space;
+  value.batch_axes = loops.count(0);
+  value.m_axes = loops.count(1);
+  value.n_axes = loops.count(2);
+  value.k_axes = loops.count(3);
+  value.output = loops.accesses[0];
+  value.a = loops.accesses[1];
+  value.b = loops.accesses[2];
+  value.a.source = 0;
+  value.b.source = 1;
+  value.output.source = 0;
+  value.finish.program = finish;
+  value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
+  std::vector<class_id> operands = {a, b};
+  operands.insert(operands.end(), others.begin(), others.end());
+  for (class_id operand : operands) {
+    if (g.find(operand) == g.find(owner)) return;
+  }
+  g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons());
+  pass.note_applied(structural::contract_to_matmul);
+}
+
 MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
@@ -17923,20 +17956,62 @@ MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
   }
   const scalar_program stored = identity_program(g[owner].type);
   const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : rule_mask());
-  pass.emit_matmul(owner, loops, sources[0], sources[1], stored, {}, reasons);
+  emit_matmul(pass, owner, loops, sources[0], sources[1], stored, {}, reasons);
   // Reading through a view that leaves no unit stride competes with copying the operand first.
-  if (strided) pass.emit_matmul(owner, plain, direct[0], direct[1], stored, {}, bit(rule));
+  if (strided) emit_matmul(pass, owner, plain, direct[0], direct[1], stored, {}, bit(rule));
 }
 
-MEGANEURA_INLINE void convolution_to_convolve::apply(lowering& pass, enode_id id) {
-  engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
-  const shape& space = g.extents(owner);
-  const convolve_attribute value{
-      g.get<convolution_attribute>(id), space, dense_access(space), {identity_program(g[owner].type), {}}};
-  g.add_to(owner, op::convolve, value, operands, bit(rule));
-  pass.note_applied(rule);
+// Products over few terms cost less again than they do in memory.
+MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode_id id) {
+  const auto& product = g.get<matmul_attribute>(id);
+  std::int64_t terms = 1;
+  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
+  return terms <= 16;
+}
+
+MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(lowering& pass, enode_id region, std::size_t operand,
+                                                             enode_id product) {
+  const engine& g = pass.graph();
+  const auto& inner = g.get<matmul_attribute>(product);
+  nest loops = to_nest(inner);
+  epilogue_draft made(g, region, operand, product, pass.limits());
+  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
+  loops.accesses[0] = made.output;
+  loops.accesses.resize(3);
+  loops.accesses.insert(loops.accesses.end(), made.finish.accesses.begin(), made.finish.accesses.end());
+  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(epilogue_rule);
+  emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
+              made.finish.program, made.others, reasons);
+  return nullptr;
+}
+
+inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
+  int axis = 0;
+  const auto extent = [&](int axes) {
+    std::int64_t elements = 1;
+    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
+    return elements;
+  };
+  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes);
+  const auto flops = 2 * static_cast<double>(product.space.elements());
+  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
+  const double share = device.parallel
+                           ? tiles_of_product(batch, m, n, device.compute_units).share
+                           : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
+  return flops / (device.matmul_flops * share);
+}
+
+MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  const auto& product = g.get<matmul_attribute>(id);
+  double bytes = bytes_of(g, g.find(g.node(id).owner));
+  for (const index_map* read : {&product.a, &product.b}) {
+    const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
+    const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
+  }
+  const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
+  return overlapped(bytes / device.bandwidth, product_seconds(product, device) + extra / device.scalar_flops) +
+         device.launch;
 }
 
 }  // namespace detail
@@ -18102,20 +18177,20 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 namespace detail {
 
-// How many parts are the quickest to compute, store and read again; each holds at least cost_model::split_terms, their
-// number divides the sum's longest axis.
-inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const cost_model& model) {
+// How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
+// their number divides the sum's longest axis.
+inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const device_profile& device) {
   std::int64_t group[4] = {1, 1, 1, 1};
   for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
   const auto results = static_cast<double>(group[0] * group[1] * group[2]);
   const auto seconds = [&](std::int64_t parts) {
-    const double share = tiles_of_product(group[0] * parts, group[1], group[2], model.compute_units).share;
+    const double share = tiles_of_product(group[0] * parts, group[1], group[2], device.compute_units).share;
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    return 2 * results * static_cast<double>(group[3]) / (model.matmul_flops * share) + bytes / model.bandwidth;
+    return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
   };
   std::int64_t best = 1;
   double least = seconds(1);
-  const std::int64_t most = std::min(group[3] / model.split_terms, 4 * model.compute_units);
+  const std::int64_t most = std::min(group[3] / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
     if (longest % parts != 0 || seconds(parts) >= least) continue;
     least = seconds(parts);
@@ -18162,7 +18237,7 @@ inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts
 MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
-  if (pass.model().compute_units == 0 || g[owner].type != dtype::f32 || g[owner].decides) return;
+  if (!pass.device().parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
   const contract_loops product = loops_of(g, id);
   const nest& loops = product.loops;
   if (!product.fits || loops.count(1) == 0 || loops.count(2) == 0) return;
@@ -18174,7 +18249,7 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
   const int most =
       std::max({g.extents(owner).rank(), g.extents(g.operand(id, 0)).rank(), g.extents(g.operand(id, 1)).rank()});
   if (longest < 0 || most == max_rank) return;
-  const std::int64_t parts = best_parts(loops, product.extents[longest], pass.model());
+  const std::int64_t parts = best_parts(loops, product.extents[longest], pass.device());
   if (parts > 1) add_split(pass, id, longest, parts);
 }
 
@@ -18230,7 +18305,7 @@ struct extraction {
 /// gets cheaper (at most `max_passes`). `order` names the classes, operands before users as far as possible. Errors:
 /// internal when a root has no kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const cost_model& model, int max_passes = 8);
+                                 const device_profile& device, int max_passes = 8);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
@@ -19008,7 +19083,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   lowering pass(result.graph,
-                {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
+                {enabled, options.region, options.region_forms, options.device, options.tolerance == exactness::exact});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =
@@ -19039,7 +19114,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   meganeura::detail::stopwatch total;
   const saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
-  const extraction plan = extract(all.graph, all.order, all.roots, options.model);
+  const extraction plan = extract(all.graph, all.order, all.roots, options.device);
   graph result = detail::export_graph(g, all, plan);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
@@ -19289,13 +19364,13 @@ struct kernel_dispatch {
 };
 
 /// Whether the driver lets every invocation finish its loops.
-[[nodiscard]] inline bool within_loop_limit(const spirv::module& made, const target& on) {
+[[nodiscard]] inline bool within_loop_limit(const spirv::module& made, const device_profile& on) {
   return on.max_loop_iterations == 0 || made.loop_iterations <= on.max_loop_iterations;
 }
 
 /// `make()`, again as long as its loops are too long for the driver and `widen()` finds more invocations to share them.
 template <class Make, class Widen>
-[[nodiscard]] kernel_dispatch make_within_loop_limit(const Make& make, const Widen& widen, const target& on) {
+[[nodiscard]] kernel_dispatch make_within_loop_limit(const Make& make, const Widen& widen, const device_profile& on) {
   for (;;) {
     kernel_dispatch made = make();
     if (within_loop_limit(made.module, on) || !widen()) return made;
@@ -19309,10 +19384,10 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// The kernel of a node whose result has memory of its own.
 /// errors: unsupported when an invocation would loop longer than the device lets it; internal when the node is not one
 /// that runs on a device (leaves, primitives, assign).
-[[nodiscard]] kernel_dispatch generate(const graph& g, node_id id, const target& on);
+[[nodiscard]] kernel_dispatch generate(const graph& g, node_id id, const device_profile& on);
 
 /// The kernel of a step of a plan, in place or not. errors: as above; internal for a copy, which needs no kernel.
-[[nodiscard]] kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const target& on);
+[[nodiscard]] kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const device_profile& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -19372,7 +19447,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   egraph::optimize_options optimization = options.optimize;
-  if (options.device_costs) optimization.model = make_cost_model(on.facts());
+  if (options.device_costs) optimization.device = make_device_profile(on.facts());
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes =
       static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
@@ -19456,7 +19531,7 @@ MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
-  const kernels::target target = make_target(device_.facts());
+  const device_profile device = make_device_profile(device_.facts());
   generated result;
   result.steps.resize(plan_.steps.size());
   result.module_of.resize(plan_.steps.size());
@@ -19464,7 +19539,7 @@ MEGANEURA_INLINE program::generated program::generate_kernels() const {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const plan::step& s = plan_.steps[i];
     if (s.kind == plan::step::copy) continue;
-    kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, target);
+    kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, device);
     result.steps[i].groups = dispatch.groups;
     result.steps[i].kinds = dispatch.module.bindings;
     result.steps[i].label = plan::label(plan_, s);
@@ -22425,7 +22500,8 @@ namespace detail {
 
 class extractor {
  public:
-  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const cost_model& model)
+  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+            const device_profile& device)
       : g_(g), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
     std::vector<bool> listed(g.class_slots(), false);
     for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
@@ -22442,7 +22518,7 @@ class extractor {
       }
     }
     first_operand_.push_back(operands_.size());
-    rank_classes(model);
+    rank_classes(device);
     choose_first();
   }
 
@@ -22485,7 +22561,7 @@ class extractor {
   };
 
   // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
-  void rank_classes(const cost_model& model) {
+  void rank_classes(const device_profile& device) {
     std::uint32_t next = 0;
     std::vector<class_id> waiting = order_;
     for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
@@ -22493,7 +22569,7 @@ class extractor {
       std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, model);
+          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, device);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
@@ -22657,8 +22733,8 @@ class extractor {
 }  // namespace detail
 
 MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const cost_model& model, int max_passes) {
-  detail::extractor work(g, order, roots, model);
+                                    const device_profile& device, int max_passes) {
+  detail::extractor work(g, order, roots, device);
   int passes = 0;
   work.repair(max_passes, passes);
   extraction result = work.result();
@@ -22864,7 +22940,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 struct kernel_request {
   const graph& nodes;
   node_id id;
-  const target& on;
+  const device_profile& on;
   std::optional<std::size_t> overwritten;
 
   template <class Attribute>
@@ -22896,7 +22972,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// `extents` and `types` are those of the node's operands, epilogue operands included.
 [[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                            std::span<const dtype> types, dtype result, const target& on);
+                                            std::span<const dtype> types, dtype result, const device_profile& on);
 
 template <>
 struct generator<op::convolve> {
@@ -22914,13 +22990,13 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Operands data, indices (i32). An index out of range gives zeros.
 [[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
-                                          const target& on);
+                                          const device_profile& on);
 
 /// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates
 /// in an order that only the shapes and the device decide; no atomics. The error of a sum grows with the logarithm of
 /// its length.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
-                                               const target& on);
+                                               const device_profile& on);
 
 template <>
 struct generator<op::gather> {
@@ -23927,20 +24003,21 @@ struct matmul_schedule {
 /// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
 /// a multiple of 4, and its other strides and its offset are such multiples.
 /// Neither may hold more texels than the device views at once.
-[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const target& device);
+[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device);
 
 /// errors: invalid_argument for a schedule that does not fit the problem or itself.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                          const target& device = {});
+                                          const device_profile& device = {});
 
 /// The schedule that measurements favour for this device and problem, within the device's limits.
-[[nodiscard]] matmul_schedule choose_matmul(const target& device, const matmul_problem& problem);
+[[nodiscard]] matmul_schedule choose_matmul(const device_profile& device, const matmul_problem& problem);
 
 /// The chosen schedule, or where the driver stops its loops the next one that ends, K shared out wider if need be.
-[[nodiscard]] kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device);
+[[nodiscard]] kernel_dispatch make_best_matmul(const matmul_problem& problem, const device_profile& device);
 
 /// Every schedule worth measuring for this problem, the chosen one first.
-[[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem);
+[[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const device_profile& device,
+                                                             const matmul_problem& problem);
 
 namespace detail {
 
@@ -23976,7 +24053,7 @@ struct tile_position {
 /// Spreads tiles over the grid: batches outermost, inside one the tiles in stripes of 8 rows so that neighbours share
 /// operands in cache. Returns false as `inside` where the grid was rounded up.
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
-[[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
+[[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const device_profile& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
 /// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
 template <class Body>
@@ -23996,11 +24073,11 @@ void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, 
 void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
                 const std::vector<spirv::var<spirv::f32>>& sums);
 
-[[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device);
+[[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const device_profile& device);
 [[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                                const target& device);
+                                                const device_profile& device);
 [[nodiscard]] kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                                   const target& device);
+                                                   const device_profile& device);
 
 }  // namespace detail
 
@@ -24015,7 +24092,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// With the schedule that suits the device.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                          const target& on);
+                                          const device_profile& on);
 
 template <>
 struct generator<op::matmul> {
@@ -24032,7 +24109,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Bindings: parameter, gradient, each moment, step_values; flat arrays of `count` f32. An invocation updates four
 /// elements, which it loads and stores at once.
-[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count, const target& on);
+[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count,
+                                             const device_profile& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -24041,7 +24119,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Bindings: the result (f32), step_values.
-[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const device_profile& on);
 
 template <>
 struct generator<op::random> {
@@ -24059,7 +24137,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// One dispatch that evaluates `region` over operands of the given types. The result may lie where operand number
 /// `overwritten` does.
 [[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
-                                          const target& on, std::optional<std::size_t> overwritten = {});
+                                          const device_profile& on, std::optional<std::size_t> overwritten = {});
 
 template <>
 struct generator<op::region> {
@@ -24076,12 +24154,12 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// x [outer..., in...] to [outer..., out...].
 [[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
-                                                 dtype type, const target& on);
+                                                 dtype type, const device_profile& on);
 
 /// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result
 /// has the shape of x.
 [[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
-                                                  dtype type, const target& on);
+                                                  dtype type, const device_profile& on);
 
 template <>
 struct generator<op::window_reduce> {
@@ -24116,7 +24194,7 @@ namespace detail {
   });
 }
 
-[[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const target& on,
+[[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const device_profile& on,
                                                             std::optional<std::size_t> overwritten) {
   kernel_dispatch made = make_kernel({g, id, on, overwritten});
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
@@ -24131,11 +24209,12 @@ namespace detail {
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
+MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const device_profile& on) {
   return detail::generate_within_limits(g, id, on, {});
 }
 
-MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const target& on) {
+MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s,
+                                          const device_profile& on) {
   const graph& g = p.implementation;
   if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
   if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operand(s));
@@ -24515,7 +24594,7 @@ struct flat_grid {
 
 /// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell
 /// the items apart.
-[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on);
+[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const device_profile& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -24830,11 +24909,11 @@ struct direct_plan {
   std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
 
   /// Lanes of one subgroup need no shared memory.
-  [[nodiscard]] bool shuffles(const target& on) const {
+  [[nodiscard]] bool shuffles(const device_profile& on) const {
     return lanes > 1 && on.subgroup_shuffle && lanes <= on.subgroup_size && size % on.subgroup_size == 0;
   }
   /// Twice the lanes; false when the workgroup is full.
-  [[nodiscard]] bool share_wider(const target& on) {
+  [[nodiscard]] bool share_wider(const device_profile& on) {
     if (2 * lanes > std::bit_floor(on.max_invocations) || 32 * lanes > on.max_shared_bytes) return false;
     lanes *= 2;
     size = std::max(size, lanes);
@@ -24845,7 +24924,7 @@ struct direct_plan {
 class direct_convolution {
  public:
   direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
-                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles, const target& on)
+                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles, const device_profile& on)
       : owner_(owner), p_(p), plan_(plan), memory_(memory), on_(on) {
     const std::uint32_t per_group = plan.size / plan.lanes;
     const bool shuffles = plan.shuffles(on);
@@ -24945,7 +25024,7 @@ class direct_convolution {
   const convolution_product& p_;
   const direct_plan& plan_;
   convolution_memory& memory_;
-  const target& on_;
+  const device_profile& on_;
   spirv::u32 lane_, m_first_, n_first_, group_;
   spirv::boolean exists_{true};
   std::vector<spirv::u32> a_rows_;
@@ -24955,7 +25034,7 @@ class direct_convolution {
 
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
                                                  std::span<const dtype> types, const shape& result_extents,
-                                                 dtype result, const direct_plan& plan, const target& on) {
+                                                 dtype result, const direct_plan& plan, const device_profile& on) {
   const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
   const flat_grid grid = make_flat_grid(tiles, per_group, on);
@@ -24978,9 +25057,9 @@ struct tile_plan {
   std::uint32_t slices = 1;
   [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
   [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
-  [[nodiscard]] bool fits(const target& on) const;
+  [[nodiscard]] bool fits(const device_profile& on) const;
   /// Twice the slices; false when the workgroup is full.
-  [[nodiscard]] bool share_wider(const target& on) {
+  [[nodiscard]] bool share_wider(const device_profile& on) {
     tile_plan wider = *this;
     wider.slices *= 2;
     if (!wider.fits(on)) return false;
@@ -24996,12 +25075,12 @@ inline constexpr std::uint32_t conv_tile_k = 16;
   return plan.slices > 1 ? std::max(tiles, plan.slices * plan.bm * plan.bn / 4) : tiles;
 }
 
-[[nodiscard]] inline bool tile_plan::fits(const target& on) const {
+[[nodiscard]] inline bool tile_plan::fits(const device_profile& on) const {
   return threads() <= std::min(1024u, on.max_invocations) && shared_words(*this) * 16 <= on.max_shared_bytes;
 }
 
 /// The quickest of a few tile sizes by an estimate of multiply-add time, with too few invocations counted as waiting.
-[[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const target& on) {
+[[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const device_profile& on) {
   // Measured on an H200, with all multiprocessors busy.
   constexpr tile_plan sizes[] = {{128, 128, 2, 2, 0.42}, {128, 64, 2, 1, 0.39}, {64, 64, 1, 1, 0.37},
                                  {32, 64, 1, 1, 0.36},   {32, 32, 1, 1, 0.28},  {16, 16, 1, 1, 0.2}};
@@ -25205,7 +25284,7 @@ class tiled_convolution {
 
 [[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
                                                 std::span<const dtype> types, const shape& result_extents, dtype result,
-                                                const tile_plan& plan, const target& on) {
+                                                const tile_plan& plan, const device_profile& on) {
   const std::int64_t tiles = ceil_div(p.m, plan.bm) * ceil_div(p.n, plan.bn) * p.groups;
   const flat_grid grid = make_flat_grid(tiles, 1, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),
@@ -25222,7 +25301,7 @@ class tiled_convolution {
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                               std::span<const dtype> types, dtype result, const target& on) {
+                                               std::span<const dtype> types, dtype result, const device_profile& on) {
   const convolution_attribute& c = node.convolution;
   const shape& result_extents = node.space;
   const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
@@ -25278,7 +25357,7 @@ struct scatter_plan {
   [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }  // indices of a chunk one invocation compares
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
-  [[nodiscard]] bool shorten(const target& on) {
+  [[nodiscard]] bool shorten(const device_profile& on) {
     const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
     if (slices < size)
       slices *= 2;
@@ -25292,7 +25371,7 @@ struct scatter_plan {
 };
 
 // Few elements and a long list: all invocations of a workgroup and several workgroups have something to do.
-[[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const target& on) {
+[[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const device_profile& on) {
   scatter_plan plan{.size = std::min(256u, on.max_invocations)};
   const std::int64_t wanted = std::int64_t{plan.size} * on.compute_units;
   while (count >= 1024 && plan.slices < plan.size && items * plan.slices * 2 <= wanted) plan.slices *= 2;
@@ -25303,7 +25382,8 @@ struct scatter_plan {
 /// Everything of one scatter_add kernel but its end.
 class scatter_kernel {
  public:
-  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan, const target& on)
+  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan,
+                 const device_profile& on)
       : split_(split),
         plan_(plan),
         count_(count),
@@ -25409,7 +25489,7 @@ class scatter_kernel {
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
-                                             const target& on) {
+                                             const device_profile& on) {
   const detail::axis_split split = detail::split_at(data, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
@@ -25435,7 +25515,7 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
 }
 
 MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
-                                                  dtype type, const target& on) {
+                                                  dtype type, const device_profile& on) {
   const detail::axis_split split = detail::split_at(result_extents, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
@@ -27305,7 +27385,7 @@ MEGANEURA_INLINE tile_position locate_tile(const spirv::u32& linear, std::uint32
   return {batch, first + inside % height, inside / height};
 }
 
-MEGANEURA_INLINE std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device) {
+MEGANEURA_INLINE std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const device_profile& device) {
   const std::uint64_t across = std::min<std::uint64_t>(count, device.max_groups[0]);
   const std::uint64_t down = ceil_div(count, across);
   if (down > device.max_groups[1])
@@ -27360,7 +27440,7 @@ MEGANEURA_INLINE void add_slices(spirv::kernel& k, const matmul_schedule& s, con
   }
 }
 
-MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device) {
+MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& problem, const device_profile& device) {
   using namespace spirv;
   const matmul_operand a_plan = plan_operand(problem, true);
   const matmul_operand b_plan = plan_operand(problem, false);
@@ -27391,7 +27471,7 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
   return {k.finish(), groups};
 }
 
-[[nodiscard]] inline bool runs_here(const matmul_schedule& schedule, const target& device) {
+[[nodiscard]] inline bool runs_here(const matmul_schedule& schedule, const device_profile& device) {
   return schedule.shared_bytes() <= device.max_shared_bytes && schedule.invocations() <= device.max_invocations;
 }
 
@@ -27410,7 +27490,7 @@ namespace detail {
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const target& device) {
+MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device) {
   for (const bool is_a : {true, false}) {
     const detail::matmul_operand plan = detail::plan_operand(problem, is_a);
     if (plan.width != 4 || (detail::span_of(plan) + 3) / 4 > device.max_texel_elements) return false;
@@ -27419,7 +27499,7 @@ MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const ta
 }
 
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                             const target& device) {
+                                             const device_profile& device) {
   for (const auto* group : {&problem.batch, &problem.m, &problem.n, &problem.k}) {
     const std::uint64_t extent = extent_of(*group);
     if (extent == 0) {
@@ -27454,7 +27534,7 @@ namespace detail {
 
 // A product with few results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32
 // slices shorten it.
-[[nodiscard]] inline matmul_schedule preferred_tiles(const target& device, const matmul_problem& problem) {
+[[nodiscard]] inline matmul_schedule preferred_tiles(const device_profile& device, const matmul_problem& problem) {
   const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
   const egraph::product_tiles tiles =
       egraph::tiles_of_product(extent(problem.batch), extent(problem.m), extent(problem.n), device.compute_units);
@@ -27468,7 +27548,8 @@ namespace detail {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem) {
+MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const device_profile& device,
+                                                                const matmul_problem& problem) {
   std::vector<matmul_schedule> found;
   if (device.prefers_texel_buffers) {
     const bool texels = matmul_fits_texels(problem, device);
@@ -27516,11 +27597,11 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   return found;
 }
 
-MEGANEURA_INLINE matmul_schedule choose_matmul(const target& device, const matmul_problem& problem) {
+MEGANEURA_INLINE matmul_schedule choose_matmul(const device_profile& device, const matmul_problem& problem) {
   return matmul_candidates(device, problem).front();
 }
 
-MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device) {
+MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem, const device_profile& device) {
   const std::vector<matmul_schedule> candidates = matmul_candidates(device, problem);
   kernel_dispatch chosen = make_matmul(problem, candidates.front(), device);
   if (within_loop_limit(chosen.module, device)) return chosen;
@@ -27639,7 +27720,7 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
 }
 
 MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& s,
-                                                      const target& device) {
+                                                      const device_profile& device) {
   using namespace spirv;
   const matmul_operand a_plan = plan_operand(problem, true);
   const matmul_operand b_plan = plan_operand(problem, false);
@@ -27950,7 +28031,7 @@ inline void check_tiles(const matmul_schedule& s) {
 }
 
 MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& s,
-                                                   const target& device) {
+                                                   const device_profile& device) {
   using namespace spirv;
   check_tiles(s);
   const matmul_operand a_plan = plan_operand(problem, true);
@@ -28103,7 +28184,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 }
 
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                             const target& on) {
+                                             const device_profile& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
   return make_best_matmul(problem, on);
 }
@@ -28136,7 +28217,8 @@ inline void emit_update(spirv::kernel& owner, const optimizer_attribute& rule, t
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count, const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count,
+                                                const device_profile& on) {
   const std::int64_t groups = count / 4, tail = count % 4;
   const std::uint32_t size = std::min(256u, on.max_invocations);
   const flat_grid grid = make_flat_grid(groups + (tail != 0 ? 1 : 0), size, on);
@@ -28463,7 +28545,8 @@ inline constexpr int philox_rounds = 10;
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 // An invocation handles four elements.
-MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count,
+                                             const device_profile& on) {
   const std::uint32_t size = std::min(256u, on.max_invocations);
   kernel_dispatch made;
   made.module.loop_iterations = 1000;  // far fewer: rounds of the generator
@@ -28528,11 +28611,11 @@ struct row_mapping {
 }
 
 // Reductions that pass through shared memory keep up to two arrays of four words an invocation there.
-[[nodiscard]] inline std::uint32_t most_threads(const target& on) {
+[[nodiscard]] inline std::uint32_t most_threads(const device_profile& on) {
   return std::min({std::bit_floor(on.max_invocations), std::bit_floor(on.max_shared_bytes / 32), 1024u});
 }
 
-inline void map_columns(row_mapping& map, std::int64_t length, const target& on) {
+inline void map_columns(row_mapping& map, std::int64_t length, const device_profile& on) {
   map.style = row_mapping::columns;
   const bool software = on.prefers_texel_buffers;
   const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
@@ -28548,7 +28631,7 @@ inline void map_columns(row_mapping& map, std::int64_t length, const target& on)
   if (software && map.lanes == 1) map.rows = std::min(64u, ceil_power(map.outer_items));
 }
 
-inline void map_rows(row_mapping& map, const target& on) {
+inline void map_rows(row_mapping& map, const device_profile& on) {
   const std::uint32_t subgroup = on.subgroup_size;
   const bool many_rows = map.outer_items >= std::int64_t{on.compute_units} * 8;
   const bool is_short = map.row_items <= subgroup || (many_rows && map.row_items <= 4 * std::int64_t{subgroup});
@@ -28565,7 +28648,7 @@ inline void map_rows(row_mapping& map, const target& on) {
   map.lanes = std::clamp(ceil_power(ceil_div(map.row_items, 4)), std::min(std::max(64u, subgroup), most), most);
 }
 
-[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const target& on) {
+[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const device_profile& on) {
   row_mapping map;
   const index_map& leader = guide < 0 ? nest.output : nest.accesses[static_cast<std::size_t>(guide)];
   const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
@@ -28587,14 +28670,14 @@ inline void map_rows(row_mapping& map, const target& on) {
 }
 
 /// Whether the lanes of a row exchange values as lanes of a subgroup.
-[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const target& on) {
+[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const device_profile& on) {
   if (map.lanes == 1) return false;
   if (map.style == row_mapping::workgroup) return on.subgroup_arithmetic;
   return on.subgroup_shuffle && (map.style == row_mapping::cluster || map.lanes * map.rows == on.subgroup_size);
 }
 
 // Twice the invocations a row; false when the workgroup is full.
-[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const target& on) {
+[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const device_profile& on) {
   const std::uint32_t most = most_threads(on);
   if (map.style == row_mapping::columns) {
     if (map.lanes >= most) return false;
@@ -28635,7 +28718,7 @@ namespace detail {
 }
 
 // Enough workgroups to fill the device before they grow.
-[[nodiscard]] inline std::uint32_t pointwise_group(std::int64_t items, const target& on) {
+[[nodiscard]] inline std::uint32_t pointwise_group(std::int64_t items, const device_profile& on) {
   const std::uint32_t wanted = on.prefers_texel_buffers || items >= 256 * 4 * std::int64_t{on.compute_units} ? 256 : 64;
   return std::min(wanted, on.max_invocations);
 }
@@ -28652,7 +28735,7 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 /// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
 /// cut into whole groups and up to three single elements, which one more invocation does.
 [[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
-                                                    dtype result_type, const target& on,
+                                                    dtype result_type, const device_profile& on,
                                                     std::optional<std::size_t> overwritten) {
   const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
   const int last = nest.rank - 1;
@@ -28700,7 +28783,7 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
-              std::span<const bound_tensor> operands, const target& on, std::optional<std::size_t> overwritten)
+              std::span<const bound_tensor> operands, const device_profile& on, std::optional<std::size_t> overwritten)
       : owner_(owner),
         nest_(nest),
         map_(map),
@@ -29033,7 +29116,7 @@ class row_emitter {
   const row_mapping& map_;
   const scalar_program& program_;
   std::span<const bound_tensor> operands_;
-  const target& on_;
+  const device_profile& on_;
   std::optional<std::size_t> overwritten_;
   std::vector<node_facts> facts_;
   int levels_ = 0;
@@ -29047,7 +29130,7 @@ class row_emitter {
 
 [[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
                                                dtype result_type, const loop_nest& nest, const row_mapping& map,
-                                               const target& on, std::optional<std::size_t> overwritten) {
+                                               const device_profile& on, std::optional<std::size_t> overwritten) {
   const flat_grid grid = make_flat_grid(map.outer_items, map.rows, on);
   if (map.row_items > max_count) {
     fail(error_category::unsupported,
@@ -29066,7 +29149,7 @@ class row_emitter {
 }
 
 [[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const target& on,
+                                               dtype result_type, const device_profile& on,
                                                std::optional<std::size_t> overwritten) {
   const int guide = region.per_row ? reading_guide(region) : -1;
   const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
@@ -29078,7 +29161,8 @@ class row_emitter {
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
-                                             dtype result, const target& on, std::optional<std::size_t> overwritten) {
+                                             dtype result, const device_profile& on,
+                                             std::optional<std::size_t> overwritten) {
   const bool rows = region.per_row || region.program.has_rows();
   return rows ? detail::make_rows(region, operands, result, on, overwritten)
               : detail::make_pointwise(region, operands, result, on, overwritten);
@@ -29097,7 +29181,7 @@ struct window_plan {
   std::uint32_t lanes = 1, size = 128;
   [[nodiscard]] std::uint32_t elements() const { return size / lanes; }  // of the result, in a workgroup
   /// Twice the lanes; false when the workgroup is full.
-  [[nodiscard]] bool share_wider(const target& on) {
+  [[nodiscard]] bool share_wider(const device_profile& on) {
     if (2 * lanes > on.max_invocations) return false;
     lanes *= 2;
     size = std::max(size, lanes);
@@ -29109,7 +29193,7 @@ struct window_plan {
 class window_kernel {
  public:
   window_kernel(const char* name, const window_attribute& window, const shape& x, const shape& y, dtype type,
-                bool scatters, const window_plan& plan, const target& on)
+                bool scatters, const window_plan& plan, const device_profile& on)
       : window_(window),
         plan_(plan),
         count_(scatters ? x.elements() : y.elements()),
@@ -29347,7 +29431,7 @@ class window_kernel {
 };
 
 [[nodiscard]] inline kernel_dispatch make_window(const char* name, const window_attribute& window, const shape& x,
-                                                 const shape& y, dtype type, bool scatters, const target& on) {
+                                                 const shape& y, dtype type, bool scatters, const device_profile& on) {
   window_plan plan{.size = std::min(128u, on.max_invocations)};
   return make_within_loop_limit([&] { return window_kernel(name, window, x, y, type, scatters, plan, on).make(); },
                                 [&] { return plan.share_wider(on); }, on);
@@ -29356,12 +29440,12 @@ class window_kernel {
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
-                                                    dtype type, const target& on) {
+                                                    dtype type, const device_profile& on) {
   return detail::make_window("window_reduce", window, x, y, type, false, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
-                                                     dtype type, const target& on) {
+                                                     dtype type, const device_profile& on) {
   return detail::make_window("window_scatter", window, x, y, type, true, on);
 }
 
@@ -29578,7 +29662,7 @@ MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
   return position;
 }
 
-MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on) {
+MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const device_profile& on) {
   flat_grid grid;
   std::int64_t left = std::max<std::int64_t>(ceil_div<std::int64_t>(count, each), 1);
   for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {

@@ -17,14 +17,14 @@
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
-kernels::target device_target() { return make_target(shared_device().facts()); }
+device_profile shared_profile() { return make_device_profile(shared_device().facts()); }
 
-std::vector<kernels::target> all_targets() {
-  std::vector<kernels::target> targets{device_target()};
-  kernels::target hardware = targets[0];
+std::vector<device_profile> all_targets() {
+  std::vector<device_profile> targets{shared_profile()};
+  device_profile hardware = targets[0];
   hardware.prefers_texel_buffers = false;
   targets.push_back(hardware);
-  targets.push_back(make_target(vulkan::weaker(shared_device().facts(), vulkan::minimum_facts())));
+  targets.push_back(make_device_profile(vulkan::weaker(shared_device().facts(), vulkan::minimum_facts())));
   return targets;
 }
 
@@ -67,7 +67,7 @@ oracle::tensor<double> loaded(std::span<const std::byte> bytes, dtype type, cons
   return result;
 }
 
-device_graph::device_graph(const graph& g, const kernels::target& on, const kernels::step_values& step,
+device_graph::device_graph(const graph& g, const device_profile& on, const kernels::step_values& step,
                            const vulkan::device& device)
     : graph_(g), on_(on), device_(device), buffers_(g.size()) {
   step_ = device_.allocate(sizeof step);
@@ -113,7 +113,7 @@ void expect_matches_oracle(const graph& g, const oracle::tensors<double>& leaves
                            const kernels::step_values& step, double tolerance) {
   oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, step).run();
   int number = 0;
-  for (const kernels::target& on : all_targets()) {
+  for (const device_profile& on : all_targets()) {
     const oracle::tensors<double> actual = device_graph(g, on, step).run(leaves);
     for (const auto& [name, want] : expected) {
       const double worst = oracle::relative_error(actual.at(name), want);

@@ -18,11 +18,11 @@
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
-kernels::target device_target();
+device_profile shared_profile();
 
 /// The device's own target, the one of a graphics processor of its subgroup size, and the least that Vulkan guarantees:
 /// a software device runs all three.
-std::vector<kernels::target> all_targets();
+std::vector<device_profile> all_targets();
 
 /// What spirv-val says of the module; empty if it is valid. Equal modules are checked once.
 std::string validation_of(const spirv::module& kernel);
@@ -35,7 +35,7 @@ oracle::tensor<double> loaded(std::span<const std::byte> bytes, dtype type, cons
 /// A graph on the device: every node has a buffer of its own, poisoned with NaN before it is written.
 class device_graph {
  public:
-  device_graph(const graph& g, const kernels::target& on, const kernels::step_values& step = {},
+  device_graph(const graph& g, const device_profile& on, const kernels::step_values& step = {},
                const vulkan::device& device = shared_device());
 
   oracle::tensors<double> run(const oracle::tensors<double>& leaves);
@@ -44,7 +44,7 @@ class device_graph {
   void dispatch(vulkan::recorder& recorder, node_id id);
 
   const graph& graph_;
-  kernels::target on_;
+  device_profile on_;
   vulkan::device device_;
   std::vector<vulkan::buffer> buffers_;
   vulkan::buffer step_;

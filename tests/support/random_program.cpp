@@ -89,10 +89,12 @@ egraph::optimize_options random_optimize(dice& d, bool exact) {
                     static_cast<std::size_t>(d.between(6, 10))};
   options.region_forms = static_cast<std::size_t>(d.between(1, 16));
   const auto scale = [&] { return std::pow(10, 6 * d.unit() - 3); };
-  egraph::cost_model& m = options.model;
+  device_profile& m = options.device;
   m.bandwidth *= scale(), m.scalar_flops *= scale(), m.matmul_flops *= scale();
   m.launch *= d.chance(0.2) ? 0 : scale();
-  m.compute_units = d.chance(0.3) ? 0 : d.between(1, 8), m.split_terms = d.between(1, 4);
+  m.parallel = !d.chance(0.3);
+  if (m.parallel) m.compute_units = static_cast<std::uint32_t>(d.between(1, 8));
+  m.split_terms = d.between(1, 4);
   m.transcendental = 1 + 30 * d.unit(), m.strided_read = 1 + 8 * d.unit();
   return options;
 }

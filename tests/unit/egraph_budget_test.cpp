@@ -80,9 +80,9 @@ int kernels_of_plan(const mn::graph& g) {
   mn::graph best = mn::egraph::optimize(g, {}, &report);
   EXPECT_TRUE(report.limits.empty());
   const int kernels = mn::samples::kernel_count(best);
-  const mn::egraph::cost_model model;
-  EXPECT_GT(report.predicted_seconds, kernels * model.launch);
-  EXPECT_LT(report.predicted_seconds, 1.2 * kernels * model.launch);  // all of them are tiny
+  const mn::device_profile device;
+  EXPECT_GT(report.predicted_seconds, kernels * device.launch);
+  EXPECT_LT(report.predicted_seconds, 1.2 * kernels * device.launch);  // all of them are tiny
   const mn::plan::layout parameters = mn::plan::make_layout(best);
   const mn::plan::execution_plan plan = mn::plan::make_plan(std::move(best), parameters);
   EXPECT_GE(static_cast<int>(plan.steps.size()), kernels);

@@ -432,13 +432,13 @@ TEST(egraph_plans, long_sums_of_few_results_are_split_by_cost) {
     EXPECT_EQ(kernel_count(egraph::optimize(long_product(rows, columns, length))), 1) << rows;
   }
   egraph::optimize_options sequential;
-  sequential.model.compute_units = 0;
+  sequential.device.parallel = false;
   EXPECT_EQ(kernel_count(egraph::optimize(g, sequential)), 1);
 }
 
 TEST(egraph_plans, split_sums_agree_in_every_layout) {
   egraph::optimize_options options;
-  options.model.compute_units = 6, options.model.split_terms = 2;
+  options.device.compute_units = 6, options.device.split_terms = 2;
   graph g;
   const node_id a = g.parameter("a", dtype::f32, {3, 12, 5}), b = g.parameter("b", dtype::f32, {12, 7, 5, 3});
   g.add_output("batched", g.contract(a, b, "bkt", "knub", "btnu"));

@@ -51,14 +51,14 @@ class kernels_bounds : public testing::Test {
   // Every kernel of the optimised graph.
   void run(const graph& g) { run(g, samples::random_leaves(g)); }
   void run(const graph& g, const oracle::tensors<double>& leaves,
-           const std::vector<kernels::target>& targets = support::all_targets()) {
+           const std::vector<device_profile>& targets = support::all_targets()) {
     const graph chosen = egraph::optimize(g);
-    for (const kernels::target& on : targets)
+    for (const device_profile& on : targets)
       static_cast<void>(support::device_graph(chosen, on, {}, *gpu_).run(leaves));
   }
 
   void run_product(const shape& a, const char* a_axes, const shape& b, const char* b_axes, const char* out,
-                   const std::vector<kernels::target>& targets = support::all_targets()) {
+                   const std::vector<device_profile>& targets = support::all_targets()) {
     graph g;
     g.add_output("y", g.contract(g.input("a", dtype::f32, a), g.input("b", dtype::f32, b), a_axes, b_axes, out));
     run(g, samples::random_leaves(g), targets);
@@ -82,7 +82,7 @@ TEST_F(kernels_bounds, products_of_odd_sizes) { run_product({33, 18}, "mk", {18,
 
 // A batch leaves its tensors where its last matrix does. Elsewhere its instrumented kernels take 15 s to compile.
 TEST_F(kernels_bounds, products_of_a_batch) {
-  run_product({3, 17, 6}, "bmk", {3, 6, 19}, "bkn", "bmn", {support::device_target()});
+  run_product({3, 17, 6}, "bmk", {3, 6, 19}, "bkn", "bmn", {support::shared_profile()});
 }
 
 TEST_F(kernels_bounds, rows_windows_and_convolutions_of_odd_sizes) {

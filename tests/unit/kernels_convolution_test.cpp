@@ -101,7 +101,7 @@ TEST(kernels_convolution, gradients_of_the_filter) {
 }
 
 TEST(kernels_convolution, half_precision_operands_and_results) {
-  if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
+  if (!support::shared_profile().f16) GTEST_SKIP() << "needs f16";
   for (int form = 0; form < 3; ++form)
     expect_form(cases[1], static_cast<convolution_attribute::form_kind>(form), dtype::f16);
 }
@@ -173,7 +173,7 @@ TEST(kernels_convolution, every_tile_size_is_right) {
   std::set<std::string> names;
   for (std::uint32_t units : {1u, 16u, 132u}) {
     for (std::uint32_t invocations : {32u, 64u, 128u, 256u, 1024u}) {
-      kernels::target on = support::device_target();
+      device_profile on = support::shared_profile();
       on.prefers_texel_buffers = false;
       on.compute_units = units;
       on.max_invocations = invocations;

@@ -44,7 +44,7 @@ TEST(kernels_gather, rows_along_any_axis_and_back) {
 
 TEST(kernels_gather, integers_and_half_precision) {
   for (const gather_case& each : cases) expect_gather(each, dtype::i32);
-  if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
+  if (!support::shared_profile().f16) GTEST_SKIP() << "needs f16";
   for (const gather_case& each : cases) expect_gather(each, dtype::f16), expect_gather(each, dtype::bf16);
 }
 
@@ -61,7 +61,7 @@ TEST(kernels_gather, indices_out_of_range_read_zeros_and_add_nothing) {
                                          {"indices", indices},
                                          {"updates", oracle::random_tensor(shape{9, data[1]}, 3)}};
     support::expect_matches_oracle(g, leaves, 9);
-    const auto found = support::device_graph(g, support::device_target()).run(leaves).at("rows");
+    const auto found = support::device_graph(g, support::shared_profile()).run(leaves).at("rows");
     for (std::int64_t i = 0; i < found.extents.elements(); ++i) {
       const std::int64_t row = i / data[1];
       EXPECT_EQ(found[i] != 0, row == 0 || row == 2 || row == 3) << i;
@@ -75,7 +75,7 @@ TEST(kernels_gather, scatter_add_repeats_bit_for_bit) {
   g.add_output("sums", g.scatter_add(indices, updates, 0, {3, 4}));
   const oracle::tensors<double> leaves{{"indices", oracle::random_tensor<double>({1000}, 2, 0, 3, dtype::i32)},
                                        {"updates", oracle::random_tensor({1000, 4}, 3)}};
-  support::device_graph device(g, support::device_target());
+  support::device_graph device(g, support::shared_profile());
   EXPECT_EQ(device.run(leaves).at("sums").values, device.run(leaves).at("sums").values);
 }
 

@@ -82,7 +82,7 @@ void expect_in_place(const scalar_program& program, bool read_by_reduction) {
         const oracle::tensors<double> leaves{{"x", oracle::random_tensor<double>(lies, 1)},
                                              {"s", oracle::random_tensor<double>({rows}, 2)}};
         const oracle::tensor<double> expected = oracle::interpreter<double>(g, leaves).run().at("y");
-        for (const kernels::target& on : support::all_targets()) {
+        for (const device_profile& on : support::all_targets()) {
           const dtype types[] = {dtype::f32, dtype::f32};
           const kernels::kernel_dispatch made = kernels::make_region(region, types, dtype::f32, on, 1);
           SCOPED_TRACE(made.module.name + (across ? " across" : " along"));

@@ -41,7 +41,7 @@ oracle::tensor<double> near_a_tenth(const shape& extents, dtype type = dtype::f3
 
 // `expected` by plain f64 arithmetic: the oracle takes too long over millions of elements.
 void expect_sums(const graph& g, const oracle::tensors<double>& leaves, const std::vector<double>& expected,
-                 std::int64_t length, std::vector<kernels::target> targets = support::all_targets()) {
+                 std::int64_t length, std::vector<device_profile> targets = support::all_targets()) {
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const auto found = support::device_graph(g, targets[i]).run(leaves).at("y");
     EXPECT_LE(oracle::relative_error(found.values, expected), oracle::tolerance(dtype::f32, length)) << "target " << i;
@@ -49,7 +49,7 @@ void expect_sums(const graph& g, const oracle::tensors<double>& leaves, const st
 }
 
 // The last axis of [rows, length] or the first of [length, columns].
-void expect_reduction(const shape& extents, bool along_last, scalar_op kind, std::vector<kernels::target> targets) {
+void expect_reduction(const shape& extents, bool along_last, scalar_op kind, std::vector<device_profile> targets) {
   const std::int64_t rows = along_last ? extents[0] : extents[1], length = along_last ? extents[1] : extents[0];
   const std::int64_t row_stride = along_last ? length : 1, stride = along_last ? 1 : rows;
   graph g;
@@ -74,8 +74,8 @@ void expect_reduction(const shape& extents, bool along_last, scalar_op kind, std
 }
 
 TEST(kernels_long_sums, rows_of_sixteen_million) {
-  expect_reduction({1, 16'800'000}, true, scalar_op::row_sum, {support::device_target()});
-  expect_reduction({1, 2'499'999}, true, scalar_op::row_max, {support::device_target()});
+  expect_reduction({1, 16'800'000}, true, scalar_op::row_sum, {support::shared_profile()});
+  expect_reduction({1, 2'499'999}, true, scalar_op::row_max, {support::shared_profile()});
 }
 
 TEST(kernels_long_sums, rows_of_a_million) {
@@ -99,7 +99,7 @@ TEST(kernels_long_sums, split_products) {
     EXPECT_EQ(plan.size(), 4u) << to_text(plan);
     const oracle::tensors<double> leaves{{"a", near_a_tenth({rows, length})}, {"b", near_a_tenth({columns, length})}};
     const std::vector<double> expected = oracle::interpreter<double>(g, leaves).run().at("y").values;
-    for (const kernels::target& on : support::all_targets()) {
+    for (const device_profile& on : support::all_targets()) {
       const auto found = support::device_graph(plan, on).run(leaves).at("y");
       EXPECT_LE(oracle::relative_error(found.values, expected), oracle::tolerance(dtype::f32, length));
     }
@@ -124,12 +124,12 @@ TEST(kernels_long_sums, softmax_of_three_million) {
   for (double& value : expected) value = std::exp(value);
   const double total = std::accumulate(expected.begin(), expected.end(), 0.0);
   for (double& value : expected) value /= total;
-  expect_sums(g, leaves, expected, 3'200'000, {support::device_target()});
+  expect_sums(g, leaves, expected, 3'200'000, {support::shared_profile()});
 }
 
 // Embedding gradients: all updates of a few rows.
 void expect_scatter(std::int64_t rows, std::int64_t width, std::int64_t count, dtype type,
-                    std::vector<kernels::target> targets) {
+                    std::vector<device_profile> targets) {
   graph g;
   const node_id indices = g.input("indices", dtype::i32, {count}), updates = g.input("updates", type, {count, width});
   g.add_output("y", g.scatter_add(indices, updates, 0, {rows, width}));
@@ -147,10 +147,10 @@ void expect_scatter(std::int64_t rows, std::int64_t width, std::int64_t count, d
 }
 
 TEST(kernels_long_sums, scatter_add_of_a_million_updates) {
-  expect_scatter(3, 1, 1'000'003, dtype::f32, {support::device_target()});
+  expect_scatter(3, 1, 1'000'003, dtype::f32, {support::shared_profile()});
   expect_scatter(3, 1, 300'003, dtype::f32, support::all_targets());
-  expect_scatter(1, 4, 300'000, dtype::f32, {support::device_target()});
-  expect_scatter(700, 1, 100'000, dtype::i32, {support::device_target()});  // several workgroups
+  expect_scatter(1, 4, 300'000, dtype::f32, {support::shared_profile()});
+  expect_scatter(700, 1, 100'000, dtype::i32, {support::shared_profile()});  // several workgroups
 }
 
 /// One axis in, one filter as long as needed: an output of [n, m, positions] and its two gradients.
@@ -159,7 +159,7 @@ struct line_convolution {
 };
 
 void expect_convolution(const line_convolution& c, convolution_attribute::form_kind form, std::int64_t terms,
-                        std::vector<kernels::target> targets) {
+                        std::vector<device_profile> targets) {
   const std::int64_t positions = c.length - c.window + 1;
   const shape x{c.batch, c.in_channels, c.length}, y{c.batch, c.out_channels, positions};
   const shape w{c.out_channels, c.in_channels / c.groups, c.window};
@@ -180,7 +180,7 @@ void expect_convolution(const line_convolution& c, convolution_attribute::form_k
 TEST(kernels_long_sums, convolutions_of_many_taps_and_channels) {
   expect_convolution({1, 3, 2, 100'010, 100'000}, convolution_attribute::output, 300'000, support::all_targets());
   expect_convolution({1, 70'000, 9, 4, 3}, convolution_attribute::output, 210'000, support::all_targets());
-  expect_convolution({1, 2, 70'000, 4, 3}, convolution_attribute::input, 210'000, {support::device_target()});
+  expect_convolution({1, 2, 70'000, 4, 3}, convolution_attribute::input, 210'000, {support::shared_profile()});
 }
 
 // Tiny images, a large batch: the slow part of k is the long one.
@@ -191,7 +191,7 @@ TEST(kernels_long_sums, filter_gradients_over_a_large_batch) {
 
 // [batch, m, k] x [batch, k, n], either operand stored the other way round.
 void expect_product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b,
-                    std::vector<kernels::target> targets, std::int64_t batch = 1) {
+                    std::vector<device_profile> targets, std::int64_t batch = 1) {
   SCOPED_TRACE(fmt::format("{}x{}x{}", m, n, k));
   scalar_builder b;
   matmul_attribute node;
@@ -222,7 +222,7 @@ void expect_product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpo
 }
 
 TEST(kernels_long_sums, products_of_every_form) {
-  const std::vector<kernels::target> own{support::device_target()};
+  const std::vector<device_profile> own{support::shared_profile()};
   expect_product(4, 4, 300'000, false, false, support::all_targets());
   expect_product(1, 3, 300'001, false, true, own);
   expect_product(3, 1, 270'002, true, false, own);
@@ -266,12 +266,12 @@ TEST(kernels_long_sums, the_first_maximum_of_a_wide_window) {
   g.add_output("y", g.window_scatter(operands, line_window(reduce_kind::max, 400, 1, 100), {1, 400}));
   oracle::tensors<double> leaves{{"x", oracle::random_tensor({1, 400}, 1)}, {"dy", near_a_tenth({1, 201})}};
   for (double& value : leaves.at("x").values) value = std::floor(8 * value);  // ties
-  expect_sums(g, leaves, oracle::interpreter<double>(g, leaves).run().at("y").values, 200, {support::device_target()});
+  expect_sums(g, leaves, oracle::interpreter<double>(g, leaves).run().at("y").values, 200, {support::shared_profile()});
 }
 
 // A device of few invocations cannot share out what its driver stops: that is said before anything runs.
 TEST(kernels_long_sums, what_no_workgroup_finishes_is_refused) {
-  kernels::target small = support::device_target();
+  device_profile small = support::shared_profile();
   small.max_loop_iterations = 100;
   small.max_invocations = 128;
   small.subgroup_size = 8;

@@ -85,7 +85,7 @@ outcome check(const matmul_problem& p, const matmul_schedule& s,
   inputs.insert(inputs.end(), extra.begin(), extra.end());
   const std::size_t results = reach(p, &matmul_axis::stride_out, p.offset_out);
   const auto& facts = gpu().facts();
-  kernels::target device;
+  device_profile device;
   device.max_shared_bytes = facts.max_shared_bytes;
   device.max_invocations = facts.max_workgroup_invocations;
   const auto found = run(kernels::make_matmul(p, s, device), inputs, results);
@@ -188,7 +188,7 @@ TEST(kernels_matmul, large_tiles_match_the_reference) {
 
 TEST(kernels_matmul, every_candidate_runs_and_the_first_is_the_choice) {
   const matmul_problem p = plain(20, 24, 16, false, true);
-  kernels::target device;
+  device_profile device;
   device.max_invocations = 1024;
   device.max_texel_elements = 65536;
   device.prefers_texel_buffers = true;
@@ -199,7 +199,7 @@ TEST(kernels_matmul, every_candidate_runs_and_the_first_is_the_choice) {
 }
 
 TEST(kernels_matmul, candidates_respect_the_limits_of_the_device) {
-  kernels::target device;
+  device_profile device;
   device.max_shared_bytes = 16384;
   device.max_invocations = 128;
   for (const auto& s : kernels::matmul_candidates(device, plain(512, 512, 512))) {
@@ -209,7 +209,7 @@ TEST(kernels_matmul, candidates_respect_the_limits_of_the_device) {
 }
 
 TEST(kernels_matmul, operands_of_more_texels_than_the_device_views_are_storage_buffers) {
-  kernels::target device;
+  device_profile device;
   device.prefers_texel_buffers = true;
   device.max_texel_elements = 65536;
   EXPECT_TRUE(choose_matmul(device, plain(512, 512, 512, false, true)).texels) << "65,536 texels each";
@@ -245,14 +245,14 @@ TEST(kernels_matmul, sums_that_32_bits_would_shorten_are_refused) {
 }
 
 TEST(kernels_matmul, a_device_of_the_least_limits_still_gets_tiles) {
-  kernels::target device;
+  device_profile device;
   device.max_shared_bytes = 16384;
   device.max_invocations = 128;
   EXPECT_EQ(choose_matmul(device, plain(512, 512, 512)).tier, matmul_tier::tiled);
 }
 
 TEST(kernels_matmul, the_choice_shrinks_tiles_until_the_device_is_occupied) {
-  const kernels::target device{.max_shared_bytes = 49152, .max_invocations = 1024, .compute_units = 132};
+  const device_profile device{.max_shared_bytes = 49152, .max_invocations = 1024, .compute_units = 132};
   const auto side = [&](std::uint32_t m, std::uint32_t n, std::uint32_t k) {
     return choose_matmul(device, plain(m, n, k, false, true)).tile_m;
   };

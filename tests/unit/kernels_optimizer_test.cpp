@@ -28,7 +28,7 @@ void expect_steps(const optimizer& chosen, std::int64_t count) {
   g.optimizer_step(rule, operands);
   oracle::interpreter<double> truth(g, {{"p", oracle::random_tensor({count}, 1)}});
 
-  const kernels::kernel_dispatch made = kernels::make_optimizer(rule, count, support::device_target());
+  const kernels::kernel_dispatch made = kernels::make_optimizer(rule, count, support::shared_profile());
   EXPECT_EQ(support::validation_of(made.module), "");
   const auto bytes = static_cast<std::uint64_t>(count) * 4;
   std::vector<vulkan::buffer> buffers;

@@ -36,7 +36,7 @@ TEST(kernels_random, moments_are_those_of_the_distribution) {
   kernels::step_values now;
   now.step = 1, now.seed_low = 3;
   const graph g = draws(extents);
-  const auto drawn = support::device_graph(g, support::device_target(), now).run({});
+  const auto drawn = support::device_graph(g, support::shared_profile(), now).run({});
   const auto moments = [&](const char* name) {
     double sum = 0, squares = 0;
     for (double value : drawn.at(name).values) sum += value, squares += value * value;
@@ -58,9 +58,9 @@ TEST(kernels_random, streams_and_steps_differ) {
   g.add_output("b", g.random("b", distribution::uniform, {64}));
   kernels::step_values now;
   now.step = 1;
-  const auto first = support::device_graph(g, support::device_target(), now).run({});
+  const auto first = support::device_graph(g, support::shared_profile(), now).run({});
   now.step = 2;
-  const auto second = support::device_graph(g, support::device_target(), now).run({});
+  const auto second = support::device_graph(g, support::shared_profile(), now).run({});
   EXPECT_NE(first.at("a").values, first.at("b").values);
   EXPECT_NE(first.at("a").values, second.at("a").values);
 }

@@ -155,7 +155,7 @@ TEST(kernels_region, bounded_accesses_fill_outside_their_box) {
 }
 
 TEST(kernels_region, half_integers_and_mixed_types_convert) {
-  if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
+  if (!support::shared_profile().f16) GTEST_SKIP() << "needs f16";
   for (const shape& space : {shape{64, 12}, shape{5, 7}}) {
     region_attribute region{.space = space,
                             .program = sum_program({dtype::f16, dtype::f32}),
@@ -339,7 +339,7 @@ oracle::tensor<double> evaluate_on_device(const scalar_program& program, std::ve
   region_attribute region{
       .space = space, .program = program, .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
   g.add_output("y", g.add_node(op::region, dtype::f32, space, region, operands));
-  return support::device_graph(g, support::device_target())
+  return support::device_graph(g, support::shared_profile())
       .run({{"a", {space, std::move(a)}}, {"b", {space, std::move(b)}}})
       .at("y");
 }
@@ -513,7 +513,7 @@ TEST(kernels_region, a_nan_anywhere_in_a_row_is_its_extremum_and_infinities_are_
 
 TEST(kernels_region, rows_on_a_device_that_adds_across_a_subgroup_but_cannot_shuffle) {
   for (const bool software : {false, true}) {
-    kernels::target on = support::device_target();
+    device_profile on = support::shared_profile();
     on.prefers_texel_buffers = software;
     on.subgroup_shuffle = false;
     for (const std::int64_t length : {3, 40, 1000}) {
@@ -538,7 +538,7 @@ TEST(kernels_region, rows_on_a_device_that_adds_across_a_subgroup_but_cannot_shu
 
 // Iteration spaces no tensor has: one element read over and over. Nothing of this size is run.
 TEST(kernels_region, spaces_above_32_bits_are_counted_right_or_refused) {
-  const auto made = [](std::int64_t outer, std::int64_t row, const kernels::target& on) {
+  const auto made = [](std::int64_t outer, std::int64_t row, const device_profile& on) {
     const shape space{outer, row};
     const region_attribute region{.space = space,
                                   .row_axes = 1,
@@ -549,7 +549,7 @@ TEST(kernels_region, spaces_above_32_bits_are_counted_right_or_refused) {
     const dtype types[] = {dtype::f32};
     return kernels::make_region(region, types, dtype::f32, on);
   };
-  const auto refusal = [&](std::int64_t outer, std::int64_t row, const kernels::target& on) -> std::string {
+  const auto refusal = [&](std::int64_t outer, std::int64_t row, const device_profile& on) -> std::string {
     try {
       (void)made(outer, row, on);
     } catch (const error& problem) {
@@ -557,7 +557,7 @@ TEST(kernels_region, spaces_above_32_bits_are_counted_right_or_refused) {
     }
     return {};
   };
-  for (const kernels::target& on : support::all_targets()) {
+  for (const device_profile& on : support::all_targets()) {
     EXPECT_EQ(support::validation_of(made(3, 3LL << 30, on).module), "");
     EXPECT_EQ(support::validation_of(made(2, kernels::max_count, on).module), "");
     EXPECT_NE(refusal(2, kernels::max_count + 1, on), "");
@@ -566,7 +566,7 @@ TEST(kernels_region, spaces_above_32_bits_are_counted_right_or_refused) {
     const kernels::kernel_dispatch many = made(3LL << 30, 3, on);
     for (std::size_t axis = 0; axis < 3; ++axis) EXPECT_LE(many.groups[axis], on.max_groups[axis]);
   }
-  kernels::target narrow = support::device_target();
+  device_profile narrow = support::shared_profile();
   for (std::uint32_t& most : narrow.max_groups) most = 16;
   EXPECT_NE(refusal(1 << 24, 3, narrow), "") << "16^3 workgroups are too few";
 }
@@ -598,7 +598,7 @@ TEST(kernels_region, every_operation_rounds_for_itself) {
   graph g;
   const node_id operands[] = {g.input("x", dtype::f32, {256}), g.input("y", dtype::f32, {256})};
   g.add_output("z", g.add_node(op::region, dtype::f32, {256}, region, operands));
-  const kernels::kernel_dispatch made = kernels::generate(g, node_id{2}, support::device_target());
+  const kernels::kernel_dispatch made = kernels::generate(g, node_id{2}, support::shared_profile());
   const std::vector<std::uint32_t>& words = made.module.words;
   int kept = 0;  // OpDecorate (71) of a result with NoContraction (42)
   for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) {
@@ -611,7 +611,7 @@ TEST(kernels_region, every_operation_rounds_for_itself) {
     const auto single = static_cast<float>(values.values[i]), square = single * single;
     sums.values[i] = static_cast<double>(square + single);
   }
-  const auto z = support::device_graph(g, support::device_target()).run(leaves).at("z");
+  const auto z = support::device_graph(g, support::shared_profile()).run(leaves).at("z");
   for (double value : z.values) EXPECT_EQ(value, 0);
 }
 

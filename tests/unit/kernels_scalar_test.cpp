@@ -61,7 +61,7 @@ std::vector<std::vector<double>> results_of(const std::vector<scalar_program>& p
     spirv::detail::store(spirv::detail::locate(out, i + static_cast<std::uint32_t>(p) * count), y);
   }
   spirv::module made = k.finish();
-  if (support::device_target().special_values) made = spirv::preserve_special_values(std::move(made));
+  if (support::shared_profile().special_values) made = spirv::preserve_special_values(std::move(made));
   EXPECT_EQ(support::validation_of(made), "");
   const vulkan::device& device = support::shared_device();
   const std::size_t bytes = xs.size() * 4;
@@ -291,7 +291,7 @@ TEST(kernels_scalar, products_and_sums_with_zero_inside_longer_programs) {
     });
     expect_agreement(programs, edges);
     // NVIDIA's driver 580 forgets the sign of a literal -0 in a choice.
-    const bool forgets_sign = std::signbit(literal) && !support::device_target().prefers_texel_buffers;
+    const bool forgets_sign = std::signbit(literal) && !support::shared_profile().prefers_texel_buffers;
     expect_agreement(choices, edges, forgets_sign);
   }
 }
@@ -367,7 +367,7 @@ void expect_rounds_when_stored(dtype type) {
   const region_attribute region{
       .space = space, .program = b.finish(b.argument(0, dtype::f32)), .accesses = {dense}, .output = dense};
   g.add_output("y", g.add_node(op::region, type, space, region, std::span(&x, 1)));
-  for (const kernels::target& on : support::all_targets()) {
+  for (const device_profile& on : support::all_targets()) {
     const auto found = support::device_graph(g, on).run({{"x", {space, xs}}}).at("y");
     for (std::size_t i = 0; i < xs.size(); ++i) {
       EXPECT_TRUE(agrees(found[static_cast<std::int64_t>(i)], rounded_to(xs[i], type), false)) << xs[i];

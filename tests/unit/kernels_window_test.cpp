@@ -73,7 +73,7 @@ TEST(kernels_window, only_taps_that_can_lie_inside_are_looked_at) {
     graph g;
     const node_id x = g.input("x", dtype::f32, {1, 7});
     g.add_output("y", g.window_reduce(x, window));  // of 5, 6 and 7 elements
-    for (const kernels::target& on : support::all_targets()) {
+    for (const device_profile& on : support::all_targets()) {
       const auto y = support::device_graph(g, on).run({{"x", {{1, 7}, {7, 1, 2, 3, 4, 5, 6}}}}).at("y").values;
       const bool sums = kind == reduce_kind::sum;
       EXPECT_EQ(y, (sums ? std::vector<double>{17, 22, 28} : std::vector<double>{7, 7, 7}));
@@ -90,7 +90,7 @@ TEST(kernels_window, a_nan_is_the_maximum_of_its_windows_and_gets_their_gradient
 }
 
 TEST(kernels_window, half_precision) {
-  if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
+  if (!support::shared_profile().f16) GTEST_SKIP() << "needs f16";
   expect_window(cases[1], reduce_kind::max, dtype::f16);
   expect_window(cases[1], reduce_kind::sum, dtype::f16);
 }

@@ -53,7 +53,7 @@ graph with_gradients(graph g) {
 
 void expect_agrees(const graph& g, std::int64_t length) {
   const device& gpu = support::shared_device();
-  if (!support::device_target().f16) GTEST_SKIP() << "needs f16";
+  if (!support::shared_profile().f16) GTEST_SKIP() << "needs f16";
   oracle::tensors<double> leaves = samples::random_leaves(g);
   parameters weights(gpu, g);
   for (auto& [name, value] : leaves) {

@@ -74,7 +74,7 @@ bool expect_honest_bindings(const plan::execution_plan& p, const plan::step& ste
 
 // Numbers of the table of required limits (Vulkan 1.1, section 36.1), not those the library believes in.
 void expect_within_the_least_limits(const program& made, const device& on) {
-  const kernels::target target = make_target(on.facts());
+  const device_profile target = make_device_profile(on.facts());
   const plan::execution_plan& plan = made.plan();
   for (const plan::step& step : plan.steps) {
     if (step.kind == plan::step::copy) continue;
@@ -253,13 +253,13 @@ TEST(runtime_limits, no_kernel_takes_more_shared_memory_than_the_driver_bears) {
   card.max_shared_bytes = 101376;
   spirv::module greedy = spirv::kernel("greedy", {64, 1, 1}).finish();
   greedy.shared_bytes = 65536;
-  EXPECT_EQ(make_target(card).max_shared_bytes, 101376u);
+  EXPECT_EQ(make_device_profile(card).max_shared_bytes, 101376u);
   EXPECT_EQ(vulkan::reason_to_refuse(card, greedy), "");
   card.quirks = vulkan::find_quirks(0x10DE, 4);
-  EXPECT_EQ(make_target(card).max_shared_bytes, 49152u);
+  EXPECT_EQ(make_device_profile(card).max_shared_bytes, 49152u);
   EXPECT_NE(vulkan::reason_to_refuse(card, greedy), "");
   card.max_shared_bytes = 32768;  // less than the driver bears stays what it is
-  EXPECT_EQ(make_target(card).max_shared_bytes, 32768u);
+  EXPECT_EQ(make_device_profile(card).max_shared_bytes, 32768u);
 }
 
 // `change` takes something away; every kernel of the three models' training steps has to do without.
@@ -278,7 +278,7 @@ void expect_kernels_for(const char* what, Change change) {
       options.region = limits;
       at->second = plan::make_plan(egraph::optimize(g, options), plan::make_layout(g));
     }
-    const kernels::target target = make_target(card);
+    const device_profile target = make_device_profile(card);
     for (const plan::step& step : at->second.steps) {
       if (step.kind == plan::step::copy) continue;
       const kernels::kernel_dispatch made = kernels::generate(at->second, step, target);

@@ -19,7 +19,7 @@ struct extraction {
 /// gets cheaper (at most `max_passes`). `order` names the classes, operands before users as far as possible. Errors:
 /// internal when a root has no kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const cost_model& model, int max_passes = 8);
+                                 const device_profile& device, int max_passes = 8);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 

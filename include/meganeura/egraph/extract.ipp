@@ -14,7 +14,8 @@ namespace detail {
 
 class extractor {
  public:
-  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const cost_model& model)
+  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+            const device_profile& device)
       : g_(g), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
     std::vector<bool> listed(g.class_slots(), false);
     for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
@@ -31,7 +32,7 @@ class extractor {
       }
     }
     first_operand_.push_back(operands_.size());
-    rank_classes(model);
+    rank_classes(device);
     choose_first();
   }
 
@@ -74,7 +75,7 @@ class extractor {
   };
 
   // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
-  void rank_classes(const cost_model& model) {
+  void rank_classes(const device_profile& device) {
     std::uint32_t next = 0;
     std::vector<class_id> waiting = order_;
     for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
@@ -82,7 +83,7 @@ class extractor {
       std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, model);
+          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, device);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
@@ -246,8 +247,8 @@ class extractor {
 }  // namespace detail
 
 MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const cost_model& model, int max_passes) {
-  detail::extractor work(g, order, roots, model);
+                                    const device_profile& device, int max_passes) {
+  detail::extractor work(g, order, roots, device);
   int passes = 0;
   work.repair(max_passes, passes);
   extraction result = work.result();

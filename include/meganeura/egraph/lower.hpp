@@ -26,7 +26,7 @@ struct lowering_options {
   rule_mask enabled = rule_mask::all();
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
-  cost_model model;
+  device_profile device;
   bool keep_rounding = false;  // values of narrow tensors are not used before they were rounded
 };
 
@@ -49,14 +49,14 @@ class lowering {
   // What the rules are written with.
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
-  [[nodiscard]] const cost_model& model() const { return options_.model; }
+  [[nodiscard]] const device_profile& device() const { return options_.device; }
   [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
-  void emit_matmul(class_id owner, nest loops, class_id a, class_id b, const scalar_program& finish,
-                   std::span<const class_id> others, rule_mask reasons);
   [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
   void add_operand(region_draft& draft, class_id operand, const index_map& how);
+  /// Of the primitive being lowered.
+  [[nodiscard]] const rule_mask& reasons() const { return reasons_; }
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
@@ -126,7 +126,7 @@ class lowering {
   std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
-  rule_mask reasons_;  // of the primitive being lowered
+  rule_mask reasons_;
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
 };
@@ -134,11 +134,12 @@ class lowering {
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 #if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/convolve_rules.ipp>
 #include <meganeura/egraph/epilogue_rules.ipp>
 #include <meganeura/egraph/lower.ipp>
 #include <meganeura/egraph/lower_fusion.ipp>
 #include <meganeura/egraph/mask_rules.ipp>
-#include <meganeura/egraph/product_rules.ipp>
+#include <meganeura/egraph/matmul_rules.ipp>
 #include <meganeura/egraph/region_rules.ipp>
 #include <meganeura/egraph/split_rules.ipp>
 #endif

@@ -8,38 +8,6 @@
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-MEGANEURA_INLINE const char* to_string(structural rule) {
-  constexpr const char* names[structural_count] = {
-      "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
-      "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
-      "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
-      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum"};
-  return names[static_cast<int>(rule)];
-}
-
-namespace detail {
-
-template <class... Rules>
-struct rule_list {
-  static void apply(lowering& pass, enode_id id) { (try_rule<Rules>(pass, id), ...); }
-
- private:
-  template <class Rule>
-  static void try_rule(lowering& pass, enode_id id) {
-    if (pass.graph().node(id).kind != Rule::root) return;
-    if constexpr (requires { Rule::rule; }) {
-      if (!pass.enabled(Rule::rule)) return;
-    }
-    Rule::apply(pass, id);
-  }
-};
-
-using to_implementation = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
-                                    iota_to_region, contract_to_matmul, contract_to_region, convolution_to_convolve>;
-using between_implementations = rule_list<product_epilogue>;
-
-}  // namespace detail
-
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void lowering::visit(class_id root) {
@@ -161,47 +129,6 @@ MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_for
     if (g_.find(operand) == owner) return no_id;
   }
   return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
-}
-
-MEGANEURA_INLINE void lowering::emit_matmul(class_id owner, nest loops, class_id a, class_id b,
-                                            const scalar_program& finish, std::span<const class_id> others,
-                                            rule_mask reasons) {
-  // Threads of a product run along n: the group with the result's unit stride takes that place.
-  bool unit_in_m = false;
-  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
-  if (unit_in_m) {
-    for (int k = 0; k < loops.space.rank(); ++k) {
-      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
-    }
-    std::swap(loops.accesses[1], loops.accesses[2]);
-    std::swap(a, b);
-  }
-  normalise(loops);
-  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), detail::is_plain)) {
-    fail(error_category::internal, "lowering: a product of {} would read or write with a border or backwards",
-         to_string(g_.extents(g_.find(owner))));
-  }
-  matmul_attribute value;
-  value.space = loops.space;
-  value.batch_axes = loops.count(0);
-  value.m_axes = loops.count(1);
-  value.n_axes = loops.count(2);
-  value.k_axes = loops.count(3);
-  value.output = loops.accesses[0];
-  value.a = loops.accesses[1];
-  value.b = loops.accesses[2];
-  value.a.source = 0;
-  value.b.source = 1;
-  value.output.source = 0;
-  value.finish.program = finish;
-  value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  std::vector<class_id> operands = {a, b};
-  operands.insert(operands.end(), others.begin(), others.end());
-  for (class_id operand : operands) {
-    if (g_.find(operand) == g_.find(owner)) return;
-  }
-  g_.add_to(owner, op::matmul, value, operands, reasons | reasons_);
-  note_applied(structural::contract_to_matmul);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for egraph/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
 #pragma once
+#include <meganeura/egraph/kernel_family.hpp>
 #include <meganeura/egraph/lower.hpp>
 
 #include <algorithm>
@@ -42,9 +43,8 @@ MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
 
 MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
   for (enode_id node : g_[id].nodes) {
-    const op kind = g_.node(node).kind;
-    const bool product = kind == op::matmul || kind == op::convolve;
-    if (product || (kind == op::region && trace(node).result)) unstable_[id] = true;
+    const bool region = g_.node(node).kind == op::region;
+    if (detail::epilogue_of(g_, node) || (region && trace(node).result)) unstable_[id] = true;
   }
 }
 
@@ -57,10 +57,8 @@ MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool 
 }
 
 MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
-  const enode& node = g_.node(product);
-  const scalar_program& program = node.kind == op::matmul ? g_.get<matmul_attribute>(product).finish.program
-                                                          : g_.get<convolve_attribute>(product).finish.program;
-  return g_[g_.find(node.owner)].decides || trace_unstable(program, {true}).decision;
+  const scalar_program& program = detail::epilogue_of(g_, product)->program;
+  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, {true}).decision;
 }
 
 // ---- choices --------------------------------------------------------------------------------------------------------
@@ -69,7 +67,7 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
   const auto& region = g_.get<region_attribute>(form);
   if (region.space.elements() >= base.loops.space.elements()) return true;
   // Repeated for each element of a larger space: fine for cheap programs only.
-  return region.row_axes == 0 && program_cost(region.program, options_.model) <= 4 && g_.extents(id).elements() > 0;
+  return region.row_axes == 0 && program_cost(region.program, options_.device) <= 4 && g_.extents(id).elements() > 0;
 }
 
 // A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
@@ -235,7 +233,7 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
 MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
   if (node == no_id || g_.node(node).kind != op::region) return;
   owner = g_.find(owner);
-  const double cost = node_cost(g_, node, options_.model);
+  const double cost = node_cost(g_, node, options_.device);
   class_forms& f = forms(owner);
   if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
     f.conservative = node;

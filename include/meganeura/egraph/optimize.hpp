@@ -23,7 +23,7 @@ struct optimize_options {
   std::size_t max_steps = 0;  // nodes looked at and matches found; 0: 64 for each node of the source
   region_limits region{};
   std::size_t region_forms = 16;
-  cost_model model{};
+  device_profile device{};
 };
 
 struct rule_report {

@@ -149,7 +149,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   lowering pass(result.graph,
-                {enabled, options.region, options.region_forms, options.model, options.tolerance == exactness::exact});
+                {enabled, options.region, options.region_forms, options.device, options.tolerance == exactness::exact});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
   const saturation_report found =
@@ -180,7 +180,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   meganeura::detail::stopwatch total;
   const saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
-  const extraction plan = extract(all.graph, all.order, all.roots, options.model);
+  const extraction plan = extract(all.graph, all.order, all.roots, options.device);
   graph result = detail::export_graph(g, all, plan);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();

@@ -12,20 +12,20 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 namespace detail {
 
-// How many parts are the quickest to compute, store and read again; each holds at least cost_model::split_terms, their
-// number divides the sum's longest axis.
-inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const cost_model& model) {
+// How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
+// their number divides the sum's longest axis.
+inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const device_profile& device) {
   std::int64_t group[4] = {1, 1, 1, 1};
   for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
   const auto results = static_cast<double>(group[0] * group[1] * group[2]);
   const auto seconds = [&](std::int64_t parts) {
-    const double share = tiles_of_product(group[0] * parts, group[1], group[2], model.compute_units).share;
+    const double share = tiles_of_product(group[0] * parts, group[1], group[2], device.compute_units).share;
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    return 2 * results * static_cast<double>(group[3]) / (model.matmul_flops * share) + bytes / model.bandwidth;
+    return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
   };
   std::int64_t best = 1;
   double least = seconds(1);
-  const std::int64_t most = std::min(group[3] / model.split_terms, 4 * model.compute_units);
+  const std::int64_t most = std::min(group[3] / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
     if (longest % parts != 0 || seconds(parts) >= least) continue;
     least = seconds(parts);
@@ -72,7 +72,7 @@ inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts
 MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
-  if (pass.model().compute_units == 0 || g[owner].type != dtype::f32 || g[owner].decides) return;
+  if (!pass.device().parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
   const contract_loops product = loops_of(g, id);
   const nest& loops = product.loops;
   if (!product.fits || loops.count(1) == 0 || loops.count(2) == 0) return;
@@ -84,7 +84,7 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
   const int most =
       std::max({g.extents(owner).rank(), g.extents(g.operand(id, 0)).rank(), g.extents(g.operand(id, 1)).rank()});
   if (longest < 0 || most == max_rank) return;
-  const std::int64_t parts = best_parts(loops, product.extents[longest], pass.model());
+  const std::int64_t parts = best_parts(loops, product.extents[longest], pass.device());
   if (parts > 1) add_split(pass, id, longest, parts);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The structural rules by name, and what their definitions share.
+// The structural rules by name, in the order they are tried, and what their definitions share.
 #pragma once
 #include <meganeura/egraph/region.hpp>
 
@@ -31,7 +31,14 @@ enum class structural : std::uint8_t {
   split_sum,  // a product with few results and a long sum
 };
 inline constexpr int structural_count = static_cast<int>(structural::split_sum) + 1;
-[[nodiscard]] const char* to_string(structural rule);
+[[nodiscard]] constexpr const char* to_string(structural rule) {
+  constexpr const char* names[structural_count] = {
+      "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
+      "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
+      "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
+      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum"};
+  return names[static_cast<int>(rule)];
+}
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
 
 class lowering;
@@ -88,6 +95,29 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
 struct split_sum : structural_rule<structural::split_sum, op::contract> {
   static void apply(lowering& pass, enode_id id);
 };
+
+// Rules that are tried in turn at a node.
+template <class... Rules>
+struct rule_list {
+  template <class Pass>
+  static void apply(Pass& pass, enode_id id) {
+    (try_rule<Rules>(pass, id), ...);
+  }
+
+ private:
+  template <class Rule, class Pass>
+  static void try_rule(Pass& pass, enode_id id) {
+    if (pass.graph().node(id).kind != Rule::root) return;
+    if constexpr (requires { Rule::rule; }) {
+      if (!pass.enabled(Rule::rule)) return;
+    }
+    Rule::apply(pass, id);
+  }
+};
+
+using to_implementation = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
+                                    iota_to_region, contract_to_matmul, contract_to_region, convolution_to_convolve>;
+using between_implementations = rule_list<product_epilogue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 

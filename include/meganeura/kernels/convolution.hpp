@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/generator.hpp>
-#include <meganeura/kernels/target.hpp>
 
 #include <span>
 
@@ -13,7 +13,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// `extents` and `types` are those of the node's operands, epilogue operands included.
 [[nodiscard]] kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
-                                            std::span<const dtype> types, dtype result, const target& on);
+                                            std::span<const dtype> types, dtype result, const device_profile& on);
 
 template <>
 struct generator<op::convolve> {

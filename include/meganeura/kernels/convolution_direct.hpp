@@ -22,11 +22,11 @@ struct direct_plan {
   std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
 
   /// Lanes of one subgroup need no shared memory.
-  [[nodiscard]] bool shuffles(const target& on) const {
+  [[nodiscard]] bool shuffles(const device_profile& on) const {
     return lanes > 1 && on.subgroup_shuffle && lanes <= on.subgroup_size && size % on.subgroup_size == 0;
   }
   /// Twice the lanes; false when the workgroup is full.
-  [[nodiscard]] bool share_wider(const target& on) {
+  [[nodiscard]] bool share_wider(const device_profile& on) {
     if (2 * lanes > std::bit_floor(on.max_invocations) || 32 * lanes > on.max_shared_bytes) return false;
     lanes *= 2;
     size = std::max(size, lanes);
@@ -37,7 +37,7 @@ struct direct_plan {
 class direct_convolution {
  public:
   direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
-                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles, const target& on)
+                     convolution_memory& memory, const flat_grid& grid, std::int64_t tiles, const device_profile& on)
       : owner_(owner), p_(p), plan_(plan), memory_(memory), on_(on) {
     const std::uint32_t per_group = plan.size / plan.lanes;
     const bool shuffles = plan.shuffles(on);
@@ -137,7 +137,7 @@ class direct_convolution {
   const convolution_product& p_;
   const direct_plan& plan_;
   convolution_memory& memory_;
-  const target& on_;
+  const device_profile& on_;
   spirv::u32 lane_, m_first_, n_first_, group_;
   spirv::boolean exists_{true};
   std::vector<spirv::u32> a_rows_;
@@ -147,7 +147,7 @@ class direct_convolution {
 
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
                                                  std::span<const dtype> types, const shape& result_extents,
-                                                 dtype result, const direct_plan& plan, const target& on) {
+                                                 dtype result, const direct_plan& plan, const device_profile& on) {
   const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
   const flat_grid grid = make_flat_grid(tiles, per_group, on);

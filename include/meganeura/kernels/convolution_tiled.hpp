@@ -23,9 +23,9 @@ struct tile_plan {
   std::uint32_t slices = 1;
   [[nodiscard]] std::uint32_t slice_threads() const { return bm * bn / (16 * am * an); }
   [[nodiscard]] std::uint32_t threads() const { return slice_threads() * slices; }
-  [[nodiscard]] bool fits(const target& on) const;
+  [[nodiscard]] bool fits(const device_profile& on) const;
   /// Twice the slices; false when the workgroup is full.
-  [[nodiscard]] bool share_wider(const target& on) {
+  [[nodiscard]] bool share_wider(const device_profile& on) {
     tile_plan wider = *this;
     wider.slices *= 2;
     if (!wider.fits(on)) return false;
@@ -41,12 +41,12 @@ inline constexpr std::uint32_t conv_tile_k = 16;
   return plan.slices > 1 ? std::max(tiles, plan.slices * plan.bm * plan.bn / 4) : tiles;
 }
 
-[[nodiscard]] inline bool tile_plan::fits(const target& on) const {
+[[nodiscard]] inline bool tile_plan::fits(const device_profile& on) const {
   return threads() <= std::min(1024u, on.max_invocations) && shared_words(*this) * 16 <= on.max_shared_bytes;
 }
 
 /// The quickest of a few tile sizes by an estimate of multiply-add time, with too few invocations counted as waiting.
-[[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const target& on) {
+[[nodiscard]] inline tile_plan choose_tiles(const convolution_product& p, const device_profile& on) {
   // Measured on an H200, with all multiprocessors busy.
   constexpr tile_plan sizes[] = {{128, 128, 2, 2, 0.42}, {128, 64, 2, 1, 0.39}, {64, 64, 1, 1, 0.37},
                                  {32, 64, 1, 1, 0.36},   {32, 32, 1, 1, 0.28},  {16, 16, 1, 1, 0.2}};
@@ -250,7 +250,7 @@ class tiled_convolution {
 
 [[nodiscard]] inline kernel_dispatch make_tiled(const convolution_product& p, const convolve_attribute& node,
                                                 std::span<const dtype> types, const shape& result_extents, dtype result,
-                                                const tile_plan& plan, const target& on) {
+                                                const tile_plan& plan, const device_profile& on) {
   const std::int64_t tiles = ceil_div(p.m, plan.bm) * ceil_div(p.n, plan.bn) * p.groups;
   const flat_grid grid = make_flat_grid(tiles, 1, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{} tile {}x{}x{}", p.m, p.n, p.k, plan.bm, plan.bn, plan.slices),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What every kernel generator returns: a module and the grid to launch it with.
 #pragma once
-#include <meganeura/kernels/target.hpp>
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/spirv/module.hpp>
 
 #include <array>
@@ -20,13 +20,13 @@ struct kernel_dispatch {
 };
 
 /// Whether the driver lets every invocation finish its loops.
-[[nodiscard]] inline bool within_loop_limit(const spirv::module& made, const target& on) {
+[[nodiscard]] inline bool within_loop_limit(const spirv::module& made, const device_profile& on) {
   return on.max_loop_iterations == 0 || made.loop_iterations <= on.max_loop_iterations;
 }
 
 /// `make()`, again as long as its loops are too long for the driver and `widen()` finds more invocations to share them.
 template <class Make, class Widen>
-[[nodiscard]] kernel_dispatch make_within_loop_limit(const Make& make, const Widen& widen, const target& on) {
+[[nodiscard]] kernel_dispatch make_within_loop_limit(const Make& make, const Widen& widen, const device_profile& on) {
   for (;;) {
     kernel_dispatch made = make();
     if (within_loop_limit(made.module, on) || !widen()) return made;

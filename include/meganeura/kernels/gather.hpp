@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Reading and adding at places that indices choose.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/generator.hpp>
-#include <meganeura/kernels/target.hpp>
 
 #include <cstdint>
 
@@ -14,13 +14,13 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Operands data, indices (i32). An index out of range gives zeros.
 [[nodiscard]] kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
-                                          const target& on);
+                                          const device_profile& on);
 
 /// Operands indices (i32), updates; an index out of range adds nothing. Deterministic: every element adds its updates
 /// in an order that only the shapes and the device decide; no atomics. The error of a sum grows with the logarithm of
 /// its length.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
-                                               const target& on);
+                                               const device_profile& on);
 
 template <>
 struct generator<op::gather> {

@@ -42,7 +42,7 @@ struct scatter_plan {
   [[nodiscard]] std::uint32_t share() const { return chunk() / slices; }  // indices of a chunk one invocation compares
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
-  [[nodiscard]] bool shorten(const target& on) {
+  [[nodiscard]] bool shorten(const device_profile& on) {
     const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
     if (slices < size)
       slices *= 2;
@@ -56,7 +56,7 @@ struct scatter_plan {
 };
 
 // Few elements and a long list: all invocations of a workgroup and several workgroups have something to do.
-[[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const target& on) {
+[[nodiscard]] inline scatter_plan plan_scatter(std::int64_t items, std::uint32_t count, const device_profile& on) {
   scatter_plan plan{.size = std::min(256u, on.max_invocations)};
   const std::int64_t wanted = std::int64_t{plan.size} * on.compute_units;
   while (count >= 1024 && plan.slices < plan.size && items * plan.slices * 2 <= wanted) plan.slices *= 2;
@@ -67,7 +67,8 @@ struct scatter_plan {
 /// Everything of one scatter_add kernel but its end.
 class scatter_kernel {
  public:
-  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan, const target& on)
+  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan,
+                 const device_profile& on)
       : split_(split),
         plan_(plan),
         count_(count),
@@ -173,7 +174,7 @@ class scatter_kernel {
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& indices, int axis, dtype type,
-                                             const target& on) {
+                                             const device_profile& on) {
   const detail::axis_split split = detail::split_at(data, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
@@ -199,7 +200,7 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
 }
 
 MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
-                                                  dtype type, const target& on) {
+                                                  dtype type, const device_profile& on) {
   const detail::axis_split split = detail::split_at(result_extents, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;

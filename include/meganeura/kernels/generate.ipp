@@ -30,7 +30,7 @@ namespace detail {
   });
 }
 
-[[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const target& on,
+[[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const device_profile& on,
                                                             std::optional<std::size_t> overwritten) {
   kernel_dispatch made = make_kernel({g, id, on, overwritten});
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
@@ -45,11 +45,12 @@ namespace detail {
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const target& on) {
+MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const device_profile& on) {
   return detail::generate_within_limits(g, id, on, {});
 }
 
-MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const target& on) {
+MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s,
+                                          const device_profile& on) {
   const graph& g = p.implementation;
   if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
   if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operand(s));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What a family of kernels is to the rest of the library: the generator of a kind of node.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/dispatch.hpp>
-#include <meganeura/kernels/target.hpp>
 
 #include <cstddef>
 #include <optional>
@@ -16,7 +16,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 struct kernel_request {
   const graph& nodes;
   node_id id;
-  const target& on;
+  const device_profile& on;
   std::optional<std::size_t> overwritten;
 
   template <class Attribute>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/division.hpp>
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/dispatch.hpp>
-#include <meganeura/kernels/target.hpp>
 #include <meganeura/spirv/kernel.hpp>
 
 #include <cstdint>
@@ -77,20 +77,21 @@ struct matmul_schedule {
 /// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
 /// a multiple of 4, and its other strides and its offset are such multiples.
 /// Neither may hold more texels than the device views at once.
-[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const target& device);
+[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device);
 
 /// errors: invalid_argument for a schedule that does not fit the problem or itself.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                          const target& device = {});
+                                          const device_profile& device = {});
 
 /// The schedule that measurements favour for this device and problem, within the device's limits.
-[[nodiscard]] matmul_schedule choose_matmul(const target& device, const matmul_problem& problem);
+[[nodiscard]] matmul_schedule choose_matmul(const device_profile& device, const matmul_problem& problem);
 
 /// The chosen schedule, or where the driver stops its loops the next one that ends, K shared out wider if need be.
-[[nodiscard]] kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device);
+[[nodiscard]] kernel_dispatch make_best_matmul(const matmul_problem& problem, const device_profile& device);
 
 /// Every schedule worth measuring for this problem, the chosen one first.
-[[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem);
+[[nodiscard]] std::vector<matmul_schedule> matmul_candidates(const device_profile& device,
+                                                             const matmul_problem& problem);
 
 namespace detail {
 
@@ -126,7 +127,7 @@ struct tile_position {
 /// Spreads tiles over the grid: batches outermost, inside one the tiles in stripes of 8 rows so that neighbours share
 /// operands in cache. Returns false as `inside` where the grid was rounded up.
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
-[[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device);
+[[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const device_profile& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
 /// Runs `body` where the linear id exists; the test vanishes when the grid fits exactly.
 template <class Body>
@@ -146,11 +147,11 @@ void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, 
 void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& slice,
                 const std::vector<spirv::var<spirv::f32>>& sums);
 
-[[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device);
+[[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const device_profile& device);
 [[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                                const target& device);
+                                                const device_profile& device);
 [[nodiscard]] kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                                   const target& device);
+                                                   const device_profile& device);
 
 }  // namespace detail
 

@@ -100,7 +100,7 @@ MEGANEURA_INLINE tile_position locate_tile(const spirv::u32& linear, std::uint32
   return {batch, first + inside % height, inside / height};
 }
 
-MEGANEURA_INLINE std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const target& device) {
+MEGANEURA_INLINE std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const device_profile& device) {
   const std::uint64_t across = std::min<std::uint64_t>(count, device.max_groups[0]);
   const std::uint64_t down = ceil_div(count, across);
   if (down > device.max_groups[1])
@@ -155,7 +155,7 @@ MEGANEURA_INLINE void add_slices(spirv::kernel& k, const matmul_schedule& s, con
   }
 }
 
-MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& problem, const target& device) {
+MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& problem, const device_profile& device) {
   using namespace spirv;
   const matmul_operand a_plan = plan_operand(problem, true);
   const matmul_operand b_plan = plan_operand(problem, false);
@@ -186,7 +186,7 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
   return {k.finish(), groups};
 }
 
-[[nodiscard]] inline bool runs_here(const matmul_schedule& schedule, const target& device) {
+[[nodiscard]] inline bool runs_here(const matmul_schedule& schedule, const device_profile& device) {
   return schedule.shared_bytes() <= device.max_shared_bytes && schedule.invocations() <= device.max_invocations;
 }
 
@@ -205,7 +205,7 @@ namespace detail {
 
 }  // namespace detail
 
-MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const target& device) {
+MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device) {
   for (const bool is_a : {true, false}) {
     const detail::matmul_operand plan = detail::plan_operand(problem, is_a);
     if (plan.width != 4 || (detail::span_of(plan) + 3) / 4 > device.max_texel_elements) return false;
@@ -214,7 +214,7 @@ MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const ta
 }
 
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                             const target& device) {
+                                             const device_profile& device) {
   for (const auto* group : {&problem.batch, &problem.m, &problem.n, &problem.k}) {
     const std::uint64_t extent = extent_of(*group);
     if (extent == 0) {
@@ -249,7 +249,7 @@ namespace detail {
 
 // A product with few results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32
 // slices shorten it.
-[[nodiscard]] inline matmul_schedule preferred_tiles(const target& device, const matmul_problem& problem) {
+[[nodiscard]] inline matmul_schedule preferred_tiles(const device_profile& device, const matmul_problem& problem) {
   const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
   const egraph::product_tiles tiles =
       egraph::tiles_of_product(extent(problem.batch), extent(problem.m), extent(problem.n), device.compute_units);
@@ -263,7 +263,8 @@ namespace detail {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& device, const matmul_problem& problem) {
+MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const device_profile& device,
+                                                                const matmul_problem& problem) {
   std::vector<matmul_schedule> found;
   if (device.prefers_texel_buffers) {
     const bool texels = matmul_fits_texels(problem, device);
@@ -311,11 +312,11 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const target& de
   return found;
 }
 
-MEGANEURA_INLINE matmul_schedule choose_matmul(const target& device, const matmul_problem& problem) {
+MEGANEURA_INLINE matmul_schedule choose_matmul(const device_profile& device, const matmul_problem& problem) {
   return matmul_candidates(device, problem).front();
 }
 
-MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem, const target& device) {
+MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem, const device_profile& device) {
   const std::vector<matmul_schedule> candidates = matmul_candidates(device, problem);
   kernel_dispatch chosen = make_matmul(problem, candidates.front(), device);
   if (within_loop_limit(chosen.module, device)) return chosen;

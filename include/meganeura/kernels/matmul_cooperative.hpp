@@ -42,14 +42,15 @@ struct cooperative_schedule {
 /// are stored straight from the matrix unit. f16 operands need aligned groups of eight along k or along m (n for b).
 /// errors: invalid_argument for a schedule that does not fit; unsupported beyond the device's limits.
 [[nodiscard]] kernel_dispatch make_cooperative_matmul(const matmul_problem& problem,
-                                                      const cooperative_schedule& schedule, const target& device);
+                                                      const cooperative_schedule& schedule,
+                                                      const device_profile& device);
 
 /// Whether a cooperative schedule can run this problem on this device.
 [[nodiscard]] bool cooperative_fits(const matmul_problem& problem, const cooperative_schedule& schedule,
-                                    const target& device);
+                                    const device_profile& device);
 
 /// Schedules worth measuring, the one measurements favour first; empty where the device has no matrix units.
-[[nodiscard]] std::vector<cooperative_schedule> cooperative_candidates(const target& device,
+[[nodiscard]] std::vector<cooperative_schedule> cooperative_candidates(const device_profile& device,
                                                                        const matmul_problem& problem,
                                                                        cooperative_operands operands);
 

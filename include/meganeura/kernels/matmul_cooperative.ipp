@@ -274,7 +274,7 @@ inline void write_fragment(spirv::kernel& k, const spirv::cooperative_matrix<spi
 
 template <spirv::kernel_value Element>
 [[nodiscard]] kernel_dispatch make_cooperative(const matmul_problem& problem, const cooperative_schedule& s,
-                                               const target& device) {
+                                               const device_profile& device) {
   using namespace spirv;
   const matmul_operand a_plan = plan_operand(problem, true);
   const matmul_operand b_plan = plan_operand(problem, false);
@@ -370,7 +370,7 @@ MEGANEURA_INLINE std::uint32_t cooperative_shared_bytes(const matmul_problem& pr
 }
 
 MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const cooperative_schedule& s,
-                                       const target& device) {
+                                       const device_profile& device) {
   if (!device.cooperative_matrix_f16 || s.subgroup_size != device.subgroup_size) return false;
   if (cooperative_shared_bytes(problem, s) > device.max_shared_bytes || s.invocations() > device.max_invocations)
     return false;
@@ -379,7 +379,7 @@ MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const coop
 }
 
 MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const cooperative_schedule& s,
-                                                         const target& device) {
+                                                         const device_profile& device) {
   detail::check_cooperative(problem, s);
   // Checked here and not left to the driver: exceeding workgroup memory loses the device without an error.
   if (!cooperative_fits(problem, s, device)) {
@@ -393,7 +393,7 @@ MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& p
   return detail::make_cooperative<spirv::u32x2>(problem, s, device);
 }
 
-MEGANEURA_INLINE std::vector<cooperative_schedule> cooperative_candidates(const target& device,
+MEGANEURA_INLINE std::vector<cooperative_schedule> cooperative_candidates(const device_profile& device,
                                                                           const matmul_problem& problem,
                                                                           cooperative_operands operands) {
   std::vector<cooperative_schedule> found;

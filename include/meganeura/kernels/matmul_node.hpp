@@ -16,7 +16,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// With the schedule that suits the device.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                          const target& on);
+                                          const device_profile& on);
 
 template <>
 struct generator<op::matmul> {

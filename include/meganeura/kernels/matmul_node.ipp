@@ -94,7 +94,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 }
 
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                             const target& on) {
+                                             const device_profile& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
   return make_best_matmul(problem, on);
 }

@@ -103,7 +103,7 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
 }
 
 MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& s,
-                                                      const target& device) {
+                                                      const device_profile& device) {
   using namespace spirv;
   const matmul_operand a_plan = plan_operand(problem, true);
   const matmul_operand b_plan = plan_operand(problem, false);

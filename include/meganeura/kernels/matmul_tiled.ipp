@@ -248,7 +248,7 @@ inline void check_tiles(const matmul_schedule& s) {
 }
 
 MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& s,
-                                                   const target& device) {
+                                                   const device_profile& device) {
   using namespace spirv;
   check_tiles(s);
   const matmul_operand a_plan = plan_operand(problem, true);

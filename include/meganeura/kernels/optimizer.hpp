@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The kernel of an optimiser: its program over flat arrays, in place.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
-#include <meganeura/kernels/target.hpp>
 
 #include <cstdint>
 
@@ -11,7 +11,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Bindings: parameter, gradient, each moment, step_values; flat arrays of `count` f32. An invocation updates four
 /// elements, which it loads and stores at once.
-[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count, const target& on);
+[[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count,
+                                             const device_profile& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

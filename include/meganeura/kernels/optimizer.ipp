@@ -39,7 +39,8 @@ inline void emit_update(spirv::kernel& owner, const optimizer_attribute& rule, t
 
 }  // namespace detail
 
-MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count, const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count,
+                                                const device_profile& on) {
   const std::int64_t groups = count / 4, tail = count % 4;
   const std::uint32_t size = std::min(256u, on.max_invocations);
   const flat_grid grid = make_flat_grid(groups + (tail != 0 ? 1 : 0), size, on);

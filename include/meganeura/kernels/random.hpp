@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Random numbers: the kernel of shaders/random.comp.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/generator.hpp>
-#include <meganeura/kernels/target.hpp>
 
 #include <cstdint>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Bindings: the result (f32), step_values.
-[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on);
+[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const device_profile& on);
 
 template <>
 struct generator<op::random> {

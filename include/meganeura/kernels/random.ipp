@@ -15,7 +15,8 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 // An invocation handles four elements.
-MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const target& on) {
+MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count,
+                                             const device_profile& on) {
   const std::uint32_t size = std::min(256u, on.max_invocations);
   kernel_dispatch made;
   made.module.loop_iterations = 1000;  // far fewer: rounds of the generator

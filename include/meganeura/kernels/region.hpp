@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/generator.hpp>
-#include <meganeura/kernels/target.hpp>
 
 #include <cstddef>
 #include <optional>
@@ -17,7 +17,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// One dispatch that evaluates `region` over operands of the given types. The result may lie where operand number
 /// `overwritten` does.
 [[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
-                                          const target& on, std::optional<std::size_t> overwritten = {});
+                                          const device_profile& on, std::optional<std::size_t> overwritten = {});
 
 template <>
 struct generator<op::region> {

@@ -39,7 +39,7 @@ namespace detail {
 }
 
 // Enough workgroups to fill the device before they grow.
-[[nodiscard]] inline std::uint32_t pointwise_group(std::int64_t items, const target& on) {
+[[nodiscard]] inline std::uint32_t pointwise_group(std::int64_t items, const device_profile& on) {
   const std::uint32_t wanted = on.prefers_texel_buffers || items >= 256 * 4 * std::int64_t{on.compute_units} ? 256 : 64;
   return std::min(wanted, on.max_invocations);
 }
@@ -56,7 +56,7 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 /// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
 /// cut into whole groups and up to three single elements, which one more invocation does.
 [[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
-                                                    dtype result_type, const target& on,
+                                                    dtype result_type, const device_profile& on,
                                                     std::optional<std::size_t> overwritten) {
   const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
   const int last = nest.rank - 1;
@@ -104,7 +104,7 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
-              std::span<const bound_tensor> operands, const target& on, std::optional<std::size_t> overwritten)
+              std::span<const bound_tensor> operands, const device_profile& on, std::optional<std::size_t> overwritten)
       : owner_(owner),
         nest_(nest),
         map_(map),
@@ -437,7 +437,7 @@ class row_emitter {
   const row_mapping& map_;
   const scalar_program& program_;
   std::span<const bound_tensor> operands_;
-  const target& on_;
+  const device_profile& on_;
   std::optional<std::size_t> overwritten_;
   std::vector<node_facts> facts_;
   int levels_ = 0;
@@ -451,7 +451,7 @@ class row_emitter {
 
 [[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
                                                dtype result_type, const loop_nest& nest, const row_mapping& map,
-                                               const target& on, std::optional<std::size_t> overwritten) {
+                                               const device_profile& on, std::optional<std::size_t> overwritten) {
   const flat_grid grid = make_flat_grid(map.outer_items, map.rows, on);
   if (map.row_items > max_count) {
     fail(error_category::unsupported,
@@ -470,7 +470,7 @@ class row_emitter {
 }
 
 [[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const target& on,
+                                               dtype result_type, const device_profile& on,
                                                std::optional<std::size_t> overwritten) {
   const int guide = region.per_row ? reading_guide(region) : -1;
   const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
@@ -482,7 +482,8 @@ class row_emitter {
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
-                                             dtype result, const target& on, std::optional<std::size_t> overwritten) {
+                                             dtype result, const device_profile& on,
+                                             std::optional<std::size_t> overwritten) {
   const bool rows = region.per_row || region.program.has_rows();
   return rows ? detail::make_rows(region, operands, result, on, overwritten)
               : detail::make_pointwise(region, operands, result, on, overwritten);

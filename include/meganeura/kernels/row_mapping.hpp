@@ -54,11 +54,11 @@ struct row_mapping {
 }
 
 // Reductions that pass through shared memory keep up to two arrays of four words an invocation there.
-[[nodiscard]] inline std::uint32_t most_threads(const target& on) {
+[[nodiscard]] inline std::uint32_t most_threads(const device_profile& on) {
   return std::min({std::bit_floor(on.max_invocations), std::bit_floor(on.max_shared_bytes / 32), 1024u});
 }
 
-inline void map_columns(row_mapping& map, std::int64_t length, const target& on) {
+inline void map_columns(row_mapping& map, std::int64_t length, const device_profile& on) {
   map.style = row_mapping::columns;
   const bool software = on.prefers_texel_buffers;
   const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
@@ -74,7 +74,7 @@ inline void map_columns(row_mapping& map, std::int64_t length, const target& on)
   if (software && map.lanes == 1) map.rows = std::min(64u, ceil_power(map.outer_items));
 }
 
-inline void map_rows(row_mapping& map, const target& on) {
+inline void map_rows(row_mapping& map, const device_profile& on) {
   const std::uint32_t subgroup = on.subgroup_size;
   const bool many_rows = map.outer_items >= std::int64_t{on.compute_units} * 8;
   const bool is_short = map.row_items <= subgroup || (many_rows && map.row_items <= 4 * std::int64_t{subgroup});
@@ -91,7 +91,7 @@ inline void map_rows(row_mapping& map, const target& on) {
   map.lanes = std::clamp(ceil_power(ceil_div(map.row_items, 4)), std::min(std::max(64u, subgroup), most), most);
 }
 
-[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const target& on) {
+[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const device_profile& on) {
   row_mapping map;
   const index_map& leader = guide < 0 ? nest.output : nest.accesses[static_cast<std::size_t>(guide)];
   const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
@@ -113,14 +113,14 @@ inline void map_rows(row_mapping& map, const target& on) {
 }
 
 /// Whether the lanes of a row exchange values as lanes of a subgroup.
-[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const target& on) {
+[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const device_profile& on) {
   if (map.lanes == 1) return false;
   if (map.style == row_mapping::workgroup) return on.subgroup_arithmetic;
   return on.subgroup_shuffle && (map.style == row_mapping::cluster || map.lanes * map.rows == on.subgroup_size);
 }
 
 // Twice the invocations a row; false when the workgroup is full.
-[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const target& on) {
+[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const device_profile& on) {
   const std::uint32_t most = most_threads(on);
   if (map.style == row_mapping::columns) {
     if (map.lanes >= most) return false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Tensors bound to a kernel, and loop nests that read them through affine accesses.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/scalar_emit.hpp>
-#include <meganeura/kernels/target.hpp>
 
 #include <array>
 #include <optional>
@@ -80,7 +80,7 @@ struct flat_grid {
 
 /// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell
 /// the items apart.
-[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on);
+[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const device_profile& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

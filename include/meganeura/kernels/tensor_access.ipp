@@ -218,7 +218,7 @@ MEGANEURA_INLINE spirv::u32 flat_grid::position(spirv::kernel& owner) const {
   return position;
 }
 
-MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const target& on) {
+MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const device_profile& on) {
   flat_grid grid;
   std::int64_t left = std::max<std::int64_t>(ceil_div<std::int64_t>(count, each), 1);
   for (std::size_t axis = 0; axis < 3 && left > 1; ++axis) {

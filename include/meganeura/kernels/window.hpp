@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 // Pooling and its adjoint. The adjoint gathers: each element looks at the windows it lies in, so no atomics are needed.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/generator.hpp>
-#include <meganeura/kernels/target.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// x [outer..., in...] to [outer..., out...].
 [[nodiscard]] kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
-                                                 dtype type, const target& on);
+                                                 dtype type, const device_profile& on);
 
 /// Operands x, y for max (y goes to the first maximum of x in its window, a NaN if there is one), y for sum; the result
 /// has the shape of x.
 [[nodiscard]] kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
-                                                  dtype type, const target& on);
+                                                  dtype type, const device_profile& on);
 
 template <>
 struct generator<op::window_reduce> {

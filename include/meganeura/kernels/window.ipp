@@ -25,7 +25,7 @@ struct window_plan {
   std::uint32_t lanes = 1, size = 128;
   [[nodiscard]] std::uint32_t elements() const { return size / lanes; }  // of the result, in a workgroup
   /// Twice the lanes; false when the workgroup is full.
-  [[nodiscard]] bool share_wider(const target& on) {
+  [[nodiscard]] bool share_wider(const device_profile& on) {
     if (2 * lanes > on.max_invocations) return false;
     lanes *= 2;
     size = std::max(size, lanes);
@@ -37,7 +37,7 @@ struct window_plan {
 class window_kernel {
  public:
   window_kernel(const char* name, const window_attribute& window, const shape& x, const shape& y, dtype type,
-                bool scatters, const window_plan& plan, const target& on)
+                bool scatters, const window_plan& plan, const device_profile& on)
       : window_(window),
         plan_(plan),
         count_(scatters ? x.elements() : y.elements()),
@@ -275,7 +275,7 @@ class window_kernel {
 };
 
 [[nodiscard]] inline kernel_dispatch make_window(const char* name, const window_attribute& window, const shape& x,
-                                                 const shape& y, dtype type, bool scatters, const target& on) {
+                                                 const shape& y, dtype type, bool scatters, const device_profile& on) {
   window_plan plan{.size = std::min(128u, on.max_invocations)};
   return make_within_loop_limit([&] { return window_kernel(name, window, x, y, type, scatters, plan, on).make(); },
                                 [&] { return plan.share_wider(on); }, on);
@@ -284,12 +284,12 @@ class window_kernel {
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_window_reduce(const window_attribute& window, const shape& x, const shape& y,
-                                                    dtype type, const target& on) {
+                                                    dtype type, const device_profile& on) {
   return detail::make_window("window_reduce", window, x, y, type, false, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_window_scatter(const window_attribute& window, const shape& x, const shape& y,
-                                                     dtype type, const target& on) {
+                                                     dtype type, const device_profile& on) {
   return detail::make_window("window_scatter", window, x, y, type, true, on);
 }
 

@@ -27,7 +27,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct program_options {
   egraph::optimize_options optimize{};
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
-  bool device_costs = true;   // weigh kernels with make_cost_model(device); false: with optimize.model as it is
+  bool device_costs = true;   // weigh kernels by the device; false: by optimize.device as it is
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
   build_times before{};       // what making the graph took: `times` begins with it
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds

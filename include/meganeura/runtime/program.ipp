@@ -70,7 +70,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   egraph::optimize_options optimization = options.optimize;
-  if (options.device_costs) optimization.model = make_cost_model(on.facts());
+  if (options.device_costs) optimization.device = make_device_profile(on.facts());
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes =
       static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
@@ -154,7 +154,7 @@ MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
-  const kernels::target target = make_target(device_.facts());
+  const device_profile device = make_device_profile(device_.facts());
   generated result;
   result.steps.resize(plan_.steps.size());
   result.module_of.resize(plan_.steps.size());
@@ -162,7 +162,7 @@ MEGANEURA_INLINE program::generated program::generate_kernels() const {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const plan::step& s = plan_.steps[i];
     if (s.kind == plan::step::copy) continue;
-    kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, target);
+    kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, device);
     result.steps[i].groups = dispatch.groups;
     result.steps[i].kinds = dispatch.module.bindings;
     result.steps[i].label = plan::label(plan_, s);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// What the choice of kernels and their generators know of a device: plain numbers, no Vulkan type enters here.
+#pragma once
+#include <meganeura/config.hpp>
+
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
+struct device_profile {
+  // ---- limits
+  std::uint32_t subgroup_size = 32;
+  std::uint32_t max_shared_bytes = 32768;
+  std::uint32_t max_invocations = 256;  // of one workgroup, all of them along x; a power of two
+  std::uint32_t max_groups[3]{65535, 65535, 65535};
+  std::uint64_t max_texel_elements = 0;   // RGBA32F texels one uniform texel buffer may hold
+  std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
+
+  // ---- what it has
+  bool subgroup_arithmetic = true;  // both: in subgroups of exactly that size, none of whose lanes is empty
+  bool subgroup_shuffle = true;
+  bool special_values = false;  // floats may be told to keep NaN, infinities and the sign of zero
+  bool f16 = false;
+  bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
+  bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels
+
+  // ---- how long things take: measurements may replace these
+  bool parallel = true;               // workgroups run side by side; on a CPU nearly one after the other
+  std::uint32_t compute_units = 132;  // multiprocessors; an estimate where the driver does not say
+  double bandwidth = 4e12;            // bytes per second
+  double scalar_flops = 30e12;        // f32 operations per second of plain arithmetic
+  double matmul_flops = 40e12;        // of products and convolutions
+  double launch = 1.5e-6;             // seconds a dispatch with its share of a barrier
+  double transcendental = 8;          // scalar operations one exp, log, ... is worth
+  double strided_read = 4;            // how much more a read without unit stride moves
+  double full_occupancy = 65536;      // invocations needed to reach the bandwidth
+  std::int64_t split_terms = 512;     // least terms of a part of a split sum: fewer do not pay for storing it
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI

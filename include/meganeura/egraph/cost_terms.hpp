@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// What the costs of kernels are put together from.
+#pragma once
+#include <meganeura/egraph/cost.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
+// little.
+inline double overlapped(double transfer, double arithmetic) {
+  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
+}
+
+// Elements an access touches over `space`, at most what its tensor holds.
+inline double touched(const index_map& read, const shape& space) {
+  double elements = 1;
+  for (int k = 0; k < space.rank(); ++k) {
+    if (read.strides[k] == 0) continue;
+    elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
+  }
+  return elements;
+}
+
+inline bool has_unit_stride(const index_map& read, const shape& space) {
+  bool any = false;
+  for (int k = 0; k < space.rank(); ++k) {
+    if (std::abs(read.strides[k]) == 1) return true;
+    any = any || read.strides[k] != 0;
+  }
+  return !any;
+}
+
+// Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
+inline bool is_coalesced(const index_map& read, const shape& space) {
+  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
+}
+
+inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
+
+inline double bytes_of(dtype type, double elements) {
+  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
+}
+
+inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
+                            const device_profile& device, double& bytes) {
+  const shape result = [&] {
+    shape kept = space;
+    kept.pop_back(k_axes);
+    return kept;
+  }();
+  for (const index_map& read : finish.accesses) {
+    if (read.source < 0) continue;
+    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
+    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : device.strided_read);
+  }
+  return program_cost(finish.program, device) * static_cast<double>(result.elements());
+}
+
+inline double bytes_of_operands(const engine& g, enode_id id) {
+  double bytes = 0;
+  for (class_id operand : g.operands(id)) bytes += bytes_of(g, g.find(operand));
+  return bytes;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
