@@ -913,6 +913,9 @@ enum class distribution : std::uint8_t { uniform, normal };
   return "unknown distribution";
 }
 
+/// What a model does different things in: dropout and batch norm do.
+enum class run_mode : std::uint8_t { evaluation, training };
+
 enum class op_stage : std::uint8_t {
   leaf,            // memory bound under a name
   primitive,       // a value of operands
@@ -1593,6 +1596,16 @@ class graph {
   graph() = default;
   /// An empty one whose paths are those of another: for passes that carry nodes over.
   explicit graph(path_pool paths) : paths_(std::move(paths)) {}
+  /// An empty one to build a model in as it is in that mode.
+  explicit graph(run_mode mode) : mode_(mode) {}
+
+  /// What is built; that it depended on the mode is noted.
+  [[nodiscard]] run_mode ask_mode() {
+    depends_on_mode_ = true;
+    return mode_;
+  }
+  [[nodiscard]] run_mode mode() const { return mode_; }
+  [[nodiscard]] bool depends_on_mode() const { return depends_on_mode_; }
 
   /// While it lives, new nodes belong to the module `name` of the scope around it: profiles, reports and drawings
   /// sort what the module does under it. The graph must stay where it is.
@@ -1731,6 +1744,8 @@ class graph {
   attribute_pool attributes_;
   path_pool paths_;
   path_id path_ = path_pool::root;  // of the scopes that live
+  run_mode mode_ = run_mode::evaluation;
+  bool depends_on_mode_ = false;
   std::vector<graph_output> outputs_;
   std::vector<node_id> effects_;
   struct text_hash {
@@ -2153,6 +2168,8 @@ enum class primitive : std::uint8_t {
   window_reduce,
   stop_gradient,
   class_index,  // its operand, which should hold 0 .. count-1 or `value`
+  assign,       // its first operand; the state that is the second one becomes the third
+  by_mode,      // its first operand in training, the second in evaluation
   call,         // a module's body
   repeat,       // a module's body, several times with parameters of its own each time
 };
@@ -2886,9 +2903,8 @@ constexpr auto leaf_with() {
 template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
 inline constexpr auto parameter = detail::leaf_with<primitive::parameter, Name, Shape, Traits...>();
 
-/// A tensor the program keeps from step to step, zeros at first or the constant it is given, as a parameter's. A model
-/// only reads it; what writes it is a custom loss or whoever else holds the run-time graph:
-/// `g.assign(g.find_leaf("seen"), value)`.
+/// A tensor that is kept from step to step beside the parameters, under a name like theirs: zeros at first or the
+/// constant it is given, as a parameter's; read as it was before the step, written by `assign`.
 template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
 inline constexpr auto state = detail::leaf_with<primitive::state, Name, Shape, Traits...>();
 
@@ -3309,6 +3325,26 @@ constexpr int count_leaves(const module_body& body) {
   return count;
 }
 
+// Which nodes of a body its result needs in a mode.
+class needed_nodes {
+ public:
+  constexpr needed_nodes(const module_body& body, run_mode mode) {
+    needed_[body.size - 1] = true;
+    for (int i = body.size; i-- > 0;) {
+      const typed_node& n = body.nodes[i];
+      for (int k = 0; needed_[i] && k < n.operand_count; ++k) {
+        if (n.kind != primitive::by_mode || k == chosen(mode)) needed_[n.operand(k)] = true;
+      }
+    }
+  }
+  [[nodiscard]] constexpr bool operator[](int node) const { return needed_[node]; }
+  /// The operand of by_mode.
+  [[nodiscard]] static constexpr int chosen(run_mode mode) { return mode == run_mode::training ? 0 : 1; }
+
+ private:
+  bool needed_[max_body_nodes]{};
+};
+
 // The path of calls around a node, joined.
 struct name_path {
   char text[max_name_length]{};
@@ -3361,11 +3397,13 @@ struct leaf_table {
   int size = 0;
   bool names_fit = true;
   leaf_name conflicting, repeated, unknown;  // two shapes; two layers; shared, but nowhere else
+  leaf_name reassigned;                      // a state
 
   constexpr void add(const module_body& body, const name_path& prefix, bool shared) {
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
       if (is_named(n)) add(n, name_path(prefix).append(n.name->text), shared || is_shared(n));
+      if (n.kind == primitive::assign) assign(name_path(prefix).append(body.nodes[n.operand(1)].name->text));
       if (!n.body) continue;
       name_path inner = name_path(prefix).append(n.name->text);
       if (n.kind == primitive::repeat) {
@@ -3390,11 +3428,28 @@ struct leaf_table {
   }
 
  private:
-  bool declared_[Capacity > 0 ? Capacity : 1]{};
+  bool declared_[Capacity > 0 ? Capacity : 1]{}, assigned_[Capacity > 0 ? Capacity : 1]{};
+
+  // FNV-1a: most names differ, comparing texts would cost steps.
+  static constexpr std::uint64_t hash_of(const name_path& full) {
+    std::uint64_t hash = 14695981039346656037u;
+    for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
+    return hash;
+  }
+
+  // The state stands before what assigns it.
+  constexpr void assign(const name_path& full) {
+    int state = 0;
+    for (const std::uint64_t hash = hash_of(full);
+         leaves[state].hash != hash || !texts_equal(leaves[state].name, full.text);) {
+      ++state;
+    }
+    if (assigned_[state]) reassigned = leaf_name(full.text);
+    assigned_[state] = true;
+  }
 
   constexpr void add(const typed_node& n, const name_path& full, bool shared) {
-    std::uint64_t hash = 14695981039346656037u;  // FNV-1a: most names differ, comparing texts would cost steps
-    for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
+    std::uint64_t hash = hash_of(full);
     if (n.kind == primitive::random) ++hash;  // names of their own
     names_fit = names_fit && full.fits;
     for (int i = 0; i < size; ++i) {
@@ -3447,6 +3502,8 @@ inline constexpr bool one_layer_a_name = Name.none();
 template <leaf_name Name>
 inline constexpr bool shared_name_exists = Name.none();
 template <leaf_name Name>
+inline constexpr bool one_assignment_a_state = Name.none();
+template <leaf_name Name>
 inline constexpr bool one_input_a_name = Name.none();
 
 // The name that two inputs have, if there is one.
@@ -3492,7 +3549,9 @@ struct flop_counter {
 
   constexpr number of(const module_body& body) const {
     number total = 0;
+    const needed_nodes needed(body, run_mode::evaluation);
     for (int i = 0; i < body.size; ++i) {
+      if (!needed[i]) continue;
       const typed_node& n = body.nodes[i];
       total += n.body ? n.count * of(*n.body) : of(body, n);
     }
@@ -3532,6 +3591,8 @@ struct flop_counter {
       case primitive::window_reduce:
       case primitive::stop_gradient:
       case primitive::class_index:
+      case primitive::assign:
+      case primitive::by_mode:
       case primitive::call:
       case primitive::repeat:
         break;
@@ -3544,8 +3605,8 @@ struct flop_counter {
 
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
 /// errors: "one name, two shapes" when a parameter's full name is used with different shapes, dtypes or initializers;
-/// "two layers of one name" unless all but one are `shared`; "two inputs of one name"; "needs an input"; "takes one
-/// value for each input".
+/// "two layers of one name" unless all but one are `shared`; "a state is assigned twice"; "two inputs of one name";
+/// "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
@@ -3570,6 +3631,9 @@ struct model {
                 "or share on purpose: shared(linear<name, out>(x))");
   static_assert(detail::shared_name_exists<leaves.unknown>,
                 "meganeura: model: shared(layer) shares with the layer of that name, and there is none");
+  static_assert(detail::one_assignment_a_state<leaves.reassigned>,
+                "meganeura: model: a state is assigned twice, and a step gives it one new value; assign it once, where "
+                "that value is known");
   static_assert(detail::one_input_a_name<detail::doubled_input(input_names, input_count)>,
                 "meganeura: model: two inputs of one name; give each a name of its own");
 
@@ -3582,9 +3646,9 @@ struct model {
     return total;
   }();
 
-  /// Floating-point operations of one forward pass: 2 a multiply-add, 1 an element of everything else but conditions
-  /// and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at run time, less
-  /// what the model writes twice: there it is one node.
+  /// Floating-point operations of one forward pass of an evaluation: 2 a multiply-add, 1 an element of everything else
+  /// but conditions and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at
+  /// run time, less what the model writes twice: there it is one node.
   [[nodiscard]] static consteval double flops(std::initializer_list<binding> bindings = {}) {
     return detail::flop_counter<detail::bound_extents>{{bindings.begin(), bindings.end()}}.of(body);
   }
@@ -5790,6 +5854,85 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// One model for training and evaluation: what it computes in each.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_by_mode(const facts& training, const facts&) {
+  return {.kind = primitive::by_mode, .type = training.type, .shape = training.shape};
+}
+
+// Whether a carrier's graph is being built for one of the modes; types are the same for both.
+template <class Carrier>
+concept has_mode = requires(const Carrier& x) {
+  x.trains();
+};
+
+template <value A, value B>
+constexpr auto choice(A training, B evaluation) {
+  MEGANEURA_EXPECT(
+      (training.facts().shape == evaluation.facts().shape && training.facts().type == evaluation.facts().type),
+      "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
+  return make<describe_by_mode>(training, evaluation);
+}
+
+}  // namespace detail
+
+/// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
+/// for one of the two, see graph(run_mode). `x`, any value of the model, tells which graph that is:
+/// when_training(x, [&] { return x * mask; }, [&] { return x; }). errors: "f() and g() must have one shape and dtype".
+template <value X, class Training, class Evaluation>
+[[nodiscard]] constexpr auto when_training(X x, const Training& f, const Evaluation& g) {
+  if constexpr (detail::has_mode<X>) {
+    return x.trains() ? x.lifted(f()) : x.lifted(g());
+  } else {
+    return detail::choice(f(), g());
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// What a model keeps from step to step: assignments of states.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <value State, value New>
+struct assignment {
+  State state;
+  New next;
+};
+
+constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
+  if (state.kind != primitive::state) return {};  // refused by `assign`
+  return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
+}
+
+}  // namespace detail
+
+/// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
+/// step, reads what it held before the step, also behind the assignment: values that are to meet the new one are
+/// computed from `total + x`. It happens where the result is needed: stand it behind what the module returns. A state
+/// is assigned at most once a step; each turn of a repeat has states of its own. No gradient flows into or out of a
+/// state. On values of run time it happens in any case. shapes, dtypes: x's. errors: "the first operand must be a
+/// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
+template <value State, value New>
+[[nodiscard]] constexpr auto assign(State state, New next) {
+  MEGANEURA_CHECK(state.facts().kind == primitive::state, state.facts().kind == primitive::state,
+                  "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
+  MEGANEURA_CHECK((state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
+                  (state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
+                  "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
+  return detail::assignment<State, New>{state, next};
+}
+template <value X, value State, value New>
+[[nodiscard]] constexpr auto operator|(X x, detail::assignment<State, New> made) {
+  return detail::make<detail::describe_assign>(x, made.state, made.next);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Reading and writing .safetensors checkpoints: a JSON header, then the bytes of the tensors.
 // Files: read, written so that a reader never sees half of one; and the sentence for a bad one.
 
@@ -7248,6 +7391,7 @@ class node_value {
     return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
   }
   [[nodiscard]] graph::scope scope(const char* name) const { return {*graph_, name}; }
+  [[nodiscard]] bool trains() const { return graph_->ask_mode() == run_mode::training; }
   [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
 
  private:
@@ -7311,17 +7455,18 @@ node_id lower_into(graph& g, std::span<const binding> bindings) {
   return lower_body(g, Model::body, operands, bindings);
 }
 
-/// The graph of a model alone, its result named "output".
+/// The graph of a model alone in one of its modes, its result named "output". Both modes have all parameters and
+/// states.
 template <class Model>
-[[nodiscard]] graph lower(std::span<const binding> bindings) {
-  graph g;
+[[nodiscard]] graph lower(std::span<const binding> bindings, run_mode mode = run_mode::evaluation) {
+  graph g(mode);
   g.add_output("output", lower_into<Model>(g, bindings));
   return g;
 }
 
 template <class Model>
-[[nodiscard]] graph lower(std::initializer_list<binding> bindings = {}) {
-  return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()));
+[[nodiscard]] graph lower(std::initializer_list<binding> bindings = {}, run_mode mode = run_mode::evaluation) {
+  return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()), mode);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8671,7 +8816,7 @@ namespace detail {
 
 template <class Model, loss_function Loss>
 [[nodiscard]] graph_with_loss trace(const Loss& loss, const symbol_extents& symbols) try {
-  graph g;
+  graph g(run_mode::training);
   const node_id output = lower_into<Model>(g, symbols.list());
   const node_id value = [&] {
     const graph::scope in(g, "loss");
@@ -11716,13 +11861,14 @@ class summary_walk {
   explicit summary_walk(std::span<const binding> bindings) : count_{{bindings}} {}
 
   void visit(const module_body& body, path_id path) {
+    const needed_nodes needed(body, run_mode::evaluation);
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
       if (n.body) {
         call(n, path);
         continue;
       }
-      modules_[path].flops += count_.of(body, n);
+      if (needed[i]) modules_[path].flops += count_.of(body, n);
       const std::string module = paths_.text(path);
       if (n.kind == primitive::parameter && names_.insert(module + (module.empty() ? "" : ".") + n.name->text).second) {
         modules_[path].parameters += n.shape->coefficient();
@@ -16552,6 +16698,11 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return g.stop_gradient(a());
     case primitive::class_index:
       return labelled(g, spec, a());
+    case primitive::assign:
+      g.assign(b(), operands[2]);
+      return a();
+    case primitive::by_mode:
+      return operands[static_cast<std::size_t>(needed_nodes::chosen(g.ask_mode()))];
     case primitive::map:  // see map_node
     case primitive::argument:
     case primitive::call:
@@ -16595,7 +16746,9 @@ MEGANEURA_INLINE detail::facts node_value::facts() const {
   if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
   const node& n = (*graph_)[id_];
   const bool number = n.kind == op::constant;
-  return {.kind = number ? primitive::constant : primitive::argument,
+  return {.kind = number                ? primitive::constant
+                  : n.kind == op::state ? primitive::state
+                                        : primitive::argument,
           .type = n.type,
           .shape = n.extents,
           .value = number ? graph_->get<constant_attribute>(id_).value : 0};
@@ -16724,34 +16877,50 @@ class used_names {
 class body_lowering {
  public:
   body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
-                std::span<const binding> bindings, used_names& names, bool shared = false)
-      : graph_(g), body_(body), arguments_(operands), bindings_(bindings), names_(names), shared_(shared) {}
+                std::span<const binding> bindings, used_names& names, bool shared = false, bool is_needed = true)
+      : graph_(g),
+        body_(body),
+        arguments_(operands),
+        bindings_(bindings),
+        names_(names),
+        shared_(shared),
+        is_needed_(is_needed),
+        needed_(body, g.mode()) {}
 
+  // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
   node_value run() {
-    for (int i = 0; i < body_.size; ++i) values_.push_back(lower(body_.nodes[i]));
+    for (int i = 0; i < body_.size; ++i) {
+      const typed_node& n = body_.nodes[i];
+      const bool needed = is_needed_ && needed_[i];
+      values_.push_back(n.body ? call(n, needed) : needed || is_leaf(n) ? lower(n) : node_value());
+    }
     return values_.back();
   }
 
  private:
   node_value lower(const typed_node& n) {
     if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
-    std::vector<node_value> operands;
-    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
-    if (n.body) return call(n, std::move(operands));
     if (is_named(n)) {
       const std::string name = full_name(graph_, *n.name);
       names_.use(n.kind == primitive::random ? "random " + name : name, shared_ || is_shared(n));
     }
     node_spec spec = spec_of(n);
     spec.shape = bound(*n.shape, bindings_);
-    return run_time_node(graph_, spec, operands);
+    return run_time_node(graph_, spec, operands_of(n));
   }
 
-  node_value call(const typed_node& n, std::vector<node_value> operands) {
+  [[nodiscard]] std::vector<node_value> operands_of(const typed_node& n) const {
+    std::vector<node_value> operands;
+    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
+    return operands;
+  }
+
+  node_value call(const typed_node& n, bool needed) {
+    std::vector<node_value> operands = operands_of(n);
     const graph::scope in(graph_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
       const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
-      operands[0] = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n)).run();
+      operands[0] = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
     }
     return operands[0];
   }
@@ -16761,7 +16930,8 @@ class body_lowering {
   std::span<const node_value> arguments_;
   std::span<const binding> bindings_;
   used_names& names_;
-  bool shared_;
+  bool shared_, is_needed_;
+  needed_nodes needed_;
   std::vector<node_value> values_;
 };
 
@@ -20004,6 +20174,11 @@ inline void check_trained(const graph& g, node_id parameter) {
 }  // namespace detail
 
 MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen) try {
+  if (g.depends_on_mode() && g.mode() != run_mode::training) {
+    fail(error_category::invalid_argument,
+         "the graph has layers that do something else in training and was built for evaluation; build the model in a "
+         "graph(run_mode::training)");
+  }
   detail::check_loss(g, loss);
   g.add_output("loss", loss);
   std::vector<node_id> weights = g.leaves(op::parameter);

@@ -13,6 +13,8 @@
 #include <meganeura/ops/contract.hpp>
 #include <meganeura/ops/elementwise.hpp>
 #include <meganeura/ops/gather.hpp>
+#include <meganeura/ops/mode.hpp>
 #include <meganeura/ops/reduce.hpp>
+#include <meganeura/ops/state.hpp>
 #include <meganeura/ops/view.hpp>
 #include <meganeura/ops/window.hpp>

@@ -137,9 +137,8 @@ constexpr auto leaf_with() {
 template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
 inline constexpr auto parameter = detail::leaf_with<primitive::parameter, Name, Shape, Traits...>();
 
-/// A tensor the program keeps from step to step, zeros at first or the constant it is given, as a parameter's. A model
-/// only reads it; what writes it is a custom loss or whoever else holds the run-time graph:
-/// `g.assign(g.find_leaf("seen"), value)`.
+/// A tensor that is kept from step to step beside the parameters, under a name like theirs: zeros at first or the
+/// constant it is given, as a parameter's; read as it was before the step, written by `assign`.
 template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
 inline constexpr auto state = detail::leaf_with<primitive::state, Name, Shape, Traits...>();
 

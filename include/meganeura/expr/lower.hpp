@@ -45,17 +45,18 @@ node_id lower_into(graph& g, std::span<const binding> bindings) {
   return lower_body(g, Model::body, operands, bindings);
 }
 
-/// The graph of a model alone, its result named "output".
+/// The graph of a model alone in one of its modes, its result named "output". Both modes have all parameters and
+/// states.
 template <class Model>
-[[nodiscard]] graph lower(std::span<const binding> bindings) {
-  graph g;
+[[nodiscard]] graph lower(std::span<const binding> bindings, run_mode mode = run_mode::evaluation) {
+  graph g(mode);
   g.add_output("output", lower_into<Model>(g, bindings));
   return g;
 }
 
 template <class Model>
-[[nodiscard]] graph lower(std::initializer_list<binding> bindings = {}) {
-  return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()));
+[[nodiscard]] graph lower(std::initializer_list<binding> bindings = {}, run_mode mode = run_mode::evaluation) {
+  return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()), mode);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

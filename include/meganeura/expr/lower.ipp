@@ -106,34 +106,50 @@ class used_names {
 class body_lowering {
  public:
   body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
-                std::span<const binding> bindings, used_names& names, bool shared = false)
-      : graph_(g), body_(body), arguments_(operands), bindings_(bindings), names_(names), shared_(shared) {}
+                std::span<const binding> bindings, used_names& names, bool shared = false, bool is_needed = true)
+      : graph_(g),
+        body_(body),
+        arguments_(operands),
+        bindings_(bindings),
+        names_(names),
+        shared_(shared),
+        is_needed_(is_needed),
+        needed_(body, g.mode()) {}
 
+  // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
   node_value run() {
-    for (int i = 0; i < body_.size; ++i) values_.push_back(lower(body_.nodes[i]));
+    for (int i = 0; i < body_.size; ++i) {
+      const typed_node& n = body_.nodes[i];
+      const bool needed = is_needed_ && needed_[i];
+      values_.push_back(n.body ? call(n, needed) : needed || is_leaf(n) ? lower(n) : node_value());
+    }
     return values_.back();
   }
 
  private:
   node_value lower(const typed_node& n) {
     if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
-    std::vector<node_value> operands;
-    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
-    if (n.body) return call(n, std::move(operands));
     if (is_named(n)) {
       const std::string name = full_name(graph_, *n.name);
       names_.use(n.kind == primitive::random ? "random " + name : name, shared_ || is_shared(n));
     }
     node_spec spec = spec_of(n);
     spec.shape = bound(*n.shape, bindings_);
-    return run_time_node(graph_, spec, operands);
+    return run_time_node(graph_, spec, operands_of(n));
   }
 
-  node_value call(const typed_node& n, std::vector<node_value> operands) {
+  [[nodiscard]] std::vector<node_value> operands_of(const typed_node& n) const {
+    std::vector<node_value> operands;
+    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
+    return operands;
+  }
+
+  node_value call(const typed_node& n, bool needed) {
+    std::vector<node_value> operands = operands_of(n);
     const graph::scope in(graph_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
       const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
-      operands[0] = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n)).run();
+      operands[0] = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
     }
     return operands[0];
   }
@@ -143,7 +159,8 @@ class body_lowering {
   std::span<const node_value> arguments_;
   std::span<const binding> bindings_;
   used_names& names_;
-  bool shared_;
+  bool shared_, is_needed_;
+  needed_nodes needed_;
   std::vector<node_value> values_;
 };
 

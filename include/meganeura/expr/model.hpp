@@ -53,6 +53,26 @@ constexpr int count_leaves(const module_body& body) {
   return count;
 }
 
+// Which nodes of a body its result needs in a mode.
+class needed_nodes {
+ public:
+  constexpr needed_nodes(const module_body& body, run_mode mode) {
+    needed_[body.size - 1] = true;
+    for (int i = body.size; i-- > 0;) {
+      const typed_node& n = body.nodes[i];
+      for (int k = 0; needed_[i] && k < n.operand_count; ++k) {
+        if (n.kind != primitive::by_mode || k == chosen(mode)) needed_[n.operand(k)] = true;
+      }
+    }
+  }
+  [[nodiscard]] constexpr bool operator[](int node) const { return needed_[node]; }
+  /// The operand of by_mode.
+  [[nodiscard]] static constexpr int chosen(run_mode mode) { return mode == run_mode::training ? 0 : 1; }
+
+ private:
+  bool needed_[max_body_nodes]{};
+};
+
 // The path of calls around a node, joined.
 struct name_path {
   char text[max_name_length]{};
@@ -105,11 +125,13 @@ struct leaf_table {
   int size = 0;
   bool names_fit = true;
   leaf_name conflicting, repeated, unknown;  // two shapes; two layers; shared, but nowhere else
+  leaf_name reassigned;                      // a state
 
   constexpr void add(const module_body& body, const name_path& prefix, bool shared) {
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
       if (is_named(n)) add(n, name_path(prefix).append(n.name->text), shared || is_shared(n));
+      if (n.kind == primitive::assign) assign(name_path(prefix).append(body.nodes[n.operand(1)].name->text));
       if (!n.body) continue;
       name_path inner = name_path(prefix).append(n.name->text);
       if (n.kind == primitive::repeat) {
@@ -134,11 +156,28 @@ struct leaf_table {
   }
 
  private:
-  bool declared_[Capacity > 0 ? Capacity : 1]{};
+  bool declared_[Capacity > 0 ? Capacity : 1]{}, assigned_[Capacity > 0 ? Capacity : 1]{};
+
+  // FNV-1a: most names differ, comparing texts would cost steps.
+  static constexpr std::uint64_t hash_of(const name_path& full) {
+    std::uint64_t hash = 14695981039346656037u;
+    for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
+    return hash;
+  }
+
+  // The state stands before what assigns it.
+  constexpr void assign(const name_path& full) {
+    int state = 0;
+    for (const std::uint64_t hash = hash_of(full);
+         leaves[state].hash != hash || !texts_equal(leaves[state].name, full.text);) {
+      ++state;
+    }
+    if (assigned_[state]) reassigned = leaf_name(full.text);
+    assigned_[state] = true;
+  }
 
   constexpr void add(const typed_node& n, const name_path& full, bool shared) {
-    std::uint64_t hash = 14695981039346656037u;  // FNV-1a: most names differ, comparing texts would cost steps
-    for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
+    std::uint64_t hash = hash_of(full);
     if (n.kind == primitive::random) ++hash;  // names of their own
     names_fit = names_fit && full.fits;
     for (int i = 0; i < size; ++i) {
@@ -191,6 +230,8 @@ inline constexpr bool one_layer_a_name = Name.none();
 template <leaf_name Name>
 inline constexpr bool shared_name_exists = Name.none();
 template <leaf_name Name>
+inline constexpr bool one_assignment_a_state = Name.none();
+template <leaf_name Name>
 inline constexpr bool one_input_a_name = Name.none();
 
 // The name that two inputs have, if there is one.
@@ -236,7 +277,9 @@ struct flop_counter {
 
   constexpr number of(const module_body& body) const {
     number total = 0;
+    const needed_nodes needed(body, run_mode::evaluation);
     for (int i = 0; i < body.size; ++i) {
+      if (!needed[i]) continue;
       const typed_node& n = body.nodes[i];
       total += n.body ? n.count * of(*n.body) : of(body, n);
     }
@@ -276,6 +319,8 @@ struct flop_counter {
       case primitive::window_reduce:
       case primitive::stop_gradient:
       case primitive::class_index:
+      case primitive::assign:
+      case primitive::by_mode:
       case primitive::call:
       case primitive::repeat:
         break;
@@ -288,8 +333,8 @@ struct flop_counter {
 
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
 /// errors: "one name, two shapes" when a parameter's full name is used with different shapes, dtypes or initializers;
-/// "two layers of one name" unless all but one are `shared`; "two inputs of one name"; "needs an input"; "takes one
-/// value for each input".
+/// "two layers of one name" unless all but one are `shared`; "a state is assigned twice"; "two inputs of one name";
+/// "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
@@ -314,6 +359,9 @@ struct model {
                 "or share on purpose: shared(linear<name, out>(x))");
   static_assert(detail::shared_name_exists<leaves.unknown>,
                 "meganeura: model: shared(layer) shares with the layer of that name, and there is none");
+  static_assert(detail::one_assignment_a_state<leaves.reassigned>,
+                "meganeura: model: a state is assigned twice, and a step gives it one new value; assign it once, where "
+                "that value is known");
   static_assert(detail::one_input_a_name<detail::doubled_input(input_names, input_count)>,
                 "meganeura: model: two inputs of one name; give each a name of its own");
 
@@ -326,9 +374,9 @@ struct model {
     return total;
   }();
 
-  /// Floating-point operations of one forward pass: 2 a multiply-add, 1 an element of everything else but conditions
-  /// and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at run time, less
-  /// what the model writes twice: there it is one node.
+  /// Floating-point operations of one forward pass of an evaluation: 2 a multiply-add, 1 an element of everything else
+  /// but conditions and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at
+  /// run time, less what the model writes twice: there it is one node.
   [[nodiscard]] static consteval double flops(std::initializer_list<binding> bindings = {}) {
     return detail::flop_counter<detail::bound_extents>{{bindings.begin(), bindings.end()}}.of(body);
   }

@@ -42,6 +42,8 @@ enum class primitive : std::uint8_t {
   window_reduce,
   stop_gradient,
   class_index,  // its operand, which should hold 0 .. count-1 or `value`
+  assign,       // its first operand; the state that is the second one becomes the third
+  by_mode,      // its first operand in training, the second in evaluation
   call,         // a module's body
   repeat,       // a module's body, several times with parameters of its own each time
 };

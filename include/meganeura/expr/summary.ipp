@@ -39,13 +39,14 @@ class summary_walk {
   explicit summary_walk(std::span<const binding> bindings) : count_{{bindings}} {}
 
   void visit(const module_body& body, path_id path) {
+    const needed_nodes needed(body, run_mode::evaluation);
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
       if (n.body) {
         call(n, path);
         continue;
       }
-      modules_[path].flops += count_.of(body, n);
+      if (needed[i]) modules_[path].flops += count_.of(body, n);
       const std::string module = paths_.text(path);
       if (n.kind == primitive::parameter && names_.insert(module + (module.empty() ? "" : ".") + n.name->text).second) {
         modules_[path].parameters += n.shape->coefficient();

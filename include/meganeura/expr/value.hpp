@@ -48,6 +48,7 @@ class node_value {
     return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
   }
   [[nodiscard]] graph::scope scope(const char* name) const { return {*graph_, name}; }
+  [[nodiscard]] bool trains() const { return graph_->ask_mode() == run_mode::training; }
   [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
 
  private:

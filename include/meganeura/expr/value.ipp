@@ -166,6 +166,11 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return g.stop_gradient(a());
     case primitive::class_index:
       return labelled(g, spec, a());
+    case primitive::assign:
+      g.assign(b(), operands[2]);
+      return a();
+    case primitive::by_mode:
+      return operands[static_cast<std::size_t>(needed_nodes::chosen(g.ask_mode()))];
     case primitive::map:  // see map_node
     case primitive::argument:
     case primitive::call:
@@ -209,7 +214,9 @@ MEGANEURA_INLINE detail::facts node_value::facts() const {
   if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
   const node& n = (*graph_)[id_];
   const bool number = n.kind == op::constant;
-  return {.kind = number ? primitive::constant : primitive::argument,
+  return {.kind = number                ? primitive::constant
+                  : n.kind == op::state ? primitive::state
+                                        : primitive::argument,
           .type = n.type,
           .shape = n.extents,
           .value = number ? graph_->get<constant_attribute>(id_).value : 0};

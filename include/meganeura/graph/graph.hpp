@@ -69,6 +69,16 @@ class graph {
   graph() = default;
   /// An empty one whose paths are those of another: for passes that carry nodes over.
   explicit graph(path_pool paths) : paths_(std::move(paths)) {}
+  /// An empty one to build a model in as it is in that mode.
+  explicit graph(run_mode mode) : mode_(mode) {}
+
+  /// What is built; that it depended on the mode is noted.
+  [[nodiscard]] run_mode ask_mode() {
+    depends_on_mode_ = true;
+    return mode_;
+  }
+  [[nodiscard]] run_mode mode() const { return mode_; }
+  [[nodiscard]] bool depends_on_mode() const { return depends_on_mode_; }
 
   /// While it lives, new nodes belong to the module `name` of the scope around it: profiles, reports and drawings
   /// sort what the module does under it. The graph must stay where it is.
@@ -207,6 +217,8 @@ class graph {
   attribute_pool attributes_;
   path_pool paths_;
   path_id path_ = path_pool::root;  // of the scopes that live
+  run_mode mode_ = run_mode::evaluation;
+  bool depends_on_mode_ = false;
   std::vector<graph_output> outputs_;
   std::vector<node_id> effects_;
   struct text_hash {

@@ -80,6 +80,9 @@ enum class distribution : std::uint8_t { uniform, normal };
   return "unknown distribution";
 }
 
+/// What a model does different things in: dropout and batch norm do.
+enum class run_mode : std::uint8_t { evaluation, training };
+
 enum class op_stage : std::uint8_t {
   leaf,            // memory bound under a name
   primitive,       // a value of operands

@@ -27,7 +27,7 @@ namespace detail {
 
 template <class Model, loss_function Loss>
 [[nodiscard]] graph_with_loss trace(const Loss& loss, const symbol_extents& symbols) try {
-  graph g;
+  graph g(run_mode::training);
   const node_id output = lower_into<Model>(g, symbols.list());
   const node_id value = [&] {
     const graph::scope in(g, "loss");

@@ -43,6 +43,11 @@ inline void check_trained(const graph& g, node_id parameter) {
 }  // namespace detail
 
 MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen) try {
+  if (g.depends_on_mode() && g.mode() != run_mode::training) {
+    fail(error_category::invalid_argument,
+         "the graph has layers that do something else in training and was built for evaluation; build the model in a "
+         "graph(run_mode::training)");
+  }
   detail::check_loss(g, loss);
   g.add_output("loss", loss);
   std::vector<node_id> weights = g.leaves(op::parameter);
