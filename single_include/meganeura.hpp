@@ -2844,6 +2844,16 @@ constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type, const 
 constexpr initializer bias_of(std::int64_t fan_in) {
   return {initial_draw::uniform, initial_fan::one, 0, 1 / static_cast<double>(fan_in)};
 }
+template <fixed_string Name, class X>
+constexpr auto state_of(X x, const symbolic_shape& shape, dtype type, const initializer& begin) {
+  return x.added(
+      {.kind = primitive::state, .type = type, .shape = shape, .name = &symbol_of<Name>, .list = packed(begin)});
+}
+template <fixed_string Name, class X>
+constexpr auto random_of(X x, const symbolic_shape& shape, distribution kind = distribution::uniform) {
+  return x.added(
+      {.kind = primitive::random, .shape = shape, .function = static_cast<int>(kind), .name = &symbol_of<Name>});
+}
 template <class X>
 constexpr auto number_of(X x, double value) {
   return x.added(constant_spec(value, dtype::f32));
@@ -4604,9 +4614,8 @@ constexpr bool axes_differ([[maybe_unused]] int rank, Axes... axes) {
   return true;
 }
 
-template <class... Axes>
-constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... axes) {
-  const int bits = axis_bits(x.shape.rank, axes...);
+// `bits`: bit i for axis i.
+constexpr node_spec describe_reduce_of(const facts& x, reduce_kind kind, int bits) {
   if (bits == 0) return {};
   return {.kind = primitive::reduce,
           .type = x.type,
@@ -4615,10 +4624,18 @@ constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... ax
           .count = bits};
 }
 
+template <class... Axes>
+constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... axes) {
+  return describe_reduce_of(x, kind, axis_bits(x.shape.rank, axes...));
+}
+
 // One over the number of elements, which may hold symbols: a constant once they are bound.
+constexpr node_spec describe_share_of(const facts& x, int bits) {
+  return {.kind = primitive::reciprocal_count, .type = compute_type(x.type), .count = bits};
+}
 template <class... Axes>
 constexpr node_spec describe_share(const facts& x, Axes... axes) {
-  return {.kind = primitive::reciprocal_count, .type = compute_type(x.type), .count = axis_bits(x.shape.rank, axes...)};
+  return describe_share_of(x, axis_bits(x.shape.rank, axes...));
 }
 
 // An int for each.
@@ -5347,6 +5364,172 @@ template <gqa_options Options = gqa_options{}, value Q, value K, value V>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Normalisation over the batch, with running statistics.
+// One model for training and evaluation: what it computes in each.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_by_mode(const facts& training, const facts&) {
+  return {.kind = primitive::by_mode, .type = training.type, .shape = training.shape};
+}
+
+// Whether a carrier's graph is being built for one of the modes; types are the same for both.
+template <class Carrier>
+concept has_mode = requires(const Carrier& x) {
+  x.trains();
+};
+
+template <value A, value B>
+constexpr auto choice(A training, B evaluation) {
+  MEGANEURA_EXPECT(
+      (training.facts().shape == evaluation.facts().shape && training.facts().type == evaluation.facts().type),
+      "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
+  return make<describe_by_mode>(training, evaluation);
+}
+
+}  // namespace detail
+
+/// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
+/// for one of the two, see graph(run_mode). `x`, any value of the model, tells which graph that is:
+/// when_training(x, [&] { return x * mask; }, [&] { return x; }). errors: "f() and g() must have one shape and dtype".
+template <value X, class Training, class Evaluation>
+[[nodiscard]] constexpr auto when_training(X x, const Training& f, const Evaluation& g) {
+  if constexpr (detail::has_mode<X>) {
+    return x.trains() ? x.lifted(f()) : x.lifted(g());
+  } else {
+    return detail::choice(f(), g());
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// What a model keeps from step to step: assignments of states.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <value State, value New>
+struct assignment {
+  State state;
+  New next;
+};
+
+constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
+  if (state.kind != primitive::state) return {};  // refused by `assign`
+  return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
+}
+
+}  // namespace detail
+
+/// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
+/// step, reads what it held before the step, also behind the assignment: values that are to meet the new one are
+/// computed from `total + x`. It happens where the result is needed: stand it behind what the module returns. A state
+/// is assigned at most once a step; each turn of a repeat has states of its own. No gradient flows into or out of a
+/// state. On values of run time it happens in any case. shapes, dtypes: x's. errors: "the first operand must be a
+/// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
+template <value State, value New>
+[[nodiscard]] constexpr auto assign(State state, New next) {
+  MEGANEURA_CHECK(state.facts().kind == primitive::state, state.facts().kind == primitive::state,
+                  "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
+  MEGANEURA_CHECK((state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
+                  (state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
+                  "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
+  return detail::assignment<State, New>{state, next};
+}
+template <value X, value State, value New>
+[[nodiscard]] constexpr auto operator|(X x, detail::assignment<State, New> made) {
+  return detail::make<detail::describe_assign>(x, made.state, made.next);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct batch_norm_options {
+  float epsilon = 1e-5f;
+  float momentum = 0.1f;  // the share that a step's statistics have in the running ones
+  friend constexpr bool operator==(const batch_norm_options&, const batch_norm_options&) = default;
+};
+
+namespace detail {
+constexpr bool has_channels(const symbolic_shape& x) { return x.rank >= 2 && x[1].is_static(); }
+}  // namespace detail
+
+namespace layers {
+
+/// Parameters "weight" and "bias", states "running_mean" and "running_var", all [c].
+struct batch_norm {
+  static constexpr auto forward(value auto x, batch_norm_options options) {
+    const symbolic_shape channels = detail::extents_of(x.facts().shape[1]);
+    const dtype type = x.facts().type;
+    const auto wide = detail::widened(x);
+    const auto mean = detail::state_of<"running_mean">(x, channels, dtype::f32, init::zeros);
+    const auto variance = detail::state_of<"running_var">(x, channels, dtype::f32, init::ones);
+    const auto y = when_training(
+        x, [&] { return trained(wide, mean, variance, options); },
+        [&] { return standardised(wide - along(mean, wide), variance, options); });
+    const auto weight = detail::widened(detail::parameter_of<"weight">(x, channels, type, init::ones));
+    const auto bias = detail::widened(detail::parameter_of<"bias">(x, channels, type, init::zeros));
+    return detail::narrowed(y * along(weight, wide) + along(bias, wide), x);
+  }
+
+ private:
+  // By the batch's statistics, which the running ones follow.
+  static constexpr auto trained(value auto x, value auto running_mean, value auto running_variance,
+                                batch_norm_options options) {
+    const auto share = x.added(detail::describe_share_of(x.facts(), others(x)), &x, 1);  // 1 / n
+    const auto mean = sum_of_others(x) * share;
+    const auto centred = x - along(mean, x);
+    const auto variance = sum_of_others(centred * centred) * share;
+    const auto unbiased = variance / maximum(1.0f - share, 1e-30f);  // n / (n - 1); 0 if there is one value
+    const double momentum = static_cast<double>(options.momentum);
+    const auto moved = [&](auto running, auto now) { return running * (1 - momentum) + now * momentum; };
+    return standardised(centred, variance, options) | assign(running_mean, moved(running_mean, mean)) |
+           assign(running_variance, moved(running_variance, unbiased));
+  }
+
+  static constexpr auto standardised(value auto centred, value auto variance, batch_norm_options options) {
+    return centred * along(rsqrt(variance + options.epsilon), centred);
+  }
+
+  // [c] as [c, 1, ..], to broadcast over x.
+  static constexpr auto along(value auto channels, value auto x) {
+    symbolic_shape shape = channels.facts().shape;
+    while (shape.rank < x.facts().shape.rank - 1) shape.push_back(1);
+    return reshape(channels, shape);
+  }
+
+  // All axes but that of the channels, as bits.
+  static constexpr int others(value auto x) { return ((1 << x.facts().shape.rank) - 1) & ~2; }
+  static constexpr auto sum_of_others(value auto x) {
+    return x.added(detail::describe_reduce_of(x.facts(), reduce_kind::sum, others(x)), &x, 1);
+  }
+};
+
+}  // namespace layers
+
+/// As torch.nn.BatchNorm: (x - mean) / sqrt(variance + epsilon) weight + bias, each channel by itself. Training, mean
+/// and (biased) variance are the batch's, and the running ones move towards it by the momentum, the variance being
+/// unbiased there; evaluating, the running ones are used. batch_norm<"bn">(x), or batch_norm("bn", x) at run time.
+/// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32; the running ones are f32. gradient: through the
+/// batch's mean and variance. source: arXiv 1502.03167. Other programs' files may hold "num_batches_tracked" besides:
+/// tell load to ignore "*.num_batches_tracked".
+/// errors: "x must be [n, c, ..] with c a number", "x must be floats".
+template <detail::name_like Name, value A, class Options = fixed<batch_norm_options{}>>
+[[nodiscard]] constexpr auto batch_norm(const Name& name, A x, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_channels(x.facts().shape),
+                   "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: batch_norm<name>(x): x must be floats; cast it", x)
+  return detail::layer<layers::batch_norm>(name, x, options);
+}
+template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, value A>
+[[nodiscard]] constexpr auto batch_norm(A x) {
+  return batch_norm(fixed_text<Name>{}, x, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Convolution layer.
 // Convolution and pooling over the last two axes.
 
@@ -5511,6 +5694,44 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_options{}, value A>
 [[nodiscard]] constexpr auto conv2d(A x) {
   return conv2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Dropout.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
+}  // namespace detail
+
+namespace layers {
+/// A stream of random numbers "mask", others every step.
+struct dropout {
+  static constexpr auto forward(value auto x, detail::number p) {
+    const auto kept = [&] {
+      const auto drawn = detail::random_of<"mask">(x, x.facts().shape);
+      const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
+      return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
+    };
+    return when_training(x, kept, [&] { return x; });
+  }
+};
+}  // namespace layers
+
+/// As torch.nn.Dropout: in training each element is 0 with probability p and x / (1 - p) otherwise; evaluating, x.
+/// dropout<"drop", 0.1>(x), or dropout("drop", x, 0.1) at run time. shapes, dtypes: those of x, floats. Two dropouts
+/// have two names. gradient: 0 where x was dropped. source: arXiv 1207.0580.
+/// errors: "p must be from 0 to 1", "x must be floats".
+template <detail::name_like Name, value A, class P>
+[[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: dropout<name, p>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
+  return detail::layer<layers::dropout>(name, x, p);
+}
+template <fixed_string Name, detail::number P, value A>
+[[nodiscard]] constexpr auto dropout(A x) {
+  return dropout(fixed_text<Name>{}, x, c<P>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -5851,85 +6072,6 @@ template <detail::name_like Name, value A, class Options = fixed<norm_options{}>
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
 [[nodiscard]] constexpr auto layer_norm(A x) {
   return layer_norm(fixed_text<Name>{}, x, c<Options>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// One model for training and evaluation: what it computes in each.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-constexpr node_spec describe_by_mode(const facts& training, const facts&) {
-  return {.kind = primitive::by_mode, .type = training.type, .shape = training.shape};
-}
-
-// Whether a carrier's graph is being built for one of the modes; types are the same for both.
-template <class Carrier>
-concept has_mode = requires(const Carrier& x) {
-  x.trains();
-};
-
-template <value A, value B>
-constexpr auto choice(A training, B evaluation) {
-  MEGANEURA_EXPECT(
-      (training.facts().shape == evaluation.facts().shape && training.facts().type == evaluation.facts().type),
-      "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
-  return make<describe_by_mode>(training, evaluation);
-}
-
-}  // namespace detail
-
-/// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
-/// for one of the two, see graph(run_mode). `x`, any value of the model, tells which graph that is:
-/// when_training(x, [&] { return x * mask; }, [&] { return x; }). errors: "f() and g() must have one shape and dtype".
-template <value X, class Training, class Evaluation>
-[[nodiscard]] constexpr auto when_training(X x, const Training& f, const Evaluation& g) {
-  if constexpr (detail::has_mode<X>) {
-    return x.trains() ? x.lifted(f()) : x.lifted(g());
-  } else {
-    return detail::choice(f(), g());
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// What a model keeps from step to step: assignments of states.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-template <value State, value New>
-struct assignment {
-  State state;
-  New next;
-};
-
-constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
-  if (state.kind != primitive::state) return {};  // refused by `assign`
-  return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
-}
-
-}  // namespace detail
-
-/// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
-/// step, reads what it held before the step, also behind the assignment: values that are to meet the new one are
-/// computed from `total + x`. It happens where the result is needed: stand it behind what the module returns. A state
-/// is assigned at most once a step; each turn of a repeat has states of its own. No gradient flows into or out of a
-/// state. On values of run time it happens in any case. shapes, dtypes: x's. errors: "the first operand must be a
-/// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
-template <value State, value New>
-[[nodiscard]] constexpr auto assign(State state, New next) {
-  MEGANEURA_CHECK(state.facts().kind == primitive::state, state.facts().kind == primitive::state,
-                  "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
-  MEGANEURA_CHECK((state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
-                  (state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
-                  "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
-  return detail::assignment<State, New>{state, next};
-}
-template <value X, value State, value New>
-[[nodiscard]] constexpr auto operator|(X x, detail::assignment<State, New> made) {
-  return detail::make<detail::describe_assign>(x, made.state, made.next);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -4,7 +4,9 @@
 #include <meganeura/expr/model.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/attention.hpp>
+#include <meganeura/nn/batch_norm.hpp>
 #include <meganeura/nn/conv.hpp>
+#include <meganeura/nn/dropout.hpp>
 #include <meganeura/nn/embedding.hpp>
 #include <meganeura/nn/linear.hpp>
 #include <meganeura/nn/loss.hpp>

@@ -78,6 +78,16 @@ constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type, const 
 constexpr initializer bias_of(std::int64_t fan_in) {
   return {initial_draw::uniform, initial_fan::one, 0, 1 / static_cast<double>(fan_in)};
 }
+template <fixed_string Name, class X>
+constexpr auto state_of(X x, const symbolic_shape& shape, dtype type, const initializer& begin) {
+  return x.added(
+      {.kind = primitive::state, .type = type, .shape = shape, .name = &symbol_of<Name>, .list = packed(begin)});
+}
+template <fixed_string Name, class X>
+constexpr auto random_of(X x, const symbolic_shape& shape, distribution kind = distribution::uniform) {
+  return x.added(
+      {.kind = primitive::random, .shape = shape, .function = static_cast<int>(kind), .name = &symbol_of<Name>});
+}
 template <class X>
 constexpr auto number_of(X x, double value) {
   return x.added(constant_spec(value, dtype::f32));

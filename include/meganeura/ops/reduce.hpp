@@ -29,9 +29,8 @@ constexpr bool axes_differ([[maybe_unused]] int rank, Axes... axes) {
   return true;
 }
 
-template <class... Axes>
-constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... axes) {
-  const int bits = axis_bits(x.shape.rank, axes...);
+// `bits`: bit i for axis i.
+constexpr node_spec describe_reduce_of(const facts& x, reduce_kind kind, int bits) {
   if (bits == 0) return {};
   return {.kind = primitive::reduce,
           .type = x.type,
@@ -40,10 +39,18 @@ constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... ax
           .count = bits};
 }
 
+template <class... Axes>
+constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... axes) {
+  return describe_reduce_of(x, kind, axis_bits(x.shape.rank, axes...));
+}
+
 // One over the number of elements, which may hold symbols: a constant once they are bound.
+constexpr node_spec describe_share_of(const facts& x, int bits) {
+  return {.kind = primitive::reciprocal_count, .type = compute_type(x.type), .count = bits};
+}
 template <class... Axes>
 constexpr node_spec describe_share(const facts& x, Axes... axes) {
-  return {.kind = primitive::reciprocal_count, .type = compute_type(x.type), .count = axis_bits(x.shape.rank, axes...)};
+  return describe_share_of(x, axis_bits(x.shape.rank, axes...));
 }
 
 // An int for each.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// Normalisation over the batch, with running statistics.
+#pragma once
+#include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/mode.hpp>
+#include <meganeura/ops/reduce.hpp>
+#include <meganeura/ops/state.hpp>
+#include <meganeura/ops/view.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct batch_norm_options {
+  float epsilon = 1e-5f;
+  float momentum = 0.1f;  // the share that a step's statistics have in the running ones
+  friend constexpr bool operator==(const batch_norm_options&, const batch_norm_options&) = default;
+};
+
+namespace detail {
+constexpr bool has_channels(const symbolic_shape& x) { return x.rank >= 2 && x[1].is_static(); }
+}  // namespace detail
+
+namespace layers {
+
+/// Parameters "weight" and "bias", states "running_mean" and "running_var", all [c].
+struct batch_norm {
+  static constexpr auto forward(value auto x, batch_norm_options options) {
+    const symbolic_shape channels = detail::extents_of(x.facts().shape[1]);
+    const dtype type = x.facts().type;
+    const auto wide = detail::widened(x);
+    const auto mean = detail::state_of<"running_mean">(x, channels, dtype::f32, init::zeros);
+    const auto variance = detail::state_of<"running_var">(x, channels, dtype::f32, init::ones);
+    const auto y = when_training(
+        x, [&] { return trained(wide, mean, variance, options); },
+        [&] { return standardised(wide - along(mean, wide), variance, options); });
+    const auto weight = detail::widened(detail::parameter_of<"weight">(x, channels, type, init::ones));
+    const auto bias = detail::widened(detail::parameter_of<"bias">(x, channels, type, init::zeros));
+    return detail::narrowed(y * along(weight, wide) + along(bias, wide), x);
+  }
+
+ private:
+  // By the batch's statistics, which the running ones follow.
+  static constexpr auto trained(value auto x, value auto running_mean, value auto running_variance,
+                                batch_norm_options options) {
+    const auto share = x.added(detail::describe_share_of(x.facts(), others(x)), &x, 1);  // 1 / n
+    const auto mean = sum_of_others(x) * share;
+    const auto centred = x - along(mean, x);
+    const auto variance = sum_of_others(centred * centred) * share;
+    const auto unbiased = variance / maximum(1.0f - share, 1e-30f);  // n / (n - 1); 0 if there is one value
+    const double momentum = static_cast<double>(options.momentum);
+    const auto moved = [&](auto running, auto now) { return running * (1 - momentum) + now * momentum; };
+    return standardised(centred, variance, options) | assign(running_mean, moved(running_mean, mean)) |
+           assign(running_variance, moved(running_variance, unbiased));
+  }
+
+  static constexpr auto standardised(value auto centred, value auto variance, batch_norm_options options) {
+    return centred * along(rsqrt(variance + options.epsilon), centred);
+  }
+
+  // [c] as [c, 1, ..], to broadcast over x.
+  static constexpr auto along(value auto channels, value auto x) {
+    symbolic_shape shape = channels.facts().shape;
+    while (shape.rank < x.facts().shape.rank - 1) shape.push_back(1);
+    return reshape(channels, shape);
+  }
+
+  // All axes but that of the channels, as bits.
+  static constexpr int others(value auto x) { return ((1 << x.facts().shape.rank) - 1) & ~2; }
+  static constexpr auto sum_of_others(value auto x) {
+    return x.added(detail::describe_reduce_of(x.facts(), reduce_kind::sum, others(x)), &x, 1);
+  }
+};
+
+}  // namespace layers
+
+/// As torch.nn.BatchNorm: (x - mean) / sqrt(variance + epsilon) weight + bias, each channel by itself. Training, mean
+/// and (biased) variance are the batch's, and the running ones move towards it by the momentum, the variance being
+/// unbiased there; evaluating, the running ones are used. batch_norm<"bn">(x), or batch_norm("bn", x) at run time.
+/// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32; the running ones are f32. gradient: through the
+/// batch's mean and variance. source: arXiv 1502.03167. Other programs' files may hold "num_batches_tracked" besides:
+/// tell load to ignore "*.num_batches_tracked".
+/// errors: "x must be [n, c, ..] with c a number", "x must be floats".
+template <detail::name_like Name, value A, class Options = fixed<batch_norm_options{}>>
+[[nodiscard]] constexpr auto batch_norm(const Name& name, A x, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_channels(x.facts().shape),
+                   "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: batch_norm<name>(x): x must be floats; cast it", x)
+  return detail::layer<layers::batch_norm>(name, x, options);
+}
+template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, value A>
+[[nodiscard]] constexpr auto batch_norm(A x) {
+  return batch_norm(fixed_text<Name>{}, x, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Dropout.
+#pragma once
+#include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/elementwise.hpp>
+#include <meganeura/ops/mode.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
+}  // namespace detail
+
+namespace layers {
+/// A stream of random numbers "mask", others every step.
+struct dropout {
+  static constexpr auto forward(value auto x, detail::number p) {
+    const auto kept = [&] {
+      const auto drawn = detail::random_of<"mask">(x, x.facts().shape);
+      const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
+      return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
+    };
+    return when_training(x, kept, [&] { return x; });
+  }
+};
+}  // namespace layers
+
+/// As torch.nn.Dropout: in training each element is 0 with probability p and x / (1 - p) otherwise; evaluating, x.
+/// dropout<"drop", 0.1>(x), or dropout("drop", x, 0.1) at run time. shapes, dtypes: those of x, floats. Two dropouts
+/// have two names. gradient: 0 where x was dropped. source: arXiv 1207.0580.
+/// errors: "p must be from 0 to 1", "x must be floats".
+template <detail::name_like Name, value A, class P>
+[[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: dropout<name, p>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
+  return detail::layer<layers::dropout>(name, x, p);
+}
+template <fixed_string Name, detail::number P, value A>
+[[nodiscard]] constexpr auto dropout(A x) {
+  return dropout(fixed_text<Name>{}, x, c<P>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
