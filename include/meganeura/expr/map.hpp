@@ -115,7 +115,7 @@ constexpr node_spec describe_cast(const facts& a, dtype type) {
 }
 
 constexpr node_spec describe_stop_gradient(const facts& a) {
-  return {.kind = primitive::stop_gradient, .type = a.type, .shape = a.shape};
+  return node_of(op::stop_gradient, a.type, a.shape, no_attribute{});
 }
 
 template <scalar_op Function, value A>

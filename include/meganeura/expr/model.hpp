@@ -2,6 +2,7 @@
 // A module with named, typed inputs: what sessions and trainers take, and the facts known while compiling.
 #pragma once
 #include <meganeura/expr/module.hpp>
+#include <meganeura/graph/visit_op.hpp>
 
 #include <initializer_list>
 
@@ -269,12 +270,6 @@ struct flop_counter {
   Extent extent;
   using number = decltype(extent(dim()));
 
-  constexpr number elements(const symbolic_shape& shape) const {
-    number product = 1;
-    for (int i = 0; i < shape.rank; ++i) product = product * extent(shape[i]);
-    return product;
-  }
-
   constexpr number of(const module_body& body) const {
     number total = 0;
     const needed_nodes needed(body, run_mode::evaluation);
@@ -288,44 +283,20 @@ struct flop_counter {
 
   // One node that is no call.
   constexpr number of(const module_body& body, const typed_node& n) const {
-    const auto operand = [&](int index) -> const symbolic_shape& { return *body.nodes[n.operand(index)].shape; };
-    switch (n.kind) {
-      case primitive::map:
-        return n.type == dtype::boolean ? 0 : elements(*n.shape);
-      case primitive::cast:
-        return compute_type(n.type) == compute_type(body.nodes[n.operand(0)].type) ? 0 : elements(*n.shape);
-      case primitive::reduce:
-        return elements(operand(0));
-      case primitive::contract:
-        return 2 * elements(*n.shape) * summed_elements(unpacked<contract_attribute>(n.numbers()), operand(0), extent);
-      case primitive::convolution:
-        return 2 * elements(*n.shape) * elements(operand(1)) / static_cast<double>(operand(1)[0].coefficient);
-      case primitive::argument:
-      case primitive::parameter:
-      case primitive::state:
-      case primitive::constant:
-      case primitive::iota:
-      case primitive::random:
-      case primitive::reciprocal_count:
-      case primitive::reshape:
-      case primitive::permute:
-      case primitive::slice:
-      case primitive::pad:
-      case primitive::expand:
-      case primitive::flip:
-      case primitive::concat:
-      case primitive::gather:
-      case primitive::scatter_add:
-      case primitive::window_reduce:
-      case primitive::stop_gradient:
-      case primitive::class_index:
-      case primitive::assign:
-      case primitive::by_mode:
-      case primitive::call:
-      case primitive::repeat:
-        break;
+    if (n.kind == primitive::map) return n.type == dtype::boolean ? 0 : elements_of(*n.shape, extent);
+    if (n.kind == primitive::cast) {
+      return compute_type(n.type) == compute_type(body.nodes[n.operand(0)].type) ? 0 : elements_of(*n.shape, extent);
     }
-    return 0;
+    if (n.kind != primitive::node) return 0;
+    return visit_op(static_cast<op>(n.function), [&]<op Kind>() -> number {
+      if constexpr (has_flops<Kind>) {
+        symbolic_shape operands[max_operands];
+        for (int i = 0; i < n.operand_count; ++i) operands[i] = *body.nodes[n.operand(i)].shape;
+        return flop_rule<Kind>::of(unpacked<typename flop_rule<Kind>::attribute_type>(n.numbers()), operands, *n.shape,
+                                   extent);
+      }
+      return 0;
+    });
   }
 };
 

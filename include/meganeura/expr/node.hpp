@@ -27,20 +27,12 @@ enum class primitive : std::uint8_t {
                      // bound
   map,
   cast,
-  reduce,
-  contract,
   reshape,
   permute,
   slice,
-  pad,
   expand,
   flip,
-  concat,
-  gather,
-  scatter_add,
-  convolution,
-  window_reduce,
-  stop_gradient,
+  node,         // of the run-time graph by its parts: `function` is its op, `list` its attribute
   class_index,  // its operand, which should hold 0 .. count-1 or `value`
   assign,       // its first operand; the state that is the second one becomes the third
   by_mode,      // its first operand in training, the second in evaluation
@@ -59,61 +51,58 @@ struct natural {
   constexpr operator std::int64_t() const { return plus_one - 1; }
 };
 
-// What the rarer primitives carry besides their operands, with those of graph/geometry.hpp: f(number) for each number.
+// What the rarer primitives carry besides their operands, with those of graph/geometry.hpp.
 struct axis_order {
   int axes[max_rank]{};
+  static constexpr void each(auto& self, auto visit) { visit(self.axes); }
 };
 struct slice_range {
   std::int64_t axis = 0, start = 0, count = 0, step = 1;
-};
-constexpr void each_number(auto& structure, auto f) requires requires { structure.axes; }
-{
-  for (auto& each : structure.axes) f(each);
-}
-constexpr void each_number(auto& range, auto f) requires requires { range.start; }
-{ f(range.axis), f(range.start), f(range.count), f(range.step); }
-constexpr void each_number(auto& borders, auto f) requires requires { borders.low; }
-{
-  for (auto& each : borders.low) f(each);
-  for (auto& each : borders.high) f(each);
-}
-constexpr void each_number(auto& labels, auto f) requires requires { labels.result_rank; }
-{
-  for (auto& each : labels.a) f(each);
-  for (auto& each : labels.b) f(each);
-  f(labels.result_rank);
-}
-constexpr void each_number(auto& geometry, auto f) requires requires { geometry.spatial; }
-{
-  f(geometry.spatial);
-  for (int i = 0; i < max_spatial; ++i) f(geometry.stride[i]), f(geometry.pad_low[i]), f(geometry.pad_high[i]);
-  if constexpr (requires { geometry.window; }) {
-    for (auto& each : geometry.window) f(each);
-  } else {
-    for (auto& each : geometry.dilation) f(each);
-    f(geometry.groups);
+  static constexpr void each(auto& self, auto visit) {
+    visit(self.axis), visit(self.start), visit(self.count), visit(self.step);
   }
-}
+};
 
 // One of these as a list of numbers; equal lists are one object.
 struct integer_list {
   natural values[2 * max_rank + 1]{};
   friend constexpr bool operator==(const integer_list&, const integer_list&) = default;
 };
+template <class Number>
+constexpr void each_number(Number& number, auto visit) {
+  visit(number);
+}
+template <class Number, std::size_t N>
+constexpr void each_number(Number (&numbers)[N], auto visit) {
+  for (Number& each : numbers) visit(each);
+}
 template <class Structure>
 constexpr integer_list packed(const Structure& from) {
   integer_list result;
   int count = 0;
-  each_number(from, [&](const auto& each) { result.values[count++] = static_cast<std::int64_t>(each); });
+  const auto pack = [&](const auto& number) {
+    if constexpr (std::is_same_v<decltype(number), const double&>) {
+      result.values[count++] = __builtin_bit_cast(std::int64_t, number);
+    } else {
+      result.values[count++] = static_cast<std::int64_t>(number);
+    }
+  };
+  Structure::each(from, [&](const auto& member) { each_number(member, pack); });
   return result;
 }
 template <class Structure>
 constexpr Structure unpacked(const integer_list& from) {
   Structure result{};
   int count = 0;
-  each_number(result, [&](auto& each) {
-    each = static_cast<std::remove_reference_t<decltype(each)>>(std::int64_t{from.values[count++]});
-  });
+  const auto unpack = [&](auto& number) {
+    using type = std::remove_reference_t<decltype(number)>;
+    if constexpr (std::is_same_v<type, double>) {
+      number = __builtin_bit_cast(double, std::int64_t{from.values[count++]});
+    } else {
+      number = static_cast<type>(std::int64_t{from.values[count++]});
+    }
+  };
+  Structure::each(result, [&](auto& member) { each_number(member, unpack); });
   return result;
 }
 
@@ -151,13 +140,12 @@ inline constexpr int max_operands = 4;
 struct typed_node {
   primitive kind{};
   dtype type = dtype::f32;
-  std::uint8_t function = 0;  // scalar_op, reduce_kind or distribution; of calls and leaves: 1 if shared
+  std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce:
-  /// axis bits
+  /// argument: index; repeat: how often; class_index: classes; iota, flip: axis; reciprocal_count: axis bits
   std::int32_t count = 0;
-  double value = 0;                            // constant, pad, class_index
+  double value = 0;                            // constant, class_index
   const symbol* name = nullptr;                // parameter, state, random, call, repeat
   const detail::integer_list* list = nullptr;  // of a leaf: how it begins
   const module_body* body = nullptr;
@@ -188,6 +176,13 @@ struct node_spec {
 
   friend constexpr bool operator==(const node_spec&, const node_spec&) = default;
 };
+
+// A primitive that is all there is to say: op, operands, attribute and result.
+template <class Attribute>
+constexpr node_spec node_of(op kind, dtype type, const symbolic_shape& shape, const Attribute& value) {
+  return {
+      .kind = primitive::node, .type = type, .shape = shape, .function = static_cast<int>(kind), .list = packed(value)};
+}
 
 constexpr node_spec spec_of(const typed_node& n) {
   return {n.kind, n.type, *n.shape, n.function, n.count, n.value, n.name, n.body, n.numbers()};

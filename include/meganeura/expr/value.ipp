@@ -3,6 +3,8 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/value.hpp>
+#include <meganeura/graph/primitive_rules.hpp>
+#include <meganeura/graph/visit_op.hpp>
 
 #include <fmt/format.h>
 
@@ -91,16 +93,17 @@ inline node_id reciprocal_count(graph& g, const node_spec& spec, node_id whole) 
   return g.constant(1.0 / count, spec.type);
 }
 
-inline node_id pad_node(graph& g, const node_spec& spec, node_id a) {
-  const auto borders = unpacked<pad_attribute>(spec.list);
-  const auto rank = static_cast<std::size_t>(spec.shape.rank);
-  return g.pad(a, {borders.low, rank}, {borders.high, rank}, spec.value);
-}
-
-inline node_id window_node(graph& g, const node_spec& spec, node_id a) {
-  auto geometry = unpacked<window_attribute>(spec.list);
-  geometry.kind = static_cast<reduce_kind>(spec.function);
-  return g.window_reduce(a, geometry);
+inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto kind = static_cast<op>(spec.function);
+  std::vector<node_id> from;
+  for (const node_value& each : operands) from.push_back(each.id());
+  return visit_op(kind, [&]<op Kind>() -> node_id {
+    if constexpr (requires { typename primitive_rule<Kind>::attribute_type; }) {
+      return g.apply(Kind, unpacked<typename primitive_rule<Kind>::attribute_type>(spec.list), from,
+                     numeric(spec.shape));
+    }
+    fail(error_category::internal, "a value of run time is described as {}, which is no primitive", to_string(Kind));
+  });
 }
 
 inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
@@ -134,10 +137,6 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return reciprocal_count(g, spec, a());
     case primitive::cast:
       return g.cast(a(), spec.type);
-    case primitive::reduce:
-      return g.reduce(static_cast<reduce_kind>(spec.function), a(), static_cast<std::uint32_t>(spec.count));
-    case primitive::contract:
-      return g.contract(a(), b(), unpacked<contract_attribute>(spec.list));
     case primitive::reshape:
       return g.reshape(a(), extents);
     case primitive::permute:
@@ -146,24 +145,12 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       const auto range = unpacked<slice_range>(spec.list);
       return g.slice(a(), static_cast<int>(range.axis), range.start, range.count, range.step);
     }
-    case primitive::pad:
-      return pad_node(g, spec, a());
     case primitive::expand:
       return g.expand(a(), extents);
     case primitive::flip:
       return g.flip(a(), axis);
-    case primitive::concat:
-      return g.concat(std::initializer_list<node_id>{a(), b()}, axis);
-    case primitive::gather:
-      return g.gather(a(), b(), axis);
-    case primitive::scatter_add:
-      return g.scatter_add(a(), b(), axis, extents);
-    case primitive::convolution:
-      return g.convolution(a(), b(), unpacked<convolution_attribute>(spec.list), extents);
-    case primitive::window_reduce:
-      return window_node(g, spec, a());
-    case primitive::stop_gradient:
-      return g.stop_gradient(a());
+    case primitive::node:
+      return any_node(g, spec, operands);
     case primitive::class_index:
       return labelled(g, spec, a());
     case primitive::assign:

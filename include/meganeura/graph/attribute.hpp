@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a node carries besides its operands: one plain struct a kind, interned in the graph.
+// What a node carries besides its operands: one plain struct a kind, interned in the graph. `each` visits what it is
+// hashed by and, where it is numbers alone, packed into types by.
 #pragma once
 #include <meganeura/core/initializer.hpp>
 #include <meganeura/core/shape.hpp>
@@ -16,20 +17,18 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-struct no_attribute {
-  friend bool operator==(const no_attribute&, const no_attribute&) = default;
-};
-
 /// input, parameter, state: the name they are bound, saved and printed by, and how a parameter or a state begins if
 /// that was said.
 struct leaf_attribute {
   std::string name;
   std::optional<initializer> begin{};
+  static void each(auto& self, auto visit) { visit(self.name); }
   friend bool operator==(const leaf_attribute&, const leaf_attribute&) = default;
 };
 
 struct constant_attribute {
   double value = 0;
+  static void each(auto& self, auto visit) { visit(self.value); }
   friend bool operator==(const constant_attribute&, const constant_attribute&) = default;
 };
 
@@ -37,31 +36,22 @@ struct constant_attribute {
 struct random_attribute {
   std::string stream;
   meganeura::distribution distribution = meganeura::distribution::uniform;
+  static void each(auto& self, auto visit) { visit(self.stream), visit(self.distribution); }
   friend bool operator==(const random_attribute&, const random_attribute&) = default;
 };
 
 struct map_attribute {
   scalar_program program;
+  static void each(auto& self, auto visit) { visit(self.program); }
   friend bool operator==(const map_attribute&, const map_attribute&) = default;
-};
-
-struct reduce_attribute {
-  reduce_kind kind = reduce_kind::sum;
-  std::uint32_t axes = 0;  // bit i: axis i of the operand disappears
-  friend bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
 /// out[i] = in.flat[offset + sum strides[k] * i[k]]; axes of extent 1 have stride 0 (canonical form).
 struct view_attribute {
   std::int64_t offset = 0;
   std::int64_t strides[max_rank]{};
+  static void each(auto& self, auto visit) { visit(self.offset), visit(self.strides); }
   friend bool operator==(const view_attribute&, const view_attribute&) = default;
-};
-
-/// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
-struct axis_attribute {
-  int axis = 0;
-  friend bool operator==(const axis_attribute&, const axis_attribute&) = default;
 };
 
 /// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
@@ -76,6 +66,9 @@ struct optimizer_attribute {
   std::vector<std::string> moments;  // what is kept of each parameter, by the names that checkpoints have: "m", "v"
   scalar_program program;
   std::vector<scalar_ref> results;
+  static void each(auto& self, auto visit) {
+    visit(self.name), visit(self.program), visit(self.moments), visit(self.results);
+  }
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };
 
@@ -93,6 +86,10 @@ struct index_map {
   std::int64_t low[max_rank]{};
   std::int64_t high[max_rank]{};
   double fill = 0;
+  static void each(auto& self, auto visit) {
+    visit(self.source), visit(self.offset), visit(self.strides), visit(self.bounded), visit(self.fill);
+    if (self.bounded) visit(self.low), visit(self.high);
+  }
   friend bool operator==(const index_map&, const index_map&) = default;
 };
 
@@ -107,6 +104,10 @@ struct region_attribute {
   scalar_program program;
   std::vector<index_map> accesses;
   index_map output;
+  static void each(auto& self, auto visit) {
+    visit(self.space), visit(self.row_axes), visit(self.per_row), visit(self.program), visit(self.accesses),
+        visit(self.output);
+  }
   friend bool operator==(const region_attribute&, const region_attribute&) = default;
 };
 
@@ -115,6 +116,7 @@ struct region_attribute {
 struct epilogue {
   scalar_program program;
   std::vector<index_map> accesses;
+  static void each(auto& self, auto visit) { visit(self.program), visit(self.accesses); }
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
@@ -126,6 +128,10 @@ struct matmul_attribute {
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
   index_map a, b, output;
   epilogue finish;
+  static void each(auto& self, auto visit) {
+    visit(self.space), visit(self.batch_axes), visit(self.m_axes), visit(self.n_axes), visit(self.k_axes),
+        visit(self.a), visit(self.b), visit(self.output), visit(self.finish);
+  }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
@@ -136,6 +142,9 @@ struct convolve_attribute {
   shape space;
   index_map output;
   epilogue finish;
+  static void each(auto& self, auto visit) {
+    visit(self.convolution), visit(self.space), visit(self.output), visit(self.finish);
+  }
   friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
 };
 

@@ -11,7 +11,9 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <span>
+#include <ranges>
+#include <string>
+#include <type_traits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -22,63 +24,27 @@ class attribute_hasher {
   explicit attribute_hasher(std::uint64_t seed) : hash_(seed) {}
   [[nodiscard]] std::uint64_t result() const { return hash_; }
 
-  void operator()(const no_attribute&) {}
-  void operator()(const leaf_attribute& a) { text(a.name); }
-  void operator()(const constant_attribute& a) { word(a.value); }
-  void operator()(const random_attribute& a) { text(a.stream), word(static_cast<std::uint64_t>(a.distribution)); }
-  void operator()(const map_attribute& a) { word(a.program.hash()); }
-  void operator()(const reduce_attribute& a) { word(a.kind), word(a.axes); }
-  void operator()(const contract_attribute& a) { words(a.a), words(a.b), word(a.result_rank); }
-  void operator()(const view_attribute& a) { word(a.offset), words(a.strides); }
-  void operator()(const pad_attribute& a) { words(a.low), words(a.high), word(a.value); }
-  void operator()(const axis_attribute& a) { word(a.axis); }
-  void operator()(const convolution_attribute& a) {
-    word(a.form), word(a.spatial), words(a.stride), words(a.pad_low), words(a.pad_high), words(a.dilation);
-    word(a.groups);
-  }
-  void operator()(const window_attribute& a) {
-    word(a.kind), word(a.spatial), words(a.window), words(a.stride), words(a.pad_low), words(a.pad_high);
-  }
-  void operator()(const optimizer_attribute& a) {
-    text(a.name), word(a.program.hash());
-    for (const std::string& moment : a.moments) text(moment);
-    for (scalar_ref result : a.results) word(std::size_t{result});
-  }
-  void operator()(const index_map& a) {
-    word(a.source), word(a.offset), words(a.strides), word(a.bounded), word(a.fill);
-    if (a.bounded) words(a.low), words(a.high);
-  }
-  void operator()(const region_attribute& a) {
-    space(a.space), word(a.row_axes), word(a.per_row), word(a.program.hash()), accesses(a.accesses), (*this)(a.output);
-  }
-  void operator()(const epilogue& a) { word(a.program.hash()), accesses(a.accesses); }
-  void operator()(const matmul_attribute& a) {
-    space(a.space), word(a.batch_axes), word(a.m_axes), word(a.n_axes), word(a.k_axes);
-    (*this)(a.a), (*this)(a.b), (*this)(a.output), (*this)(a.finish);
-  }
-  void operator()(const convolve_attribute& a) {
-    (*this)(a.convolution), space(a.space), (*this)(a.output), (*this)(a.finish);
+  template <class Value>
+  void add(const Value& value) {
+    if constexpr (requires { Value::each(value, [](const auto&) {}); }) {
+      Value::each(value, [this](const auto& member) { add(member); });
+    } else if constexpr (requires { value.hash(); }) {
+      word(value.hash());
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      hash_ = hash_string(value, hash_);
+    } else if constexpr (std::is_same_v<Value, double>) {
+      word(std::bit_cast<std::uint64_t>(value));
+    } else if constexpr (std::ranges::range<Value>) {
+      std::uint64_t count = 0;
+      for (const auto& element : value) add(element), ++count;
+      if constexpr (!std::is_array_v<Value>) word(count);
+    } else {
+      word(static_cast<std::uint64_t>(value));
+    }
   }
 
  private:
-  void word(double value) { hash_ = hash_combine(hash_, std::bit_cast<std::uint64_t>(value)); }
-  template <class Integer>
-  void word(Integer value) {
-    hash_ = hash_combine(hash_, static_cast<std::uint64_t>(value));
-  }
-  template <class Integer, std::size_t N>
-  void words(const Integer (&values)[N]) {
-    for (Integer value : values) word(value);
-  }
-  void text(const std::string& value) { hash_ = hash_string(value, hash_); }
-  void space(const shape& value) {
-    for (std::int64_t extent : value) word(extent);
-    word(value.rank());
-  }
-  void accesses(const std::vector<index_map>& values) {
-    for (const index_map& value : values) (*this)(value);
-    word(values.size());
-  }
+  void word(std::uint64_t value) { hash_ = hash_combine(hash_, value); }
   std::uint64_t hash_;
 };
 
@@ -151,7 +117,7 @@ struct attribute_printer {
 
 MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
   detail::attribute_hasher hasher(value.index());
-  std::visit(hasher, value);
+  std::visit([&](const auto& each) { hasher.add(each); }, value);
   return hasher.result();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The attributes that are nothing but numbers, and the shapes that nodes have: each rule once, for models that are
-// types and for graphs built at run time. Extents are `dim`s; where a shape is known there are no symbols in it.
+// The attributes that are nothing but numbers, the shapes that nodes have and their flops: each rule once, for models
+// that are types and for graphs built at run time. Extents are `dim`s; where a shape is known there are no symbols in
+// it.
 #pragma once
 #include <meganeura/core/dim.hpp>
 #include <meganeura/graph/op.hpp>
@@ -10,12 +11,32 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+struct no_attribute {
+  static constexpr void each(auto&, auto) {}
+  friend constexpr bool operator==(const no_attribute&, const no_attribute&) = default;
+};
+
+struct reduce_attribute {
+  reduce_kind kind = reduce_kind::sum;
+  std::uint32_t axes = 0;  // bit i: axis i of the operand disappears
+  static constexpr void each(auto& self, auto visit) { visit(self.kind), visit(self.axes); }
+  friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
+};
+
+/// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
+struct axis_attribute {
+  int axis = 0;
+  static constexpr void each(auto& self, auto visit) { visit(self.axis); }
+  friend constexpr bool operator==(const axis_attribute&, const axis_attribute&) = default;
+};
+
 /// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
 /// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
 struct contract_attribute {
   std::uint8_t a[max_rank]{};
   std::uint8_t b[max_rank]{};
   int result_rank = 0;
+  static constexpr void each(auto& self, auto visit) { visit(self.a), visit(self.b), visit(self.result_rank); }
   friend constexpr bool operator==(const contract_attribute&, const contract_attribute&) = default;
 };
 
@@ -24,6 +45,7 @@ struct pad_attribute {
   std::int64_t low[max_rank]{};
   std::int64_t high[max_rank]{};
   double value = 0;
+  static constexpr void each(auto& self, auto visit) { visit(self.low), visit(self.high), visit(self.value); }
   friend constexpr bool operator==(const pad_attribute&, const pad_attribute&) = default;
 };
 
@@ -41,6 +63,10 @@ struct convolution_attribute {
   std::int64_t pad_high[max_spatial]{};
   std::int64_t dilation[max_spatial]{1, 1, 1};
   std::int64_t groups = 1;
+  static constexpr void each(auto& self, auto visit) {
+    visit(self.form), visit(self.spatial), visit(self.stride), visit(self.pad_low), visit(self.pad_high),
+        visit(self.dilation), visit(self.groups);
+  }
   friend constexpr bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
 };
 
@@ -55,10 +81,70 @@ struct window_attribute {
   std::int64_t stride[max_spatial]{1, 1, 1};
   std::int64_t pad_low[max_spatial]{};
   std::int64_t pad_high[max_spatial]{};
+  static constexpr void each(auto& self, auto visit) {
+    visit(self.kind), visit(self.spatial), visit(self.window), visit(self.stride), visit(self.pad_low),
+        visit(self.pad_high);
+  }
   friend constexpr bool operator==(const window_attribute&, const window_attribute&) = default;
 };
 
 namespace detail {
+
+// In the numbers that `extent` makes of a dim.
+template <class Extent>
+constexpr auto elements_of(const symbolic_shape& shape, const Extent& extent) {
+  auto product = extent(dim(1));
+  for (int i = 0; i < shape.rank; ++i) product = product * extent(shape[i]);
+  return product;
+}
+
+/// Floating-point operations of a primitive: 2 a multiply-add of a product, 1 an element of a reduction; nothing is
+/// said of those that only move data. Maps count the operations of their programs.
+template <op Kind>
+struct flop_rule;
+template <op Kind>
+inline constexpr bool has_flops = requires {
+  typename flop_rule<Kind>::attribute_type;
+};
+
+template <>
+struct flop_rule<op::reduce> {
+  using attribute_type = reduce_attribute;
+  template <class Extent>
+  static constexpr auto of(const reduce_attribute&, const symbolic_shape* operands, const symbolic_shape&,
+                           const Extent& extent) {
+    return elements_of(operands[0], extent);
+  }
+};
+
+// Each element of the result sums products over the labels that it lacks.
+template <>
+struct flop_rule<op::contract> {
+  using attribute_type = contract_attribute;
+  template <class Extent>
+  static constexpr auto of(const contract_attribute& labels, const symbolic_shape* operands,
+                           const symbolic_shape& result, const Extent& extent) {
+    auto total = 2 * elements_of(result, extent);
+    for (int i = 0; i < operands[0].rank; ++i) {
+      if (labels.a[i] >= labels.result_rank) total = total * extent(operands[0][i]);
+    }
+    return total;
+  }
+};
+
+// Every (n, o, out.., c / groups, k..) once: elements of y times those of w for one o, whichever is computed.
+template <>
+struct flop_rule<op::convolution> {
+  using attribute_type = convolution_attribute;
+  template <class Extent>
+  static constexpr auto of(const convolution_attribute& c, const symbolic_shape* operands, const symbolic_shape& result,
+                           const Extent& extent) {
+    const bool by_filter = c.form == convolution_attribute::filter;
+    const symbolic_shape& y = c.form == convolution_attribute::output ? result : operands[by_filter ? 1 : 0];
+    const symbolic_shape& w = by_filter ? result : operands[1];
+    return 2 * elements_of(y, extent) * elements_of(w, extent) / static_cast<double>(w[0].coefficient);
+  }
+};
 
 constexpr symbolic_shape with_extent(symbolic_shape shape, int axis, dim extent) {
   shape[axis] = extent;
@@ -202,16 +288,6 @@ constexpr contraction contract_rule(const contract_attribute& labels, const symb
     if (kept) rule.result.push_back(has_a ? in_a : in_b);
   }
   return rule;
-}
-
-// How many products each element sums, in the numbers that `extent` makes of a dim.
-template <class Extent>
-constexpr auto summed_elements(const contract_attribute& labels, const symbolic_shape& a, const Extent& extent) {
-  auto product = extent(dim(1));
-  for (int i = 0; i < a.rank; ++i) {
-    if (labels.a[i] >= labels.result_rank) product = product * extent(a[i]);
-  }
-  return product;
 }
 
 // Letters as numbers: the result's in order, then those of a. `order` holds them.

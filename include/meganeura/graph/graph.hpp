@@ -143,6 +143,12 @@ class graph {
   node_id window_reduce(node_id a, const window_attribute& geometry);
   node_id window_scatter(std::span<const node_id> operands, const window_attribute& geometry, const shape& extents);
   node_id stop_gradient(node_id a);
+  /// Any of these but map and view by its parts, checked: what the functions above are written with. `extents` of the
+  /// result where they do not follow from the operands.
+  node_id apply(op kind, const attribute& value, std::span<const node_id> operands, const shape& extents = {});
+  node_id apply(op kind, const attribute& value, std::initializer_list<node_id> operands, const shape& extents = {}) {
+    return apply(kind, value, std::span(operands.begin(), operands.size()), extents);
+  }
 
   // ---- effects (also appended to effects())
   // A step reads everything before it changes anything: whoever reads a state or a parameter (a node, another assign,
@@ -210,8 +216,6 @@ class graph {
 
  private:
   node_id leaf(op kind, std::string_view name, dtype type, const shape& extents, const beginning& begin = {});
-  /// `letters`: how a sentence calls each label.
-  node_id contract(node_id a, node_id b, const contract_attribute& labels, std::string_view letters);
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;

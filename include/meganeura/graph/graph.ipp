@@ -6,6 +6,8 @@
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/quote.hpp>
 #include <meganeura/graph/graph.hpp>
+#include <meganeura/graph/primitive_rules.hpp>
+#include <meganeura/graph/visit_op.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -313,21 +315,7 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
 }
 
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
-  expect_values("reduce", {a});
-  const node& operand = nodes_[a];
-  if (!info(kind).exists) {
-    fail(error_category::invalid_argument, "reduce of {}: kind {} does not exist; use one of reduce_kind's",
-         to_string(operand.extents), static_cast<int>(kind));
-  }
-  if (axes >> operand.extents.rank()) {
-    fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
-         to_string(operand.extents));
-  }
-  if (axes == 0) return is_arg(kind) ? full(shape(operand.extents), 0, dtype::i32) : a;
-  const shape result = detail::numeric(detail::reduced_shape(operand.extents, axes));
-  const node_id operands[] = {a};
-  const dtype type = is_arg(kind) ? dtype::i32 : operand.type;
-  return add_node(op::reduce, type, result, reduce_attribute{kind, axes}, operands);
+  return apply(op::reduce, reduce_attribute{kind, axes}, {a});
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
@@ -342,60 +330,11 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view 
          "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
          labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
   }
-  return contract(a, b, letters.numbers, {letters.order, static_cast<std::size_t>(letters.count)});
+  return detail::build_contract(*this, a, b, letters.numbers, {letters.order, static_cast<std::size_t>(letters.count)});
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
-  expect_values("contract", {a, b});
-  return contract(a, b, labels, "abcdefghijklmnop");
-}
-
-MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels,
-                                         std::string_view letters) {
-  using detail::contraction, detail::max_labels;
-  const node_id operands[] = {a, b};
-  const auto name_of = [&](int label) {
-    return static_cast<std::size_t>(label) < letters.size() ? letters[static_cast<std::size_t>(label)] : '?';
-  };
-  const auto refuse = [&](const std::string& rule) {
-    const auto term = [&](const std::uint8_t(&of)[max_rank], node_id operand) {
-      std::string text;
-      for (int i = 0; i < nodes_[operand].extents.rank(); ++i) text += name_of(of[i]);
-      return text;
-    };
-    fail(error_category::invalid_argument, "contract \"{},{}->{}\" of {} and {}: {}", term(labels.a, a),
-         term(labels.b, b), letters.substr(0, static_cast<std::size_t>(std::clamp(labels.result_rank, 0, max_labels))),
-         to_string(nodes_[a].extents), to_string(nodes_[b].extents), rule);
-  };
-  const contraction rule = detail::contract_rule(labels, nodes_[a].extents, nodes_[b].extents);
-  const std::int64_t in_a = rule.left.coefficient, in_b = rule.right.coefficient;
-  const char name = name_of(rule.label);
-  switch (rule.fault) {
-    case contraction::none:
-      break;
-    case contraction::result_rank:
-      refuse("the result has too many or too few labels");
-      break;
-    case contraction::range:
-      refuse("labels must be below 16, twice the largest rank");
-      break;
-    case contraction::twice:
-      refuse(fmt::format("label {} may stand only once in a term; take a diagonal first", name));
-      break;
-    case contraction::extents:
-      refuse(fmt::format("extents of one label must agree; {} is {} in the one and {} in the other", name, in_a, in_b));
-      break;
-    case contraction::nowhere:
-      refuse(fmt::format("label {} of the result is in no operand", name));
-      break;
-    case contraction::one_sided:
-      refuse(fmt::format("label {} ({}) is summed over one operand alone; reduce it first", name, in_a ? in_a : in_b));
-      break;
-  }
-  if (nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
-    refuse("operands must be floats of one type; cast one of them");
-  }
-  return add_node(op::contract, nodes_[a].type, detail::numeric(rule.result), labels, operands);
+  return apply(op::contract, labels, {a, b});
 }
 
 // ---- views ----------------------------------------------------------------------------------------------------------
@@ -569,181 +508,60 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
 MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
                                     double value) {
   expect_values("pad", {a});
-  expect_representable("pad", value, nodes_[a].type);
-  shape extents = nodes_[a].extents;
-  pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
-  bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(),
-       any = false;
-  for (int i = 0; fits && i < extents.rank(); ++i) {
-    border.low[i] = low[static_cast<std::size_t>(i)];
-    border.high[i] = high[static_cast<std::size_t>(i)];
-    fits = border.low[i] >= 0 && border.high[i] >= 0;
-    any = any || border.low[i] || border.high[i];
-    if (fits) extents.set(i, checked_int(extents[i]) + border.low[i] + border.high[i]);
-  }
-  if (!fits) {
-    fail(error_category::invalid_argument, "pad {}: needs a non-negative border for each axis; use slice to cut",
-         to_string(nodes_[a].extents));
-  }
-  const node_id operands[] = {a};
-  return any ? add_node(op::pad, nodes_[a].type, extents, border, operands) : a;
+  const auto rank = static_cast<std::size_t>(nodes_[a].extents.rank());
+  if (low.size() != rank || high.size() != rank) detail::refuse_pad(nodes_[a].extents);
+  pad_attribute border{.value = value};
+  std::ranges::copy(low, border.low);
+  std::ranges::copy(high, border.high);
+  return apply(op::pad, border, {a});
 }
 
 MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int axis) {
-  expect_values("concat", operands);
-  if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
-  shape extents = nodes_[operands[0]].extents;
-  for (std::size_t i = 1; i < operands.size(); ++i) {
-    const symbolic_shape left = extents, right = nodes_[operands[i]].extents;
-    if (!detail::can_concat(left, right, axis) || nodes_[operands[i]].type != nodes_[operands[0]].type) {
-      fail(error_category::invalid_argument,
-           "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(extents),
-           to_string(nodes_[operands[i]].extents));
-    }
-    extents = detail::numeric(detail::concat_shape(left, right, axis));
-  }
-  return operands.size() == 1 ? operands[0]
-                              : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
+  return apply(op::concat, axis_attribute{axis}, operands);
 }
 
-// ---- gather, scatter ------------------------------------------------------------------------------------------------
+// ---- primitives by their rules
+// ---------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::apply(op kind, const attribute& value, std::span<const node_id> operands,
+                                      const shape& extents) {
+  return visit_op(kind, [&]<op Kind>() -> node_id {
+    if constexpr (detail::has_rule<Kind>) {
+      using rule = detail::primitive_rule<Kind>;
+      const auto* own = std::get_if<typename rule::attribute_type>(&value);
+      if (own && (info(Kind).arity < 0 || operands.size() == static_cast<std::size_t>(info(Kind).arity))) {
+        return rule::build(*this, operands, *own, extents);
+      }
+    }
+    fail(error_category::invalid_argument,
+         "{} of {} operands with \"{}\": it is not made this way, or takes another number of operands or attribute",
+         to_string(Kind), operands.size(), to_string(value));
+  });
+}
 
 MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
-  expect_values("gather", {data, indices});
-  const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
-  if (!detail::can_gather(from, at, axis) || nodes_[indices].type != dtype::i32) {
-    fail(error_category::invalid_argument,
-         "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
-         to_string(nodes_[indices].type), to_string(at));
-  }
-  const node_id operands[] = {data, indices};
-  const auto* named = std::get_if<leaf_attribute>(&attribute_of(data));
-  expect_indices({indices,
-                  from[axis],
-                  {},
-                  fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
-                              to_string(from), from[axis])});
-  const symbolic_shape result = detail::gathered_shape(from, at, axis);
-  return add_node(op::gather, nodes_[data].type, detail::numeric(result), axis_attribute{axis}, operands);
+  return apply(op::gather, axis_attribute{axis}, {data, indices});
 }
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
-  expect_values("scatter_add", {indices, updates});
-  const shape& at = nodes_[indices].extents;
-  const symbolic_shape rows = at, whole = extents;
-  if (!detail::can_gather(whole, rows, axis) || nodes_[indices].type != dtype::i32 ||
-      detail::gathered_shape(whole, rows, axis) != symbolic_shape(nodes_[updates].extents)) {
-    fail(error_category::invalid_argument,
-         "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
-         to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
-  }
-  const node_id operands[] = {indices, updates};
-  expect_indices(
-      {indices, extents[axis], {}, fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
-  return add_node(op::scatter_add, nodes_[updates].type, extents, axis_attribute{axis}, operands);
+  return apply(op::scatter_add, axis_attribute{axis}, {indices, updates}, extents);
 }
-
-// ---- convolution, windows -------------------------------------------------------------------------------------------
-
-namespace detail {
-
-inline void expect_countable(const char* what, int axis, std::int64_t value) {
-  if (value <= max_places) return;
-  fail(error_category::invalid_argument,
-       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
-       axis, value, max_places);
-}
-
-inline void expect_countable(int axis, const window_axis& w) {
-  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return;
-  expect_countable("window", axis, w.window);
-  expect_countable("dilation", axis, w.dilation);
-  expect_countable("stride", axis, w.stride);
-  expect_countable("low padding", axis, w.pad_low);
-  expect_countable("high padding", axis, w.pad_high);
-  expect_countable("dilated window", axis, w.reach());
-  expect_countable("padded extent", axis, w.padded());
-}
-
-inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
-  for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
-    expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
-  }
-  return y.rank() > 0 && convolution_shape(c, x, w) == symbolic_shape(y);
-}
-
-// Of rank 0 where a window does not fit into the padded operand.
-inline symbolic_shape checked_window_shape(const window_attribute& w, const shape& x) {
-  for (int i = 0; i < w.spatial && w.spatial <= std::min(max_spatial, x.rank()); ++i) {
-    expect_countable(i, {x[x.rank() - w.spatial + i], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
-  }
-  return window_shape(w, x);
-}
-
-}  // namespace detail
 
 MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c,
                                             const shape& extents) {
-  expect_values("convolution", {a, b});
-  if (c.form > convolution_attribute::filter) {
-    fail(error_category::invalid_argument, "convolution: form {} does not exist; use output, input or filter",
-         static_cast<int>(c.form));
-  }
-  const shape &first = nodes_[a].extents, &second = nodes_[b].extents;
-  const bool fits = c.form == convolution_attribute::output  ? detail::convolution_fits(c, first, second, extents)
-                    : c.form == convolution_attribute::input ? detail::convolution_fits(c, extents, second, first)
-                                                             : detail::convolution_fits(c, first, extents, second);
-  if (!fits || nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
-    fail(
-        error_category::invalid_argument,
-        "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, out..]",
-        to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
-  }
-  const node_id operands[] = {a, b};
-  return add_node(op::convolution, nodes_[a].type, extents, c, operands);
+  return apply(op::convolution, c, {a, b}, extents);
 }
 
 MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
-  expect_values("window_reduce", {a});
-  const shape& x = nodes_[a].extents;
-  if (w.kind != reduce_kind::max && w.kind != reduce_kind::sum) {
-    fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
-         to_string(attribute(w)), to_string(x));
-  }
-  const symbolic_shape y = detail::checked_window_shape(w, x);
-  if (y.rank == 0) {
-    fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
-         to_string(attribute(w)), to_string(x));
-  }
-  const node_id operands[] = {a};
-  return add_node(op::window_reduce, nodes_[a].type, detail::numeric(y), w, operands);
+  return apply(op::window_reduce, w, {a});
 }
 
 MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
                                                const shape& extents) {
-  expect_values("window_scatter", operands);
-  const bool is_max = w.kind == reduce_kind::max;
-  const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
-                    (!is_max || nodes_[operands[0]].extents == extents) && nodes_[operands.back()].extents.rank() > 0 &&
-                    detail::checked_window_shape(w, extents) == symbolic_shape(nodes_[operands.back()].extents);
-  if (!fits) {
-    fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
-         to_string(attribute(w)), to_string(extents));
-  }
-  if (nodes_[operands[0]].type != nodes_[operands.back()].type) {
-    fail(error_category::invalid_argument,
-         "window_scatter {} into {}: the operand and the pooled operand must have one dtype; found {} and {}; cast one",
-         to_string(attribute(w)), to_string(extents), to_string(nodes_[operands[0]].type),
-         to_string(nodes_[operands.back()].type));
-  }
-  return add_node(op::window_scatter, nodes_[operands.back()].type, extents, w, operands);
+  return apply(op::window_scatter, w, operands, extents);
 }
 
-MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
-  expect_values("stop_gradient", {a});
-  const node_id operands[] = {a};
-  return add_node(op::stop_gradient, nodes_[a].type, shape(nodes_[a].extents), no_attribute{}, operands);
-}
+MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) { return apply(op::stop_gradient, no_attribute{}, {a}); }
 
 // ---- effects --------------------------------------------------------------------------------------------------------
 
@@ -863,27 +681,21 @@ MEGANEURA_INLINE double graph::flops() const {
 
 MEGANEURA_INLINE double graph::flops(node_id id) const {
   const node& n = nodes_[id];
-  const auto elements = static_cast<double>(n.extents.elements());
-  if (n.kind == op::contract) {
-    // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
-    const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
-    return 2 * elements * detail::summed_elements(get<contract_attribute>(id), nodes_[operand(id, 0)].extents, extent);
+  if (n.kind == op::map) {
+    const auto counts = [](const scalar_node& each) { return info(each.op).arity > 0 && each.type != dtype::boolean; };
+    return static_cast<double>(n.extents.elements() *
+                               std::ranges::count_if(get<map_attribute>(id).program.nodes, counts));
   }
-  if (n.kind == op::convolution) {
-    // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
-    const auto& c = get<convolution_attribute>(id);
-    const shape& first = nodes_[operand(id, 0)].extents;
-    const shape& second = nodes_[operand(id, 1)].extents;
-    const shape& y = c.form == convolution_attribute::output  ? n.extents
-                     : c.form == convolution_attribute::input ? first
-                                                              : second;
-    const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
-    return 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-  }
-  if (n.kind == op::reduce) return static_cast<double>(nodes_[operand(id, 0)].extents.elements());
-  if (n.kind != op::map) return 0;
-  const auto counts = [](const scalar_node& each) { return info(each.op).arity > 0 && each.type != dtype::boolean; };
-  return elements * static_cast<double>(std::ranges::count_if(get<map_attribute>(id).program.nodes, counts));
+  return visit_op(n.kind, [&]<op Kind> {
+    if constexpr (detail::has_flops<Kind>) {
+      symbolic_shape from[2];
+      for (std::size_t i = 0; i < n.operand_count; ++i) from[i] = nodes_[operand(id, i)].extents;
+      const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
+      using own = typename detail::flop_rule<Kind>::attribute_type;
+      return detail::flop_rule<Kind>::of(get<own>(id), from, n.extents, extent);
+    }
+    return 0.0;
+  });
 }
 
 // ---- printing, pruning ----------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ enum class scalar_op : std::uint8_t {
 struct scalar_flags {
   bool arithmetic = false;   // of every type, integers modulo 2^32
   bool floats_only = false;  // what is neither this nor logical takes every number
-  bool slow = false;         // on a device: costs egraph::cost_model::transcendental
+  bool slow = false;         // on a device: costs device_profile::transcendental
   bool compares = false;     // numbers to a condition
   bool logical = false;      // conditions to a condition
   bool commutes = false;

@@ -40,10 +40,7 @@ constexpr contraction contract_of(const einsum_labels& labels, const facts& a, c
 }
 
 constexpr node_spec describe_contract(const facts& a, const facts& b, const einsum_labels& labels) {
-  return {.kind = primitive::contract,
-          .type = a.type,
-          .shape = contract_rule(labels.numbers, a.shape, b.shape).result,
-          .list = packed(labels.numbers)};
+  return node_of(op::contract, a.type, contract_rule(labels.numbers, a.shape, b.shape).result, labels.numbers);
 }
 
 constexpr node_spec describe_einsum(const facts& a, const facts& b, const char* labels) {

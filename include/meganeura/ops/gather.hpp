@@ -9,10 +9,7 @@ namespace detail {
 
 constexpr node_spec describe_gather(const facts& data, const facts& indices, int axis) {
   axis = normal_axis(axis, data.shape.rank);
-  return {.kind = primitive::gather,
-          .type = data.type,
-          .shape = gathered_shape(data.shape, indices.shape, axis),
-          .count = axis};
+  return node_of(op::gather, data.type, gathered_shape(data.shape, indices.shape, axis), axis_attribute{axis});
 }
 
 constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& indices, const symbolic_shape& updates,
@@ -21,7 +18,7 @@ constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& in
 }
 
 constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int axis, const symbolic_shape& shape) {
-  return {.kind = primitive::scatter_add, .type = updates.type, .shape = shape, .count = normal_axis(axis, shape.rank)};
+  return node_of(op::scatter_add, updates.type, shape, axis_attribute{normal_axis(axis, shape.rank)});
 }
 
 }  // namespace detail

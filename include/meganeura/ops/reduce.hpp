@@ -31,12 +31,9 @@ constexpr bool axes_differ([[maybe_unused]] int rank, Axes... axes) {
 
 // `bits`: bit i for axis i.
 constexpr node_spec describe_reduce_of(const facts& x, reduce_kind kind, int bits) {
+  const auto axes = static_cast<std::uint32_t>(bits);
   if (bits == 0) return {};
-  return {.kind = primitive::reduce,
-          .type = x.type,
-          .shape = reduced_shape(x.shape, static_cast<std::uint32_t>(bits)),
-          .function = static_cast<int>(kind),
-          .count = bits};
+  return node_of(op::reduce, x.type, reduced_shape(x.shape, axes), reduce_attribute{kind, axes});
 }
 
 template <class... Axes>

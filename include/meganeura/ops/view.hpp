@@ -148,14 +148,10 @@ constexpr bool can_pad(const symbolic_shape& shape, int axis, std::int64_t low, 
 
 constexpr node_spec describe_pad(const facts& x, int axis, std::int64_t low, std::int64_t high, number filling) {
   axis = normal_axis(axis, x.shape.rank);
-  pad_attribute borders;
+  pad_attribute borders{.value = filling.value};
   borders.low[axis] = low;
   borders.high[axis] = high;
-  return {.kind = primitive::pad,
-          .type = x.type,
-          .shape = with_extent(x.shape, axis, x.shape[axis].coefficient + low + high),
-          .value = filling.value,
-          .list = packed(borders)};
+  return node_of(op::pad, x.type, with_extent(x.shape, axis, x.shape[axis].coefficient + low + high), borders);
 }
 
 constexpr node_spec describe_expand(const facts& x, const symbolic_shape& shape) {
@@ -169,7 +165,7 @@ constexpr node_spec describe_flip(const facts& x, int axis) {
 
 constexpr node_spec describe_concat(const facts& a, const facts& b, int axis) {
   axis = normal_axis(axis, a.shape.rank);
-  return {.kind = primitive::concat, .type = a.type, .shape = concat_shape(a.shape, b.shape, axis), .count = axis};
+  return node_of(op::concat, a.type, concat_shape(a.shape, b.shape, axis), axis_attribute{axis});
 }
 
 }  // namespace detail

@@ -43,10 +43,8 @@ constexpr bool can_convolve(const symbolic_shape& x, const symbolic_shape& filte
 }
 
 constexpr node_spec describe_convolution(const facts& x, const facts& filter, const conv2d_options& o) {
-  return {.kind = primitive::convolution,
-          .type = x.type,
-          .shape = convolution_shape(geometry_of(o), x.shape, filter.shape),
-          .list = packed(geometry_of(o))};
+  const convolution_attribute geometry = geometry_of(o);
+  return node_of(op::convolution, x.type, convolution_shape(geometry, x.shape, filter.shape), geometry);
 }
 
 // Of a filter that the layer makes itself.
@@ -59,11 +57,8 @@ constexpr bool can_pool(const symbolic_shape& x, const pool2d_options& o) {
 }
 
 constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool2d_options& o) {
-  return {.kind = primitive::window_reduce,
-          .type = x.type,
-          .shape = window_shape(geometry_of(o, kind), x.shape),
-          .function = static_cast<int>(kind),
-          .list = packed(geometry_of(o, kind))};
+  const window_attribute geometry = geometry_of(o, kind);
+  return node_of(op::window_reduce, x.type, window_shape(geometry, x.shape), geometry);
 }
 
 constexpr node_spec describe_window_share(const facts& x, const pool2d_options& o) {
