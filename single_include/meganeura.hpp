@@ -165,7 +165,8 @@ struct fmt::formatter<meganeura::strong_id<Kind, Integer>> : fmt::formatter<Inte
     return fmt::formatter<Integer>::format(value, context);
   }
 };
-// What a node carries besides its operands: one plain struct a kind, interned in the graph.
+// What a node carries besides its operands: one plain struct a kind, interned in the graph. `each` visits what it is
+// hashed by and, where it is numbers alone, packed into types by.
 // What the elements of a parameter or a state begin as.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -603,8 +604,9 @@ namespace detail {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// The attributes that are nothing but numbers, and the shapes that nodes have: each rule once, for models that are
-// types and for graphs built at run time. Extents are `dim`s; where a shape is known there are no symbols in it.
+// The attributes that are nothing but numbers, the shapes that nodes have and their flops: each rule once, for models
+// that are types and for graphs built at run time. Extents are `dim`s; where a shape is known there are no symbols in
+// it.
 // The op table: every node kind of the run-time graph, with its name, arity and stage; the kinds of reduce and random.
 // The scalar functions: name, properties, value and derivative of each. How a device computes one is told in
 // kernels/scalar_emit.ipp, how a model writes it in ops/elementwise.hpp.
@@ -651,7 +653,7 @@ enum class scalar_op : std::uint8_t {
 struct scalar_flags {
   bool arithmetic = false;   // of every type, integers modulo 2^32
   bool floats_only = false;  // what is neither this nor logical takes every number
-  bool slow = false;         // on a device: costs egraph::cost_model::transcendental
+  bool slow = false;         // on a device: costs device_profile::transcendental
   bool compares = false;     // numbers to a condition
   bool logical = false;      // conditions to a condition
   bool commutes = false;
@@ -924,6 +926,7 @@ enum class op_stage : std::uint8_t {
 };
 
 struct op_info {
+  op kind;
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
@@ -932,30 +935,38 @@ struct op_info {
 
 namespace detail {
 inline constexpr op_info op_table[op_count] = {
-    {"input", 0, op_stage::leaf},
-    {"parameter", 0, op_stage::leaf},
-    {"state", 0, op_stage::leaf},
-    {"constant", 0, op_stage::primitive},
-    {"iota", 0, op_stage::primitive},
-    {"random", 0, op_stage::primitive, true},
-    {"map", -1, op_stage::primitive},
-    {"reduce", 1, op_stage::primitive},
-    {"contract", 2, op_stage::primitive},
-    {"view", 1, op_stage::primitive},
-    {"pad", 1, op_stage::primitive},
-    {"concat", -1, op_stage::primitive},
-    {"gather", 2, op_stage::primitive, true},
-    {"scatter_add", 2, op_stage::primitive, true},
-    {"convolution", 2, op_stage::primitive},
-    {"window_reduce", 1, op_stage::primitive, true},
-    {"window_scatter", -1, op_stage::primitive, true},
-    {"stop_gradient", 1, op_stage::primitive},
-    {"assign", 2, op_stage::effect},
-    {"optimizer_step", -1, op_stage::effect},
-    {"region", -1, op_stage::implementation, true},
-    {"matmul", -1, op_stage::implementation, true},
-    {"convolve", -1, op_stage::implementation, true},
+    {op::input, "input", 0, op_stage::leaf},
+    {op::parameter, "parameter", 0, op_stage::leaf},
+    {op::state, "state", 0, op_stage::leaf},
+    {op::constant, "constant", 0, op_stage::primitive},
+    {op::iota, "iota", 0, op_stage::primitive},
+    {op::random, "random", 0, op_stage::primitive, true},
+    {op::map, "map", -1, op_stage::primitive},
+    {op::reduce, "reduce", 1, op_stage::primitive},
+    {op::contract, "contract", 2, op_stage::primitive},
+    {op::view, "view", 1, op_stage::primitive},
+    {op::pad, "pad", 1, op_stage::primitive},
+    {op::concat, "concat", -1, op_stage::primitive},
+    {op::gather, "gather", 2, op_stage::primitive, true},
+    {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
+    {op::convolution, "convolution", 2, op_stage::primitive},
+    {op::window_reduce, "window_reduce", 1, op_stage::primitive, true},
+    {op::window_scatter, "window_scatter", -1, op_stage::primitive, true},
+    {op::stop_gradient, "stop_gradient", 1, op_stage::primitive},
+    {op::assign, "assign", 2, op_stage::effect},
+    {op::optimizer_step, "optimizer_step", -1, op_stage::effect},
+    {op::region, "region", -1, op_stage::implementation, true},
+    {op::matmul, "matmul", -1, op_stage::implementation, true},
+    {op::convolve, "convolve", -1, op_stage::implementation, true},
 };
+static_assert(
+    [] {
+      for (int i = 0; i < op_count; ++i) {
+        if (op_table[i].kind != static_cast<op>(i)) return false;
+      }
+      return true;
+    }(),
+    "op_table has its rows in the order of op");
 }  // namespace detail
 
 [[nodiscard]] constexpr const op_info& info(op kind) { return detail::op_table[static_cast<int>(kind)]; }
@@ -965,12 +976,34 @@ inline constexpr op_info op_table[op_count] = {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+struct no_attribute {
+  static constexpr void each(auto&, auto) {}
+  friend constexpr bool operator==(const no_attribute&, const no_attribute&) = default;
+};
+
+struct reduce_attribute {
+  reduce_kind kind = reduce_kind::sum;
+  std::uint32_t axes = 0;  // bit i: axis i of the operand disappears
+  static constexpr void each(auto& self, auto visit) { visit("kind", self.kind), visit("axes", self.axes); }
+  friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
+};
+
+/// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
+struct axis_attribute {
+  int axis = 0;
+  static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
+  friend constexpr bool operator==(const axis_attribute&, const axis_attribute&) = default;
+};
+
 /// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
 /// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
 struct contract_attribute {
   std::uint8_t a[max_rank]{};
   std::uint8_t b[max_rank]{};
   int result_rank = 0;
+  static constexpr void each(auto& self, auto visit) {
+    visit("a", self.a), visit("b", self.b), visit("result_rank", self.result_rank);
+  }
   friend constexpr bool operator==(const contract_attribute&, const contract_attribute&) = default;
 };
 
@@ -979,6 +1012,9 @@ struct pad_attribute {
   std::int64_t low[max_rank]{};
   std::int64_t high[max_rank]{};
   double value = 0;
+  static constexpr void each(auto& self, auto visit) {
+    visit("low", self.low), visit("high", self.high), visit("value", self.value);
+  }
   friend constexpr bool operator==(const pad_attribute&, const pad_attribute&) = default;
 };
 
@@ -996,6 +1032,11 @@ struct convolution_attribute {
   std::int64_t pad_high[max_spatial]{};
   std::int64_t dilation[max_spatial]{1, 1, 1};
   std::int64_t groups = 1;
+  static constexpr void each(auto& self, auto visit) {
+    visit("form", self.form), visit("spatial", self.spatial), visit("stride", self.stride),
+        visit("pad_low", self.pad_low), visit("pad_high", self.pad_high), visit("dilation", self.dilation),
+        visit("groups", self.groups);
+  }
   friend constexpr bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
 };
 
@@ -1010,10 +1051,70 @@ struct window_attribute {
   std::int64_t stride[max_spatial]{1, 1, 1};
   std::int64_t pad_low[max_spatial]{};
   std::int64_t pad_high[max_spatial]{};
+  static constexpr void each(auto& self, auto visit) {
+    visit("kind", self.kind), visit("spatial", self.spatial), visit("window", self.window),
+        visit("stride", self.stride), visit("pad_low", self.pad_low), visit("pad_high", self.pad_high);
+  }
   friend constexpr bool operator==(const window_attribute&, const window_attribute&) = default;
 };
 
 namespace detail {
+
+// In the numbers that `extent` makes of a dim.
+template <class Extent>
+constexpr auto elements_of(const symbolic_shape& shape, const Extent& extent) {
+  auto product = extent(dim(1));
+  for (int i = 0; i < shape.rank; ++i) product = product * extent(shape[i]);
+  return product;
+}
+
+/// Floating-point operations of a primitive: 2 a multiply-add of a product, 1 an element of a reduction; nothing is
+/// said of those that only move data. Maps count the operations of their programs.
+template <op Kind>
+struct flop_rule;
+template <op Kind>
+inline constexpr bool has_flops = requires {
+  typename flop_rule<Kind>::attribute_type;
+};
+
+template <>
+struct flop_rule<op::reduce> {
+  using attribute_type = reduce_attribute;
+  template <class Extent>
+  static constexpr auto of(const reduce_attribute&, const symbolic_shape* operands, const symbolic_shape&,
+                           const Extent& extent) {
+    return elements_of(operands[0], extent);
+  }
+};
+
+// Each element of the result sums products over the labels that it lacks.
+template <>
+struct flop_rule<op::contract> {
+  using attribute_type = contract_attribute;
+  template <class Extent>
+  static constexpr auto of(const contract_attribute& labels, const symbolic_shape* operands,
+                           const symbolic_shape& result, const Extent& extent) {
+    auto total = 2 * elements_of(result, extent);
+    for (int i = 0; i < operands[0].rank; ++i) {
+      if (labels.a[i] >= labels.result_rank) total = total * extent(operands[0][i]);
+    }
+    return total;
+  }
+};
+
+// Every (n, o, out.., c / groups, k..) once: elements of y times those of w for one o, whichever is computed.
+template <>
+struct flop_rule<op::convolution> {
+  using attribute_type = convolution_attribute;
+  template <class Extent>
+  static constexpr auto of(const convolution_attribute& c, const symbolic_shape* operands, const symbolic_shape& result,
+                           const Extent& extent) {
+    const bool by_filter = c.form == convolution_attribute::filter;
+    const symbolic_shape& y = c.form == convolution_attribute::output ? result : operands[by_filter ? 1 : 0];
+    const symbolic_shape& w = by_filter ? result : operands[1];
+    return 2 * elements_of(y, extent) * elements_of(w, extent) / static_cast<double>(w[0].coefficient);
+  }
+};
 
 constexpr symbolic_shape with_extent(symbolic_shape shape, int axis, dim extent) {
   shape[axis] = extent;
@@ -1157,16 +1258,6 @@ constexpr contraction contract_rule(const contract_attribute& labels, const symb
     if (kept) rule.result.push_back(has_a ? in_a : in_b);
   }
   return rule;
-}
-
-// How many products each element sums, in the numbers that `extent` makes of a dim.
-template <class Extent>
-constexpr auto summed_elements(const contract_attribute& labels, const symbolic_shape& a, const Extent& extent) {
-  auto product = extent(dim(1));
-  for (int i = 0; i < a.rank; ++i) {
-    if (labels.a[i] >= labels.result_rank) product = product * extent(a[i]);
-  }
-  return product;
 }
 
 // Letters as numbers: the result's in order, then those of a. `order` holds them.
@@ -1362,20 +1453,18 @@ void expect_representable(std::string_view asked, double value, dtype type);
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-struct no_attribute {
-  friend bool operator==(const no_attribute&, const no_attribute&) = default;
-};
-
 /// input, parameter, state: the name they are bound, saved and printed by, and how a parameter or a state begins if
 /// that was said.
 struct leaf_attribute {
   std::string name;
   std::optional<initializer> begin{};
+  static void each(auto& self, auto visit) { visit("name", self.name); }
   friend bool operator==(const leaf_attribute&, const leaf_attribute&) = default;
 };
 
 struct constant_attribute {
   double value = 0;
+  static void each(auto& self, auto visit) { visit("value", self.value); }
   friend bool operator==(const constant_attribute&, const constant_attribute&) = default;
 };
 
@@ -1383,31 +1472,22 @@ struct constant_attribute {
 struct random_attribute {
   std::string stream;
   meganeura::distribution distribution = meganeura::distribution::uniform;
+  static void each(auto& self, auto visit) { visit("stream", self.stream), visit("distribution", self.distribution); }
   friend bool operator==(const random_attribute&, const random_attribute&) = default;
 };
 
 struct map_attribute {
   scalar_program program;
+  static void each(auto& self, auto visit) { visit("program", self.program); }
   friend bool operator==(const map_attribute&, const map_attribute&) = default;
-};
-
-struct reduce_attribute {
-  reduce_kind kind = reduce_kind::sum;
-  std::uint32_t axes = 0;  // bit i: axis i of the operand disappears
-  friend bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
 /// out[i] = in.flat[offset + sum strides[k] * i[k]]; axes of extent 1 have stride 0 (canonical form).
 struct view_attribute {
   std::int64_t offset = 0;
   std::int64_t strides[max_rank]{};
+  static void each(auto& self, auto visit) { visit("offset", self.offset), visit("strides", self.strides); }
   friend bool operator==(const view_attribute&, const view_attribute&) = default;
-};
-
-/// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
-struct axis_attribute {
-  int axis = 0;
-  friend bool operator==(const axis_attribute&, const axis_attribute&) = default;
 };
 
 /// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
@@ -1422,6 +1502,10 @@ struct optimizer_attribute {
   std::vector<std::string> moments;  // what is kept of each parameter, by the names that checkpoints have: "m", "v"
   scalar_program program;
   std::vector<scalar_ref> results;
+  static void each(auto& self, auto visit) {
+    visit("name", self.name), visit("program", self.program), visit("moments", self.moments),
+        visit("results", self.results);
+  }
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };
 
@@ -1439,6 +1523,11 @@ struct index_map {
   std::int64_t low[max_rank]{};
   std::int64_t high[max_rank]{};
   double fill = 0;
+  static void each(auto& self, auto visit) {
+    visit("source", self.source), visit("offset", self.offset), visit("strides", self.strides),
+        visit("bounded", self.bounded), visit("fill", self.fill);
+    if (self.bounded) visit("low", self.low), visit("high", self.high);
+  }
   friend bool operator==(const index_map&, const index_map&) = default;
 };
 
@@ -1453,6 +1542,10 @@ struct region_attribute {
   scalar_program program;
   std::vector<index_map> accesses;
   index_map output;
+  static void each(auto& self, auto visit) {
+    visit("space", self.space), visit("row_axes", self.row_axes), visit("per_row", self.per_row),
+        visit("program", self.program), visit("accesses", self.accesses), visit("output", self.output);
+  }
   friend bool operator==(const region_attribute&, const region_attribute&) = default;
 };
 
@@ -1461,6 +1554,7 @@ struct region_attribute {
 struct epilogue {
   scalar_program program;
   std::vector<index_map> accesses;
+  static void each(auto& self, auto visit) { visit("program", self.program), visit("accesses", self.accesses); }
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
@@ -1472,6 +1566,11 @@ struct matmul_attribute {
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
   index_map a, b, output;
   epilogue finish;
+  static void each(auto& self, auto visit) {
+    visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
+        visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
+        visit("output", self.output), visit("finish", self.finish);
+  }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
@@ -1482,6 +1581,10 @@ struct convolve_attribute {
   shape space;
   index_map output;
   epilogue finish;
+  static void each(auto& self, auto visit) {
+    visit("convolution", self.convolution), visit("space", self.space), visit("output", self.output),
+        visit("finish", self.finish);
+  }
   friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
 };
 
@@ -1670,6 +1773,12 @@ class graph {
   node_id window_reduce(node_id a, const window_attribute& geometry);
   node_id window_scatter(std::span<const node_id> operands, const window_attribute& geometry, const shape& extents);
   node_id stop_gradient(node_id a);
+  /// Any of these but map and view by its parts, checked: what the functions above are written with. `extents` of the
+  /// result where they do not follow from the operands.
+  node_id apply(op kind, const attribute& value, std::span<const node_id> operands, const shape& extents = {});
+  node_id apply(op kind, const attribute& value, std::initializer_list<node_id> operands, const shape& extents = {}) {
+    return apply(kind, value, std::span(operands.begin(), operands.size()), extents);
+  }
 
   // ---- effects (also appended to effects())
   // A step reads everything before it changes anything: whoever reads a state or a parameter (a node, another assign,
@@ -1737,8 +1846,6 @@ class graph {
 
  private:
   node_id leaf(op kind, std::string_view name, dtype type, const shape& extents, const beginning& begin = {});
-  /// `letters`: how a sentence calls each label.
-  node_id contract(node_id a, node_id b, const contract_attribute& labels, std::string_view letters);
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
   attribute_pool attributes_;
@@ -2153,20 +2260,12 @@ enum class primitive : std::uint8_t {
                      // bound
   map,
   cast,
-  reduce,
-  contract,
   reshape,
   permute,
   slice,
-  pad,
   expand,
   flip,
-  concat,
-  gather,
-  scatter_add,
-  convolution,
-  window_reduce,
-  stop_gradient,
+  node,         // of the run-time graph by its parts: `function` is its op, `list` its attribute
   class_index,  // its operand, which should hold 0 .. count-1 or `value`
   assign,       // its first operand; the state that is the second one becomes the third
   by_mode,      // its first operand in training, the second in evaluation
@@ -2185,61 +2284,58 @@ struct natural {
   constexpr operator std::int64_t() const { return plus_one - 1; }
 };
 
-// What the rarer primitives carry besides their operands, with those of graph/geometry.hpp: f(number) for each number.
+// What the rarer primitives carry besides their operands, with those of graph/geometry.hpp.
 struct axis_order {
   int axes[max_rank]{};
+  static constexpr void each(auto& self, auto visit) { visit("axes", self.axes); }
 };
 struct slice_range {
   std::int64_t axis = 0, start = 0, count = 0, step = 1;
-};
-constexpr void each_number(auto& structure, auto f) requires requires { structure.axes; }
-{
-  for (auto& each : structure.axes) f(each);
-}
-constexpr void each_number(auto& range, auto f) requires requires { range.start; }
-{ f(range.axis), f(range.start), f(range.count), f(range.step); }
-constexpr void each_number(auto& borders, auto f) requires requires { borders.low; }
-{
-  for (auto& each : borders.low) f(each);
-  for (auto& each : borders.high) f(each);
-}
-constexpr void each_number(auto& labels, auto f) requires requires { labels.result_rank; }
-{
-  for (auto& each : labels.a) f(each);
-  for (auto& each : labels.b) f(each);
-  f(labels.result_rank);
-}
-constexpr void each_number(auto& geometry, auto f) requires requires { geometry.spatial; }
-{
-  f(geometry.spatial);
-  for (int i = 0; i < max_spatial; ++i) f(geometry.stride[i]), f(geometry.pad_low[i]), f(geometry.pad_high[i]);
-  if constexpr (requires { geometry.window; }) {
-    for (auto& each : geometry.window) f(each);
-  } else {
-    for (auto& each : geometry.dilation) f(each);
-    f(geometry.groups);
+  static constexpr void each(auto& self, auto visit) {
+    visit("axis", self.axis), visit("start", self.start), visit("count", self.count), visit("step", self.step);
   }
-}
+};
 
 // One of these as a list of numbers; equal lists are one object.
 struct integer_list {
   natural values[2 * max_rank + 1]{};
   friend constexpr bool operator==(const integer_list&, const integer_list&) = default;
 };
+template <class Number>
+constexpr void each_number(Number& number, auto visit) {
+  visit(number);
+}
+template <class Number, std::size_t N>
+constexpr void each_number(Number (&numbers)[N], auto visit) {
+  for (Number& each : numbers) visit(each);
+}
 template <class Structure>
 constexpr integer_list packed(const Structure& from) {
   integer_list result;
   int count = 0;
-  each_number(from, [&](const auto& each) { result.values[count++] = static_cast<std::int64_t>(each); });
+  const auto pack = [&](const auto& number) {
+    if constexpr (std::is_same_v<decltype(number), const double&>) {
+      result.values[count++] = __builtin_bit_cast(std::int64_t, number);
+    } else {
+      result.values[count++] = static_cast<std::int64_t>(number);
+    }
+  };
+  Structure::each(from, [&](const char*, const auto& member) { each_number(member, pack); });
   return result;
 }
 template <class Structure>
 constexpr Structure unpacked(const integer_list& from) {
   Structure result{};
   int count = 0;
-  each_number(result, [&](auto& each) {
-    each = static_cast<std::remove_reference_t<decltype(each)>>(std::int64_t{from.values[count++]});
-  });
+  const auto unpack = [&](auto& number) {
+    using type = std::remove_reference_t<decltype(number)>;
+    if constexpr (std::is_same_v<type, double>) {
+      number = __builtin_bit_cast(double, std::int64_t{from.values[count++]});
+    } else {
+      number = static_cast<type>(std::int64_t{from.values[count++]});
+    }
+  };
+  Structure::each(result, [&](const char*, auto& member) { each_number(member, unpack); });
   return result;
 }
 
@@ -2277,13 +2373,12 @@ inline constexpr int max_operands = 4;
 struct typed_node {
   primitive kind{};
   dtype type = dtype::f32;
-  std::uint8_t function = 0;  // scalar_op, reduce_kind or distribution; of calls and leaves: 1 if shared
+  std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  /// argument: index; repeat: how often; class_index: classes; iota, flip, concat, gather, scatter_add: axis; reduce:
-  /// axis bits
+  /// argument: index; repeat: how often; class_index: classes; iota, flip: axis; reciprocal_count: axis bits
   std::int32_t count = 0;
-  double value = 0;                            // constant, pad, class_index
+  double value = 0;                            // constant, class_index
   const symbol* name = nullptr;                // parameter, state, random, call, repeat
   const detail::integer_list* list = nullptr;  // of a leaf: how it begins
   const module_body* body = nullptr;
@@ -2314,6 +2409,13 @@ struct node_spec {
 
   friend constexpr bool operator==(const node_spec&, const node_spec&) = default;
 };
+
+// A primitive that is all there is to say: op, operands, attribute and result.
+template <class Attribute>
+constexpr node_spec node_of(op kind, dtype type, const symbolic_shape& shape, const Attribute& value) {
+  return {
+      .kind = primitive::node, .type = type, .shape = shape, .function = static_cast<int>(kind), .list = packed(value)};
+}
 
 constexpr node_spec spec_of(const typed_node& n) {
   return {n.kind, n.type, *n.shape, n.function, n.count, n.value, n.name, n.body, n.numbers()};
@@ -3048,7 +3150,7 @@ constexpr node_spec describe_cast(const facts& a, dtype type) {
 }
 
 constexpr node_spec describe_stop_gradient(const facts& a) {
-  return {.kind = primitive::stop_gradient, .type = a.type, .shape = a.shape};
+  return node_of(op::stop_gradient, a.type, a.shape, no_attribute{});
 }
 
 template <scalar_op Function, value A>
@@ -3283,6 +3385,34 @@ template <value X>
       return x;
     }
   }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// From a kind of node that is known at run time to a template over kinds: how the traits of operations are asked.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <class Function, class Kinds = std::make_index_sequence<op_count>>
+struct op_calls;
+template <class Function, std::size_t... I>
+struct op_calls<Function, std::index_sequence<I...>> {
+  using result = decltype(std::declval<Function&>().template operator()<op{}>());
+  template <op Kind>
+  static constexpr result call(Function& f) {
+    return f.template operator()<Kind>();
+  }
+  static constexpr result (*of[])(Function&) = {&call<static_cast<op>(I)>...};
+};
+
+}  // namespace detail
+
+/// f.operator()<kind>(). What a folder knows of each kind of node stands in a class template over `op` there, whose
+/// primary template is what holds of a kind that nothing is said about.
+template <class Function>
+constexpr decltype(auto) visit_op(op kind, Function f) {
+  return detail::op_calls<Function>::of[static_cast<std::size_t>(kind)](f);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3551,12 +3681,6 @@ struct flop_counter {
   Extent extent;
   using number = decltype(extent(dim()));
 
-  constexpr number elements(const symbolic_shape& shape) const {
-    number product = 1;
-    for (int i = 0; i < shape.rank; ++i) product = product * extent(shape[i]);
-    return product;
-  }
-
   constexpr number of(const module_body& body) const {
     number total = 0;
     const needed_nodes needed(body, run_mode::evaluation);
@@ -3570,44 +3694,20 @@ struct flop_counter {
 
   // One node that is no call.
   constexpr number of(const module_body& body, const typed_node& n) const {
-    const auto operand = [&](int index) -> const symbolic_shape& { return *body.nodes[n.operand(index)].shape; };
-    switch (n.kind) {
-      case primitive::map:
-        return n.type == dtype::boolean ? 0 : elements(*n.shape);
-      case primitive::cast:
-        return compute_type(n.type) == compute_type(body.nodes[n.operand(0)].type) ? 0 : elements(*n.shape);
-      case primitive::reduce:
-        return elements(operand(0));
-      case primitive::contract:
-        return 2 * elements(*n.shape) * summed_elements(unpacked<contract_attribute>(n.numbers()), operand(0), extent);
-      case primitive::convolution:
-        return 2 * elements(*n.shape) * elements(operand(1)) / static_cast<double>(operand(1)[0].coefficient);
-      case primitive::argument:
-      case primitive::parameter:
-      case primitive::state:
-      case primitive::constant:
-      case primitive::iota:
-      case primitive::random:
-      case primitive::reciprocal_count:
-      case primitive::reshape:
-      case primitive::permute:
-      case primitive::slice:
-      case primitive::pad:
-      case primitive::expand:
-      case primitive::flip:
-      case primitive::concat:
-      case primitive::gather:
-      case primitive::scatter_add:
-      case primitive::window_reduce:
-      case primitive::stop_gradient:
-      case primitive::class_index:
-      case primitive::assign:
-      case primitive::by_mode:
-      case primitive::call:
-      case primitive::repeat:
-        break;
+    if (n.kind == primitive::map) return n.type == dtype::boolean ? 0 : elements_of(*n.shape, extent);
+    if (n.kind == primitive::cast) {
+      return compute_type(n.type) == compute_type(body.nodes[n.operand(0)].type) ? 0 : elements_of(*n.shape, extent);
     }
-    return 0;
+    if (n.kind != primitive::node) return 0;
+    return visit_op(static_cast<op>(n.function), [&]<op Kind>() -> number {
+      if constexpr (has_flops<Kind>) {
+        symbolic_shape operands[max_operands];
+        for (int i = 0; i < n.operand_count; ++i) operands[i] = *body.nodes[n.operand(i)].shape;
+        return flop_rule<Kind>::of(unpacked<typename flop_rule<Kind>::attribute_type>(n.numbers()), operands, *n.shape,
+                                   extent);
+      }
+      return 0;
+    });
   }
 };
 
@@ -4616,12 +4716,9 @@ constexpr bool axes_differ([[maybe_unused]] int rank, Axes... axes) {
 
 // `bits`: bit i for axis i.
 constexpr node_spec describe_reduce_of(const facts& x, reduce_kind kind, int bits) {
+  const auto axes = static_cast<std::uint32_t>(bits);
   if (bits == 0) return {};
-  return {.kind = primitive::reduce,
-          .type = x.type,
-          .shape = reduced_shape(x.shape, static_cast<std::uint32_t>(bits)),
-          .function = static_cast<int>(kind),
-          .count = bits};
+  return node_of(op::reduce, x.type, reduced_shape(x.shape, axes), reduce_attribute{kind, axes});
 }
 
 template <class... Axes>
@@ -4850,14 +4947,10 @@ constexpr bool can_pad(const symbolic_shape& shape, int axis, std::int64_t low, 
 
 constexpr node_spec describe_pad(const facts& x, int axis, std::int64_t low, std::int64_t high, number filling) {
   axis = normal_axis(axis, x.shape.rank);
-  pad_attribute borders;
+  pad_attribute borders{.value = filling.value};
   borders.low[axis] = low;
   borders.high[axis] = high;
-  return {.kind = primitive::pad,
-          .type = x.type,
-          .shape = with_extent(x.shape, axis, x.shape[axis].coefficient + low + high),
-          .value = filling.value,
-          .list = packed(borders)};
+  return node_of(op::pad, x.type, with_extent(x.shape, axis, x.shape[axis].coefficient + low + high), borders);
 }
 
 constexpr node_spec describe_expand(const facts& x, const symbolic_shape& shape) {
@@ -4871,7 +4964,7 @@ constexpr node_spec describe_flip(const facts& x, int axis) {
 
 constexpr node_spec describe_concat(const facts& a, const facts& b, int axis) {
   axis = normal_axis(axis, a.shape.rank);
-  return {.kind = primitive::concat, .type = a.type, .shape = concat_shape(a.shape, b.shape, axis), .count = axis};
+  return node_of(op::concat, a.type, concat_shape(a.shape, b.shape, axis), axis_attribute{axis});
 }
 
 }  // namespace detail
@@ -5124,10 +5217,7 @@ constexpr contraction contract_of(const einsum_labels& labels, const facts& a, c
 }
 
 constexpr node_spec describe_contract(const facts& a, const facts& b, const einsum_labels& labels) {
-  return {.kind = primitive::contract,
-          .type = a.type,
-          .shape = contract_rule(labels.numbers, a.shape, b.shape).result,
-          .list = packed(labels.numbers)};
+  return node_of(op::contract, a.type, contract_rule(labels.numbers, a.shape, b.shape).result, labels.numbers);
 }
 
 constexpr node_spec describe_einsum(const facts& a, const facts& b, const char* labels) {
@@ -5573,10 +5663,8 @@ constexpr bool can_convolve(const symbolic_shape& x, const symbolic_shape& filte
 }
 
 constexpr node_spec describe_convolution(const facts& x, const facts& filter, const conv2d_options& o) {
-  return {.kind = primitive::convolution,
-          .type = x.type,
-          .shape = convolution_shape(geometry_of(o), x.shape, filter.shape),
-          .list = packed(geometry_of(o))};
+  const convolution_attribute geometry = geometry_of(o);
+  return node_of(op::convolution, x.type, convolution_shape(geometry, x.shape, filter.shape), geometry);
 }
 
 // Of a filter that the layer makes itself.
@@ -5589,11 +5677,8 @@ constexpr bool can_pool(const symbolic_shape& x, const pool2d_options& o) {
 }
 
 constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool2d_options& o) {
-  return {.kind = primitive::window_reduce,
-          .type = x.type,
-          .shape = window_shape(geometry_of(o, kind), x.shape),
-          .function = static_cast<int>(kind),
-          .list = packed(geometry_of(o, kind))};
+  const window_attribute geometry = geometry_of(o, kind);
+  return node_of(op::window_reduce, x.type, window_shape(geometry, x.shape), geometry);
 }
 
 constexpr node_spec describe_window_share(const facts& x, const pool2d_options& o) {
@@ -5744,10 +5829,7 @@ namespace detail {
 
 constexpr node_spec describe_gather(const facts& data, const facts& indices, int axis) {
   axis = normal_axis(axis, data.shape.rank);
-  return {.kind = primitive::gather,
-          .type = data.type,
-          .shape = gathered_shape(data.shape, indices.shape, axis),
-          .count = axis};
+  return node_of(op::gather, data.type, gathered_shape(data.shape, indices.shape, axis), axis_attribute{axis});
 }
 
 constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& indices, const symbolic_shape& updates,
@@ -5756,7 +5838,7 @@ constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& in
 }
 
 constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int axis, const symbolic_shape& shape) {
-  return {.kind = primitive::scatter_add, .type = updates.type, .shape = shape, .count = normal_axis(axis, shape.rank)};
+  return node_of(op::scatter_add, updates.type, shape, axis_attribute{normal_axis(axis, shape.rank)});
 }
 
 }  // namespace detail
@@ -5764,6 +5846,8 @@ constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int
 /// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
 /// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
 /// zeros, and its gradient goes nowhere; the option `checks` names it.
+/// ONNX's Gather and NumPy's take; torch.gather and NumPy's take_along_axis, an index for each element, are another
+/// operation.
 template <value Data, value Indices, detail::axis_like Axis>
 [[nodiscard]] constexpr auto gather(Data data, Indices indices, Axis axis) {
   MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
@@ -9509,63 +9593,27 @@ class attribute_hasher {
   explicit attribute_hasher(std::uint64_t seed) : hash_(seed) {}
   [[nodiscard]] std::uint64_t result() const { return hash_; }
 
-  void operator()(const no_attribute&) {}
-  void operator()(const leaf_attribute& a) { text(a.name); }
-  void operator()(const constant_attribute& a) { word(a.value); }
-  void operator()(const random_attribute& a) { text(a.stream), word(static_cast<std::uint64_t>(a.distribution)); }
-  void operator()(const map_attribute& a) { word(a.program.hash()); }
-  void operator()(const reduce_attribute& a) { word(a.kind), word(a.axes); }
-  void operator()(const contract_attribute& a) { words(a.a), words(a.b), word(a.result_rank); }
-  void operator()(const view_attribute& a) { word(a.offset), words(a.strides); }
-  void operator()(const pad_attribute& a) { words(a.low), words(a.high), word(a.value); }
-  void operator()(const axis_attribute& a) { word(a.axis); }
-  void operator()(const convolution_attribute& a) {
-    word(a.form), word(a.spatial), words(a.stride), words(a.pad_low), words(a.pad_high), words(a.dilation);
-    word(a.groups);
-  }
-  void operator()(const window_attribute& a) {
-    word(a.kind), word(a.spatial), words(a.window), words(a.stride), words(a.pad_low), words(a.pad_high);
-  }
-  void operator()(const optimizer_attribute& a) {
-    text(a.name), word(a.program.hash());
-    for (const std::string& moment : a.moments) text(moment);
-    for (scalar_ref result : a.results) word(std::size_t{result});
-  }
-  void operator()(const index_map& a) {
-    word(a.source), word(a.offset), words(a.strides), word(a.bounded), word(a.fill);
-    if (a.bounded) words(a.low), words(a.high);
-  }
-  void operator()(const region_attribute& a) {
-    space(a.space), word(a.row_axes), word(a.per_row), word(a.program.hash()), accesses(a.accesses), (*this)(a.output);
-  }
-  void operator()(const epilogue& a) { word(a.program.hash()), accesses(a.accesses); }
-  void operator()(const matmul_attribute& a) {
-    space(a.space), word(a.batch_axes), word(a.m_axes), word(a.n_axes), word(a.k_axes);
-    (*this)(a.a), (*this)(a.b), (*this)(a.output), (*this)(a.finish);
-  }
-  void operator()(const convolve_attribute& a) {
-    (*this)(a.convolution), space(a.space), (*this)(a.output), (*this)(a.finish);
+  template <class Value>
+  void add(const Value& value) {
+    if constexpr (requires { Value::each(value, [](const char*, const auto&) {}); }) {
+      Value::each(value, [this](const char*, const auto& member) { this->add(member); });
+    } else if constexpr (requires { value.hash(); }) {
+      word(value.hash());
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      hash_ = hash_string(value, hash_);
+    } else if constexpr (std::is_same_v<Value, double>) {
+      word(std::bit_cast<std::uint64_t>(value));
+    } else if constexpr (std::ranges::range<Value>) {
+      std::uint64_t count = 0;
+      for (const auto& element : value) add(element), ++count;
+      if constexpr (!std::is_array_v<Value>) word(count);
+    } else {
+      word(static_cast<std::uint64_t>(value));
+    }
   }
 
  private:
-  void word(double value) { hash_ = hash_combine(hash_, std::bit_cast<std::uint64_t>(value)); }
-  template <class Integer>
-  void word(Integer value) {
-    hash_ = hash_combine(hash_, static_cast<std::uint64_t>(value));
-  }
-  template <class Integer, std::size_t N>
-  void words(const Integer (&values)[N]) {
-    for (Integer value : values) word(value);
-  }
-  void text(const std::string& value) { hash_ = hash_string(value, hash_); }
-  void space(const shape& value) {
-    for (std::int64_t extent : value) word(extent);
-    word(value.rank());
-  }
-  void accesses(const std::vector<index_map>& values) {
-    for (const index_map& value : values) (*this)(value);
-    word(values.size());
-  }
+  void word(std::uint64_t value) { hash_ = hash_combine(hash_, value); }
   std::uint64_t hash_;
 };
 
@@ -9582,7 +9630,20 @@ inline int used_rank(const std::int64_t (&values)[max_rank]) {
 }
 
 struct attribute_printer {
-  std::string operator()(const no_attribute&) const { return {}; }
+  // Of which nothing else is said: "axis=1", with lists as they are.
+  template <class Attribute>
+  std::string operator()(const Attribute& a) const {
+    std::string text;
+    Attribute::each(a, [&](const char* name, const auto& member) {
+      text += fmt::format("{}{}=", text.empty() ? "" : " ", name);
+      if constexpr (std::is_array_v<std::remove_cvref_t<decltype(member)>>) {
+        text += list(member, static_cast<int>(std::size(member)));
+      } else {
+        text += fmt::format("{}", member);
+      }
+    });
+    return text;
+  }
   std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
   std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
   std::string operator()(const random_attribute& a) const {
@@ -9596,9 +9657,6 @@ struct attribute_printer {
     }
     return fmt::format("{} axes={{{}}}", info(a.kind).name, axes);
   }
-  std::string operator()(const contract_attribute& a) const {
-    return fmt::format("a={} b={} result_rank={}", list(a.a, max_rank), list(a.b, max_rank), a.result_rank);
-  }
   std::string operator()(const view_attribute& a) const {
     return fmt::format("offset={} strides=[{}]", a.offset, list(a.strides, used_rank(a.strides)));
   }
@@ -9606,7 +9664,6 @@ struct attribute_printer {
     return fmt::format("low=[{}] high=[{}] value={}", list(a.low, used_rank(a.low)), list(a.high, used_rank(a.high)),
                        a.value);
   }
-  std::string operator()(const axis_attribute& a) const { return fmt::format("axis={}", a.axis); }
   std::string operator()(const convolution_attribute& a) const {
     constexpr const char* forms[] = {"output", "input", "filter"};
     return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}",
@@ -9638,7 +9695,7 @@ struct attribute_printer {
 
 MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
   detail::attribute_hasher hasher(value.index());
-  std::visit(hasher, value);
+  std::visit([&](const auto& each) { hasher.add(each); }, value);
   return hasher.result();
 }
 
@@ -9778,6 +9835,307 @@ class checked_int {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+// What each primitive demands of its operands and what its result is, other than of maps and views.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// `build` checks the operands, as many as op_info says, and adds the node; `extents` are those of the result where
+/// they do not follow from the operands. errors: invalid_argument.
+template <op Kind>
+struct primitive_rule;
+template <op Kind>
+inline constexpr bool has_rule = requires {
+  typename primitive_rule<Kind>::attribute_type;
+};
+
+template <>
+struct primitive_rule<op::reduce> {
+  using attribute_type = reduce_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const reduce_attribute& rule, const shape&) {
+    const node_id a = operands[0];
+    g.expect_values("reduce", {a});
+    const node& operand = g[a];
+    if (!info(rule.kind).exists) {
+      fail(error_category::invalid_argument, "reduce of {}: kind {} does not exist; use one of reduce_kind's",
+           to_string(operand.extents), static_cast<int>(rule.kind));
+    }
+    if (rule.axes >> operand.extents.rank()) {
+      fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", rule.axes,
+           to_string(operand.extents));
+    }
+    if (rule.axes == 0) return is_arg(rule.kind) ? g.full(shape(operand.extents), 0, dtype::i32) : a;
+    const shape result = numeric(reduced_shape(operand.extents, rule.axes));
+    const dtype type = is_arg(rule.kind) ? dtype::i32 : operand.type;
+    return g.add_node(op::reduce, type, result, rule, operands);
+  }
+};
+
+// `letters`: how a sentence calls each label.
+inline node_id build_contract(graph& g, node_id a, node_id b, const contract_attribute& labels,
+                              std::string_view letters) {
+  const node_id operands[] = {a, b};
+  const auto name_of = [&](int label) {
+    return static_cast<std::size_t>(label) < letters.size() ? letters[static_cast<std::size_t>(label)] : '?';
+  };
+  const auto refuse = [&](const std::string& rule) {
+    const auto term = [&](const std::uint8_t(&of)[max_rank], node_id operand) {
+      std::string text;
+      for (int i = 0; i < g[operand].extents.rank(); ++i) text += name_of(of[i]);
+      return text;
+    };
+    fail(error_category::invalid_argument, "contract \"{},{}->{}\" of {} and {}: {}", term(labels.a, a),
+         term(labels.b, b), letters.substr(0, static_cast<std::size_t>(std::clamp(labels.result_rank, 0, max_labels))),
+         to_string(g[a].extents), to_string(g[b].extents), rule);
+  };
+  const contraction rule = contract_rule(labels, g[a].extents, g[b].extents);
+  const std::int64_t in_a = rule.left.coefficient, in_b = rule.right.coefficient;
+  const char name = name_of(rule.label);
+  switch (rule.fault) {
+    case contraction::none:
+      break;
+    case contraction::result_rank:
+      refuse("the result has too many or too few labels");
+      break;
+    case contraction::range:
+      refuse("labels must be below 16, twice the largest rank");
+      break;
+    case contraction::twice:
+      refuse(fmt::format("label {} may stand only once in a term; take a diagonal first", name));
+      break;
+    case contraction::extents:
+      refuse(fmt::format("extents of one label must agree; {} is {} in the one and {} in the other", name, in_a, in_b));
+      break;
+    case contraction::nowhere:
+      refuse(fmt::format("label {} of the result is in no operand", name));
+      break;
+    case contraction::one_sided:
+      refuse(fmt::format("label {} ({}) is summed over one operand alone; reduce it first", name, in_a ? in_a : in_b));
+      break;
+  }
+  if (g[a].type != g[b].type || !is_float(g[a].type)) {
+    refuse("operands must be floats of one type; cast one of them");
+  }
+  return g.add_node(op::contract, g[a].type, numeric(rule.result), labels, operands);
+}
+
+template <>
+struct primitive_rule<op::contract> {
+  using attribute_type = contract_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const contract_attribute& labels, const shape&) {
+    g.expect_values("contract", operands);
+    return build_contract(g, operands[0], operands[1], labels, "abcdefghijklmnop");
+  }
+};
+
+[[noreturn]] inline void refuse_pad(const shape& extents) {
+  fail(error_category::invalid_argument, "pad {}: needs a non-negative border for each axis; use slice to cut",
+       to_string(extents));
+}
+
+template <>
+struct primitive_rule<op::pad> {
+  using attribute_type = pad_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const pad_attribute& border, const shape&) {
+    const node_id a = operands[0];
+    g.expect_values("pad", operands);
+    const dtype type = g[a].type;
+    expect_representable("pad", border.value, type);
+    shape padded = g[a].extents;
+    bool fits = true, any = false;
+    for (int i = 0; fits && i < padded.rank(); ++i) {
+      fits = border.low[i] >= 0 && border.high[i] >= 0;
+      any = any || border.low[i] || border.high[i];
+      if (fits) padded.set(i, checked_int(padded[i]) + border.low[i] + border.high[i]);
+    }
+    if (!fits) refuse_pad(g[a].extents);
+    pad_attribute stored = border;
+    stored.value = rounded_to(border.value, type);
+    return any ? g.add_node(op::pad, type, padded, stored, operands) : a;
+  }
+};
+
+template <>
+struct primitive_rule<op::concat> {
+  using attribute_type = axis_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const int axis = along.axis;
+    g.expect_values("concat", operands);
+    if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
+    shape whole = g[operands[0]].extents;
+    for (std::size_t i = 1; i < operands.size(); ++i) {
+      const symbolic_shape left = whole, right = g[operands[i]].extents;
+      if (!can_concat(left, right, axis) || g[operands[i]].type != g[operands[0]].type) {
+        fail(error_category::invalid_argument,
+             "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(whole),
+             to_string(g[operands[i]].extents));
+      }
+      whole = numeric(concat_shape(left, right, axis));
+    }
+    return operands.size() == 1 ? operands[0] : g.add_node(op::concat, g[operands[0]].type, whole, along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::gather> {
+  using attribute_type = axis_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const node_id data = operands[0], indices = operands[1];
+    const int axis = along.axis;
+    g.expect_values("gather", {data, indices});
+    const shape &from = g[data].extents, &at = g[indices].extents;
+    if (!can_gather(from, at, axis) || g[indices].type != dtype::i32) {
+      fail(error_category::invalid_argument,
+           "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
+           to_string(g[indices].type), to_string(at));
+    }
+    const auto* named = std::get_if<leaf_attribute>(&g.attribute_of(data));
+    g.expect_indices({indices,
+                      from[axis],
+                      {},
+                      fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
+                                  to_string(from), from[axis])});
+    const symbolic_shape result = gathered_shape(from, at, axis);
+    return g.add_node(op::gather, g[data].type, numeric(result), along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::scatter_add> {
+  using attribute_type = axis_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
+    const node_id indices = operands[0], updates = operands[1];
+    const int axis = along.axis;
+    g.expect_values("scatter_add", {indices, updates});
+    const shape& at = g[indices].extents;
+    const symbolic_shape rows = at, whole = extents;
+    if (!can_gather(whole, rows, axis) || g[indices].type != dtype::i32 ||
+        gathered_shape(whole, rows, axis) != symbolic_shape(g[updates].extents)) {
+      fail(error_category::invalid_argument,
+           "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
+           to_string(g[updates].extents), to_string(extents), axis, to_string(g[indices].type), to_string(at));
+    }
+    g.expect_indices({indices,
+                      extents[axis],
+                      {},
+                      fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
+    return g.add_node(op::scatter_add, g[updates].type, extents, along, operands);
+  }
+};
+
+inline void expect_countable(const char* what, int axis, std::int64_t value) {
+  if (value <= max_places) return;
+  fail(error_category::invalid_argument,
+       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
+       axis, value, max_places);
+}
+
+inline void expect_countable(int axis, const window_axis& w) {
+  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return;
+  expect_countable("window", axis, w.window);
+  expect_countable("dilation", axis, w.dilation);
+  expect_countable("stride", axis, w.stride);
+  expect_countable("low padding", axis, w.pad_low);
+  expect_countable("high padding", axis, w.pad_high);
+  expect_countable("dilated window", axis, w.reach());
+  expect_countable("padded extent", axis, w.padded());
+}
+
+inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+  for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
+    expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
+  }
+  return y.rank() > 0 && convolution_shape(c, x, w) == symbolic_shape(y);
+}
+
+// Of rank 0 where a window does not fit into the padded operand.
+inline symbolic_shape checked_window_shape(const window_attribute& w, const shape& x) {
+  for (int i = 0; i < w.spatial && w.spatial <= std::min(max_spatial, x.rank()); ++i) {
+    expect_countable(i, {x[x.rank() - w.spatial + i], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
+  }
+  return window_shape(w, x);
+}
+
+template <>
+struct primitive_rule<op::convolution> {
+  using attribute_type = convolution_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const convolution_attribute& c,
+                       const shape& extents) {
+    const node_id a = operands[0], b = operands[1];
+    g.expect_values("convolution", {a, b});
+    if (c.form > convolution_attribute::filter) {
+      fail(error_category::invalid_argument, "convolution: form {} does not exist; use output, input or filter",
+           static_cast<int>(c.form));
+    }
+    const shape &first = g[a].extents, &second = g[b].extents;
+    const bool fits = c.form == convolution_attribute::output  ? convolution_fits(c, first, second, extents)
+                      : c.form == convolution_attribute::input ? convolution_fits(c, extents, second, first)
+                                                               : convolution_fits(c, first, extents, second);
+    if (!fits || g[a].type != g[b].type || !is_float(g[a].type)) {
+      fail(error_category::invalid_argument,
+           "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, "
+           "out..]",
+           to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
+    }
+    return g.add_node(op::convolution, g[a].type, extents, c, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::window_reduce> {
+  using attribute_type = window_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape&) {
+    const node_id a = operands[0];
+    g.expect_values("window_reduce", {a});
+    const shape& x = g[a].extents;
+    if (w.kind != reduce_kind::max && w.kind != reduce_kind::sum) {
+      fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
+           to_string(attribute(w)), to_string(x));
+    }
+    const symbolic_shape y = checked_window_shape(w, x);
+    if (y.rank == 0) {
+      fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
+           to_string(attribute(w)), to_string(x));
+    }
+    return g.add_node(op::window_reduce, g[a].type, numeric(y), w, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::window_scatter> {
+  using attribute_type = window_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape& extents) {
+    g.expect_values("window_scatter", operands);
+    const bool is_max = w.kind == reduce_kind::max;
+    const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
+                      (!is_max || g[operands[0]].extents == extents) && g[operands.back()].extents.rank() > 0 &&
+                      checked_window_shape(w, extents) == symbolic_shape(g[operands.back()].extents);
+    if (!fits) {
+      fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
+           to_string(attribute(w)), to_string(extents));
+    }
+    if (g[operands[0]].type != g[operands.back()].type) {
+      fail(error_category::invalid_argument,
+           "window_scatter {} into {}: the operand and the pooled operand must have one dtype; found {} and {}; cast "
+           "one",
+           to_string(attribute(w)), to_string(extents), to_string(g[operands[0]].type),
+           to_string(g[operands.back()].type));
+    }
+    return g.add_node(op::window_scatter, g[operands.back()].type, extents, w, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::stop_gradient> {
+  using attribute_type = no_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const no_attribute&, const shape&) {
+    const node_id a = operands[0];
+    g.expect_values("stop_gradient", {a});
+    return g.add_node(op::stop_gradient, g[a].type, shape(g[a].extents), no_attribute{}, operands);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 #include <cstdlib>
 
@@ -10080,21 +10438,7 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
 }
 
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
-  expect_values("reduce", {a});
-  const node& operand = nodes_[a];
-  if (!info(kind).exists) {
-    fail(error_category::invalid_argument, "reduce of {}: kind {} does not exist; use one of reduce_kind's",
-         to_string(operand.extents), static_cast<int>(kind));
-  }
-  if (axes >> operand.extents.rank()) {
-    fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", axes,
-         to_string(operand.extents));
-  }
-  if (axes == 0) return is_arg(kind) ? full(shape(operand.extents), 0, dtype::i32) : a;
-  const shape result = detail::numeric(detail::reduced_shape(operand.extents, axes));
-  const node_id operands[] = {a};
-  const dtype type = is_arg(kind) ? dtype::i32 : operand.type;
-  return add_node(op::reduce, type, result, reduce_attribute{kind, axes}, operands);
+  return apply(op::reduce, reduce_attribute{kind, axes}, {a});
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
@@ -10109,60 +10453,11 @@ MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view 
          "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
          labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
   }
-  return contract(a, b, letters.numbers, {letters.order, static_cast<std::size_t>(letters.count)});
+  return detail::build_contract(*this, a, b, letters.numbers, {letters.order, static_cast<std::size_t>(letters.count)});
 }
 
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
-  expect_values("contract", {a, b});
-  return contract(a, b, labels, "abcdefghijklmnop");
-}
-
-MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels,
-                                         std::string_view letters) {
-  using detail::contraction, detail::max_labels;
-  const node_id operands[] = {a, b};
-  const auto name_of = [&](int label) {
-    return static_cast<std::size_t>(label) < letters.size() ? letters[static_cast<std::size_t>(label)] : '?';
-  };
-  const auto refuse = [&](const std::string& rule) {
-    const auto term = [&](const std::uint8_t(&of)[max_rank], node_id operand) {
-      std::string text;
-      for (int i = 0; i < nodes_[operand].extents.rank(); ++i) text += name_of(of[i]);
-      return text;
-    };
-    fail(error_category::invalid_argument, "contract \"{},{}->{}\" of {} and {}: {}", term(labels.a, a),
-         term(labels.b, b), letters.substr(0, static_cast<std::size_t>(std::clamp(labels.result_rank, 0, max_labels))),
-         to_string(nodes_[a].extents), to_string(nodes_[b].extents), rule);
-  };
-  const contraction rule = detail::contract_rule(labels, nodes_[a].extents, nodes_[b].extents);
-  const std::int64_t in_a = rule.left.coefficient, in_b = rule.right.coefficient;
-  const char name = name_of(rule.label);
-  switch (rule.fault) {
-    case contraction::none:
-      break;
-    case contraction::result_rank:
-      refuse("the result has too many or too few labels");
-      break;
-    case contraction::range:
-      refuse("labels must be below 16, twice the largest rank");
-      break;
-    case contraction::twice:
-      refuse(fmt::format("label {} may stand only once in a term; take a diagonal first", name));
-      break;
-    case contraction::extents:
-      refuse(fmt::format("extents of one label must agree; {} is {} in the one and {} in the other", name, in_a, in_b));
-      break;
-    case contraction::nowhere:
-      refuse(fmt::format("label {} of the result is in no operand", name));
-      break;
-    case contraction::one_sided:
-      refuse(fmt::format("label {} ({}) is summed over one operand alone; reduce it first", name, in_a ? in_a : in_b));
-      break;
-  }
-  if (nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
-    refuse("operands must be floats of one type; cast one of them");
-  }
-  return add_node(op::contract, nodes_[a].type, detail::numeric(rule.result), labels, operands);
+  return apply(op::contract, labels, {a, b});
 }
 
 // ---- views ----------------------------------------------------------------------------------------------------------
@@ -10336,181 +10631,60 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
 MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
                                     double value) {
   expect_values("pad", {a});
-  expect_representable("pad", value, nodes_[a].type);
-  shape extents = nodes_[a].extents;
-  pad_attribute border{.value = rounded_to(value, nodes_[a].type)};
-  bool fits = static_cast<int>(low.size()) == extents.rank() && static_cast<int>(high.size()) == extents.rank(),
-       any = false;
-  for (int i = 0; fits && i < extents.rank(); ++i) {
-    border.low[i] = low[static_cast<std::size_t>(i)];
-    border.high[i] = high[static_cast<std::size_t>(i)];
-    fits = border.low[i] >= 0 && border.high[i] >= 0;
-    any = any || border.low[i] || border.high[i];
-    if (fits) extents.set(i, checked_int(extents[i]) + border.low[i] + border.high[i]);
-  }
-  if (!fits) {
-    fail(error_category::invalid_argument, "pad {}: needs a non-negative border for each axis; use slice to cut",
-         to_string(nodes_[a].extents));
-  }
-  const node_id operands[] = {a};
-  return any ? add_node(op::pad, nodes_[a].type, extents, border, operands) : a;
+  const auto rank = static_cast<std::size_t>(nodes_[a].extents.rank());
+  if (low.size() != rank || high.size() != rank) detail::refuse_pad(nodes_[a].extents);
+  pad_attribute border{.value = value};
+  std::ranges::copy(low, border.low);
+  std::ranges::copy(high, border.high);
+  return apply(op::pad, border, {a});
 }
 
 MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int axis) {
-  expect_values("concat", operands);
-  if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
-  shape extents = nodes_[operands[0]].extents;
-  for (std::size_t i = 1; i < operands.size(); ++i) {
-    const symbolic_shape left = extents, right = nodes_[operands[i]].extents;
-    if (!detail::can_concat(left, right, axis) || nodes_[operands[i]].type != nodes_[operands[0]].type) {
-      fail(error_category::invalid_argument,
-           "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(extents),
-           to_string(nodes_[operands[i]].extents));
-    }
-    extents = detail::numeric(detail::concat_shape(left, right, axis));
-  }
-  return operands.size() == 1 ? operands[0]
-                              : add_node(op::concat, nodes_[operands[0]].type, extents, axis_attribute{axis}, operands);
+  return apply(op::concat, axis_attribute{axis}, operands);
 }
 
-// ---- gather, scatter ------------------------------------------------------------------------------------------------
+// ---- primitives by their rules
+// ---------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::apply(op kind, const attribute& value, std::span<const node_id> operands,
+                                      const shape& extents) {
+  return visit_op(kind, [&]<op Kind>() -> node_id {
+    if constexpr (detail::has_rule<Kind>) {
+      using rule = detail::primitive_rule<Kind>;
+      const auto* own = std::get_if<typename rule::attribute_type>(&value);
+      if (own && (info(Kind).arity < 0 || operands.size() == static_cast<std::size_t>(info(Kind).arity))) {
+        return rule::build(*this, operands, *own, extents);
+      }
+    }
+    fail(error_category::invalid_argument,
+         "{} of {} operands with \"{}\": it is not made this way, or takes another number of operands or attribute",
+         to_string(Kind), operands.size(), to_string(value));
+  });
+}
 
 MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
-  expect_values("gather", {data, indices});
-  const shape &from = nodes_[data].extents, &at = nodes_[indices].extents;
-  if (!detail::can_gather(from, at, axis) || nodes_[indices].type != dtype::i32) {
-    fail(error_category::invalid_argument,
-         "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
-         to_string(nodes_[indices].type), to_string(at));
-  }
-  const node_id operands[] = {data, indices};
-  const auto* named = std::get_if<leaf_attribute>(&attribute_of(data));
-  expect_indices({indices,
-                  from[axis],
-                  {},
-                  fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
-                              to_string(from), from[axis])});
-  const symbolic_shape result = detail::gathered_shape(from, at, axis);
-  return add_node(op::gather, nodes_[data].type, detail::numeric(result), axis_attribute{axis}, operands);
+  return apply(op::gather, axis_attribute{axis}, {data, indices});
 }
 
 MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
-  expect_values("scatter_add", {indices, updates});
-  const shape& at = nodes_[indices].extents;
-  const symbolic_shape rows = at, whole = extents;
-  if (!detail::can_gather(whole, rows, axis) || nodes_[indices].type != dtype::i32 ||
-      detail::gathered_shape(whole, rows, axis) != symbolic_shape(nodes_[updates].extents)) {
-    fail(error_category::invalid_argument,
-         "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
-         to_string(nodes_[updates].extents), to_string(extents), axis, to_string(nodes_[indices].type), to_string(at));
-  }
-  const node_id operands[] = {indices, updates};
-  expect_indices(
-      {indices, extents[axis], {}, fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
-  return add_node(op::scatter_add, nodes_[updates].type, extents, axis_attribute{axis}, operands);
+  return apply(op::scatter_add, axis_attribute{axis}, {indices, updates}, extents);
 }
-
-// ---- convolution, windows -------------------------------------------------------------------------------------------
-
-namespace detail {
-
-inline void expect_countable(const char* what, int axis, std::int64_t value) {
-  if (value <= max_places) return;
-  fail(error_category::invalid_argument,
-       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
-       axis, value, max_places);
-}
-
-inline void expect_countable(int axis, const window_axis& w) {
-  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return;
-  expect_countable("window", axis, w.window);
-  expect_countable("dilation", axis, w.dilation);
-  expect_countable("stride", axis, w.stride);
-  expect_countable("low padding", axis, w.pad_low);
-  expect_countable("high padding", axis, w.pad_high);
-  expect_countable("dilated window", axis, w.reach());
-  expect_countable("padded extent", axis, w.padded());
-}
-
-inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
-  for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
-    expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
-  }
-  return y.rank() > 0 && convolution_shape(c, x, w) == symbolic_shape(y);
-}
-
-// Of rank 0 where a window does not fit into the padded operand.
-inline symbolic_shape checked_window_shape(const window_attribute& w, const shape& x) {
-  for (int i = 0; i < w.spatial && w.spatial <= std::min(max_spatial, x.rank()); ++i) {
-    expect_countable(i, {x[x.rank() - w.spatial + i], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
-  }
-  return window_shape(w, x);
-}
-
-}  // namespace detail
 
 MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c,
                                             const shape& extents) {
-  expect_values("convolution", {a, b});
-  if (c.form > convolution_attribute::filter) {
-    fail(error_category::invalid_argument, "convolution: form {} does not exist; use output, input or filter",
-         static_cast<int>(c.form));
-  }
-  const shape &first = nodes_[a].extents, &second = nodes_[b].extents;
-  const bool fits = c.form == convolution_attribute::output  ? detail::convolution_fits(c, first, second, extents)
-                    : c.form == convolution_attribute::input ? detail::convolution_fits(c, extents, second, first)
-                                                             : detail::convolution_fits(c, first, extents, second);
-  if (!fits || nodes_[a].type != nodes_[b].type || !is_float(nodes_[a].type)) {
-    fail(
-        error_category::invalid_argument,
-        "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, out..]",
-        to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
-  }
-  const node_id operands[] = {a, b};
-  return add_node(op::convolution, nodes_[a].type, extents, c, operands);
+  return apply(op::convolution, c, {a, b}, extents);
 }
 
 MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
-  expect_values("window_reduce", {a});
-  const shape& x = nodes_[a].extents;
-  if (w.kind != reduce_kind::max && w.kind != reduce_kind::sum) {
-    fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
-         to_string(attribute(w)), to_string(x));
-  }
-  const symbolic_shape y = detail::checked_window_shape(w, x);
-  if (y.rank == 0) {
-    fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
-         to_string(attribute(w)), to_string(x));
-  }
-  const node_id operands[] = {a};
-  return add_node(op::window_reduce, nodes_[a].type, detail::numeric(y), w, operands);
+  return apply(op::window_reduce, w, {a});
 }
 
 MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
                                                const shape& extents) {
-  expect_values("window_scatter", operands);
-  const bool is_max = w.kind == reduce_kind::max;
-  const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
-                    (!is_max || nodes_[operands[0]].extents == extents) && nodes_[operands.back()].extents.rank() > 0 &&
-                    detail::checked_window_shape(w, extents) == symbolic_shape(nodes_[operands.back()].extents);
-  if (!fits) {
-    fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
-         to_string(attribute(w)), to_string(extents));
-  }
-  if (nodes_[operands[0]].type != nodes_[operands.back()].type) {
-    fail(error_category::invalid_argument,
-         "window_scatter {} into {}: the operand and the pooled operand must have one dtype; found {} and {}; cast one",
-         to_string(attribute(w)), to_string(extents), to_string(nodes_[operands[0]].type),
-         to_string(nodes_[operands.back()].type));
-  }
-  return add_node(op::window_scatter, nodes_[operands.back()].type, extents, w, operands);
+  return apply(op::window_scatter, w, operands, extents);
 }
 
-MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) {
-  expect_values("stop_gradient", {a});
-  const node_id operands[] = {a};
-  return add_node(op::stop_gradient, nodes_[a].type, shape(nodes_[a].extents), no_attribute{}, operands);
-}
+MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) { return apply(op::stop_gradient, no_attribute{}, {a}); }
 
 // ---- effects --------------------------------------------------------------------------------------------------------
 
@@ -10630,27 +10804,21 @@ MEGANEURA_INLINE double graph::flops() const {
 
 MEGANEURA_INLINE double graph::flops(node_id id) const {
   const node& n = nodes_[id];
-  const auto elements = static_cast<double>(n.extents.elements());
-  if (n.kind == op::contract) {
-    // 2 x (product of all label extents) = 2 x result x the extents of a that are summed over
-    const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
-    return 2 * elements * detail::summed_elements(get<contract_attribute>(id), nodes_[operand(id, 0)].extents, extent);
+  if (n.kind == op::map) {
+    const auto counts = [](const scalar_node& each) { return info(each.op).arity > 0 && each.type != dtype::boolean; };
+    return static_cast<double>(n.extents.elements() *
+                               std::ranges::count_if(get<map_attribute>(id).program.nodes, counts));
   }
-  if (n.kind == op::convolution) {
-    // every (n, o, out.., c / groups, k..) once: y elements x w elements / o, whichever of the three is computed
-    const auto& c = get<convolution_attribute>(id);
-    const shape& first = nodes_[operand(id, 0)].extents;
-    const shape& second = nodes_[operand(id, 1)].extents;
-    const shape& y = c.form == convolution_attribute::output  ? n.extents
-                     : c.form == convolution_attribute::input ? first
-                                                              : second;
-    const shape& w = c.form == convolution_attribute::filter ? n.extents : second;
-    return 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-  }
-  if (n.kind == op::reduce) return static_cast<double>(nodes_[operand(id, 0)].extents.elements());
-  if (n.kind != op::map) return 0;
-  const auto counts = [](const scalar_node& each) { return info(each.op).arity > 0 && each.type != dtype::boolean; };
-  return elements * static_cast<double>(std::ranges::count_if(get<map_attribute>(id).program.nodes, counts));
+  return visit_op(n.kind, [&]<op Kind> {
+    if constexpr (detail::has_flops<Kind>) {
+      symbolic_shape from[2];
+      for (std::size_t i = 0; i < n.operand_count; ++i) from[i] = nodes_[operand(id, i)].extents;
+      const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
+      using own = typename detail::flop_rule<Kind>::attribute_type;
+      return detail::flop_rule<Kind>::of(get<own>(id), from, n.extents, extent);
+    }
+    return 0.0;
+  });
 }
 
 // ---- printing, pruning ----------------------------------------------------------------------------------------------
@@ -10740,34 +10908,6 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
 // Reverse mode over primitives.
 // The gradient of each primitive. Derivatives of scalar programs are scalar programs: see scalar_gradient.hpp.
 // The sweep of reverse mode: which nodes need an adjoint, and adding them up.
-// From a kind of node that is known at run time to a template over kinds: how the traits of operations are asked.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-template <class Function, class Kinds = std::make_index_sequence<op_count>>
-struct op_calls;
-template <class Function, std::size_t... I>
-struct op_calls<Function, std::index_sequence<I...>> {
-  using result = decltype(std::declval<Function&>().template operator()<op{}>());
-  template <op Kind>
-  static constexpr result call(Function& f) {
-    return f.template operator()<Kind>();
-  }
-  static constexpr result (*of[])(Function&) = {&call<static_cast<op>(I)>...};
-};
-
-}  // namespace detail
-
-/// f.operator()<kind>(). What a folder knows of each kind of node stands in a class template over `op` there, whose
-/// primary template is what holds of a kind that nothing is said about.
-template <class Function>
-constexpr decltype(auto) visit_op(op kind, Function f) {
-  return detail::op_calls<Function>::of[static_cast<std::size_t>(kind)](f);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -10848,20 +10988,23 @@ class gradient_step {
   gradient_sweep& sweep_;
 };
 
-/// How `g`, the adjoint of node `id`, reaches the operands: one specialisation for each primitive.
+/// How `g`, the adjoint of node `id`, reaches the operands: one specialisation for each primitive that has operands.
 template <op Kind>
-struct gradient_rule : gradient_step {
-  using gradient_step::gradient_step;
-  void propagate(node_id, node_id) {
-    fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
-         to_string(Kind));
-  }
-};
+struct gradient_rule;
 template <op Kind>
   requires(info(Kind).arity == 0)
 struct gradient_rule<Kind> : gradient_step {
   using gradient_step::gradient_step;
   void propagate(node_id, node_id) {}
+};
+template <op Kind>
+  requires(info(Kind).stage == op_stage::effect || info(Kind).stage == op_stage::implementation)
+struct gradient_rule<Kind> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id, node_id) {
+    fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
+         to_string(Kind));
+  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
@@ -16765,16 +16908,17 @@ inline node_id reciprocal_count(graph& g, const node_spec& spec, node_id whole) 
   return g.constant(1.0 / count, spec.type);
 }
 
-inline node_id pad_node(graph& g, const node_spec& spec, node_id a) {
-  const auto borders = unpacked<pad_attribute>(spec.list);
-  const auto rank = static_cast<std::size_t>(spec.shape.rank);
-  return g.pad(a, {borders.low, rank}, {borders.high, rank}, spec.value);
-}
-
-inline node_id window_node(graph& g, const node_spec& spec, node_id a) {
-  auto geometry = unpacked<window_attribute>(spec.list);
-  geometry.kind = static_cast<reduce_kind>(spec.function);
-  return g.window_reduce(a, geometry);
+inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto kind = static_cast<op>(spec.function);
+  std::vector<node_id> from;
+  for (const node_value& each : operands) from.push_back(each.id());
+  return visit_op(kind, [&]<op Kind>() -> node_id {
+    if constexpr (requires { typename primitive_rule<Kind>::attribute_type; }) {
+      return g.apply(Kind, unpacked<typename primitive_rule<Kind>::attribute_type>(spec.list), from,
+                     numeric(spec.shape));
+    }
+    fail(error_category::internal, "a value of run time is described as {}, which is no primitive", to_string(Kind));
+  });
 }
 
 inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
@@ -16808,10 +16952,6 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return reciprocal_count(g, spec, a());
     case primitive::cast:
       return g.cast(a(), spec.type);
-    case primitive::reduce:
-      return g.reduce(static_cast<reduce_kind>(spec.function), a(), static_cast<std::uint32_t>(spec.count));
-    case primitive::contract:
-      return g.contract(a(), b(), unpacked<contract_attribute>(spec.list));
     case primitive::reshape:
       return g.reshape(a(), extents);
     case primitive::permute:
@@ -16820,24 +16960,12 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       const auto range = unpacked<slice_range>(spec.list);
       return g.slice(a(), static_cast<int>(range.axis), range.start, range.count, range.step);
     }
-    case primitive::pad:
-      return pad_node(g, spec, a());
     case primitive::expand:
       return g.expand(a(), extents);
     case primitive::flip:
       return g.flip(a(), axis);
-    case primitive::concat:
-      return g.concat(std::initializer_list<node_id>{a(), b()}, axis);
-    case primitive::gather:
-      return g.gather(a(), b(), axis);
-    case primitive::scatter_add:
-      return g.scatter_add(a(), b(), axis, extents);
-    case primitive::convolution:
-      return g.convolution(a(), b(), unpacked<convolution_attribute>(spec.list), extents);
-    case primitive::window_reduce:
-      return window_node(g, spec, a());
-    case primitive::stop_gradient:
-      return g.stop_gradient(a());
+    case primitive::node:
+      return any_node(g, spec, operands);
     case primitive::class_index:
       return labelled(g, spec, a());
     case primitive::assign:

@@ -441,4 +441,40 @@ TEST(graph_build, flops_count_products_twice) {
   EXPECT_EQ(g.flops(), 2 * 2 * 3 * 4);
 }
 
+TEST(graph_build, a_primitive_of_its_parts_is_the_one_that_its_function_makes) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 3, 8, 8}), w = g.parameter("w", dtype::f32, {4, 3, 3, 3});
+  const node_id at = g.input("at", dtype::i32, {5}), rows = g.input("rows", dtype::f32, {5, 3, 8, 8});
+  const convolution_attribute same{.pad_low = {1, 1, 0}, .pad_high = {1, 1, 0}};
+  const window_attribute halves{.window = {2, 2, 1}, .stride = {2, 2, 1}};
+  const contract_attribute product{.a = {0, 4, 1, 2}, .b = {0, 4, 3, 2}, .result_rank = 4};
+  const pad_attribute border{.low = {0, 0, 1, 2}, .high = {0, 0, 0, 1}, .value = 0.5};
+  EXPECT_EQ(g.apply(op::reduce, reduce_attribute{reduce_kind::max, 0b11}, {x}), g.reduce(reduce_kind::max, x, 0b11));
+  EXPECT_EQ(g.apply(op::contract, product, {x, x}), g.contract(x, x, product));
+  EXPECT_EQ(g.apply(op::pad, border, {x}),
+            g.pad(x, std::span(border.low).first(4), std::span(border.high).first(4), 0.5));
+  EXPECT_EQ(g.apply(op::concat, axis_attribute{2}, {x, x, x}), g.concat(std::vector{x, x, x}, 2));
+  EXPECT_EQ(g.apply(op::gather, axis_attribute{0}, {x, at}), g.gather(x, at, 0));
+  EXPECT_EQ(g.apply(op::scatter_add, axis_attribute{0}, {at, rows}, {7, 3, 8, 8}),
+            g.scatter_add(at, rows, 0, {7, 3, 8, 8}));
+  EXPECT_EQ(g.apply(op::convolution, same, {x, w}, {2, 4, 8, 8}), g.convolution(x, w, same, {2, 4, 8, 8}));
+  const node_id y = g.apply(op::window_reduce, halves, {x});
+  EXPECT_EQ(y, g.window_reduce(x, halves));
+  EXPECT_EQ(g.apply(op::window_scatter, halves, {x, y}, {2, 3, 8, 8}),
+            g.window_scatter(std::vector{x, y}, halves, {2, 3, 8, 8}));
+  EXPECT_EQ(g.apply(op::stop_gradient, no_attribute{}, {x}), g.stop_gradient(x));
+}
+
+TEST(graph_build, parts_that_make_no_primitive_are_refused) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2, 3}), at = g.input("at", dtype::i32, {5});
+  const std::size_t before = g.size();
+  EXPECT_THROW(g.apply(op::gather, axis_attribute{0}, {x}), error);                     // an operand is missing
+  EXPECT_THROW(g.apply(op::gather, reduce_attribute{}, {x, at}), error);                // the attribute of another one
+  EXPECT_THROW(g.apply(op::gather, axis_attribute{2}, {x, at}), error);                 // what its function refuses
+  EXPECT_THROW(g.apply(op::concat, axis_attribute{0}, std::vector<node_id>{}), error);  // none at all
+  EXPECT_THROW(g.apply(op::region, region_attribute{}, {x}), error);                    // no primitive
+  EXPECT_EQ(g.size(), before);
+}
+
 }  // namespace

@@ -88,20 +88,23 @@ class gradient_step {
   gradient_sweep& sweep_;
 };
 
-/// How `g`, the adjoint of node `id`, reaches the operands: one specialisation for each primitive.
+/// How `g`, the adjoint of node `id`, reaches the operands: one specialisation for each primitive that has operands.
 template <op Kind>
-struct gradient_rule : gradient_step {
-  using gradient_step::gradient_step;
-  void propagate(node_id, node_id) {
-    fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
-         to_string(Kind));
-  }
-};
+struct gradient_rule;
 template <op Kind>
   requires(info(Kind).arity == 0)
 struct gradient_rule<Kind> : gradient_step {
   using gradient_step::gradient_step;
   void propagate(node_id, node_id) {}
+};
+template <op Kind>
+  requires(info(Kind).stage == op_stage::effect || info(Kind).stage == op_stage::implementation)
+struct gradient_rule<Kind> : gradient_step {
+  using gradient_step::gradient_step;
+  void propagate(node_id, node_id) {
+    fail(error_category::unsupported, "gradients: {} has no rule; differentiate before choosing implementations",
+         to_string(Kind));
+  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail

@@ -54,12 +54,12 @@ struct natural {
 // What the rarer primitives carry besides their operands, with those of graph/geometry.hpp.
 struct axis_order {
   int axes[max_rank]{};
-  static constexpr void each(auto& self, auto visit) { visit(self.axes); }
+  static constexpr void each(auto& self, auto visit) { visit("axes", self.axes); }
 };
 struct slice_range {
   std::int64_t axis = 0, start = 0, count = 0, step = 1;
   static constexpr void each(auto& self, auto visit) {
-    visit(self.axis), visit(self.start), visit(self.count), visit(self.step);
+    visit("axis", self.axis), visit("start", self.start), visit("count", self.count), visit("step", self.step);
   }
 };
 
@@ -87,7 +87,7 @@ constexpr integer_list packed(const Structure& from) {
       result.values[count++] = static_cast<std::int64_t>(number);
     }
   };
-  Structure::each(from, [&](const auto& member) { each_number(member, pack); });
+  Structure::each(from, [&](const char*, const auto& member) { each_number(member, pack); });
   return result;
 }
 template <class Structure>
@@ -102,7 +102,7 @@ constexpr Structure unpacked(const integer_list& from) {
       number = static_cast<type>(std::int64_t{from.values[count++]});
     }
   };
-  Structure::each(result, [&](auto& member) { each_number(member, unpack); });
+  Structure::each(result, [&](const char*, auto& member) { each_number(member, unpack); });
   return result;
 }
 

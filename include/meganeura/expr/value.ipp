@@ -2,6 +2,7 @@
 // From a primitive's description to nodes of the run-time graph.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/expr/model.hpp>
 #include <meganeura/expr/value.hpp>
 #include <meganeura/graph/primitive_rules.hpp>
 #include <meganeura/graph/visit_op.hpp>

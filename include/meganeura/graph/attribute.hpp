@@ -22,13 +22,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct leaf_attribute {
   std::string name;
   std::optional<initializer> begin{};
-  static void each(auto& self, auto visit) { visit(self.name); }
+  static void each(auto& self, auto visit) { visit("name", self.name); }
   friend bool operator==(const leaf_attribute&, const leaf_attribute&) = default;
 };
 
 struct constant_attribute {
   double value = 0;
-  static void each(auto& self, auto visit) { visit(self.value); }
+  static void each(auto& self, auto visit) { visit("value", self.value); }
   friend bool operator==(const constant_attribute&, const constant_attribute&) = default;
 };
 
@@ -36,13 +36,13 @@ struct constant_attribute {
 struct random_attribute {
   std::string stream;
   meganeura::distribution distribution = meganeura::distribution::uniform;
-  static void each(auto& self, auto visit) { visit(self.stream), visit(self.distribution); }
+  static void each(auto& self, auto visit) { visit("stream", self.stream), visit("distribution", self.distribution); }
   friend bool operator==(const random_attribute&, const random_attribute&) = default;
 };
 
 struct map_attribute {
   scalar_program program;
-  static void each(auto& self, auto visit) { visit(self.program); }
+  static void each(auto& self, auto visit) { visit("program", self.program); }
   friend bool operator==(const map_attribute&, const map_attribute&) = default;
 };
 
@@ -50,7 +50,7 @@ struct map_attribute {
 struct view_attribute {
   std::int64_t offset = 0;
   std::int64_t strides[max_rank]{};
-  static void each(auto& self, auto visit) { visit(self.offset), visit(self.strides); }
+  static void each(auto& self, auto visit) { visit("offset", self.offset), visit("strides", self.strides); }
   friend bool operator==(const view_attribute&, const view_attribute&) = default;
 };
 
@@ -67,7 +67,8 @@ struct optimizer_attribute {
   scalar_program program;
   std::vector<scalar_ref> results;
   static void each(auto& self, auto visit) {
-    visit(self.name), visit(self.program), visit(self.moments), visit(self.results);
+    visit("name", self.name), visit("program", self.program), visit("moments", self.moments),
+        visit("results", self.results);
   }
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };
@@ -87,8 +88,9 @@ struct index_map {
   std::int64_t high[max_rank]{};
   double fill = 0;
   static void each(auto& self, auto visit) {
-    visit(self.source), visit(self.offset), visit(self.strides), visit(self.bounded), visit(self.fill);
-    if (self.bounded) visit(self.low), visit(self.high);
+    visit("source", self.source), visit("offset", self.offset), visit("strides", self.strides),
+        visit("bounded", self.bounded), visit("fill", self.fill);
+    if (self.bounded) visit("low", self.low), visit("high", self.high);
   }
   friend bool operator==(const index_map&, const index_map&) = default;
 };
@@ -105,8 +107,8 @@ struct region_attribute {
   std::vector<index_map> accesses;
   index_map output;
   static void each(auto& self, auto visit) {
-    visit(self.space), visit(self.row_axes), visit(self.per_row), visit(self.program), visit(self.accesses),
-        visit(self.output);
+    visit("space", self.space), visit("row_axes", self.row_axes), visit("per_row", self.per_row),
+        visit("program", self.program), visit("accesses", self.accesses), visit("output", self.output);
   }
   friend bool operator==(const region_attribute&, const region_attribute&) = default;
 };
@@ -116,7 +118,7 @@ struct region_attribute {
 struct epilogue {
   scalar_program program;
   std::vector<index_map> accesses;
-  static void each(auto& self, auto visit) { visit(self.program), visit(self.accesses); }
+  static void each(auto& self, auto visit) { visit("program", self.program), visit("accesses", self.accesses); }
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
@@ -129,8 +131,9 @@ struct matmul_attribute {
   index_map a, b, output;
   epilogue finish;
   static void each(auto& self, auto visit) {
-    visit(self.space), visit(self.batch_axes), visit(self.m_axes), visit(self.n_axes), visit(self.k_axes),
-        visit(self.a), visit(self.b), visit(self.output), visit(self.finish);
+    visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
+        visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
+        visit("output", self.output), visit("finish", self.finish);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
@@ -143,7 +146,8 @@ struct convolve_attribute {
   index_map output;
   epilogue finish;
   static void each(auto& self, auto visit) {
-    visit(self.convolution), visit(self.space), visit(self.output), visit(self.finish);
+    visit("convolution", self.convolution), visit("space", self.space), visit("output", self.output),
+        visit("finish", self.finish);
   }
   friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
 };

@@ -26,8 +26,8 @@ class attribute_hasher {
 
   template <class Value>
   void add(const Value& value) {
-    if constexpr (requires { Value::each(value, [](const auto&) {}); }) {
-      Value::each(value, [this](const auto& member) { add(member); });
+    if constexpr (requires { Value::each(value, [](const char*, const auto&) {}); }) {
+      Value::each(value, [this](const char*, const auto& member) { this->add(member); });
     } else if constexpr (requires { value.hash(); }) {
       word(value.hash());
     } else if constexpr (std::is_same_v<Value, std::string>) {
@@ -61,7 +61,20 @@ inline int used_rank(const std::int64_t (&values)[max_rank]) {
 }
 
 struct attribute_printer {
-  std::string operator()(const no_attribute&) const { return {}; }
+  // Of which nothing else is said: "axis=1", with lists as they are.
+  template <class Attribute>
+  std::string operator()(const Attribute& a) const {
+    std::string text;
+    Attribute::each(a, [&](const char* name, const auto& member) {
+      text += fmt::format("{}{}=", text.empty() ? "" : " ", name);
+      if constexpr (std::is_array_v<std::remove_cvref_t<decltype(member)>>) {
+        text += list(member, static_cast<int>(std::size(member)));
+      } else {
+        text += fmt::format("{}", member);
+      }
+    });
+    return text;
+  }
   std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
   std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
   std::string operator()(const random_attribute& a) const {
@@ -75,9 +88,6 @@ struct attribute_printer {
     }
     return fmt::format("{} axes={{{}}}", info(a.kind).name, axes);
   }
-  std::string operator()(const contract_attribute& a) const {
-    return fmt::format("a={} b={} result_rank={}", list(a.a, max_rank), list(a.b, max_rank), a.result_rank);
-  }
   std::string operator()(const view_attribute& a) const {
     return fmt::format("offset={} strides=[{}]", a.offset, list(a.strides, used_rank(a.strides)));
   }
@@ -85,7 +95,6 @@ struct attribute_printer {
     return fmt::format("low=[{}] high=[{}] value={}", list(a.low, used_rank(a.low)), list(a.high, used_rank(a.high)),
                        a.value);
   }
-  std::string operator()(const axis_attribute& a) const { return fmt::format("axis={}", a.axis); }
   std::string operator()(const convolution_attribute& a) const {
     constexpr const char* forms[] = {"output", "input", "filter"};
     return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}",

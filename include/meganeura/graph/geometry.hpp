@@ -19,14 +19,14 @@ struct no_attribute {
 struct reduce_attribute {
   reduce_kind kind = reduce_kind::sum;
   std::uint32_t axes = 0;  // bit i: axis i of the operand disappears
-  static constexpr void each(auto& self, auto visit) { visit(self.kind), visit(self.axes); }
+  static constexpr void each(auto& self, auto visit) { visit("kind", self.kind), visit("axes", self.axes); }
   friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
 /// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
 struct axis_attribute {
   int axis = 0;
-  static constexpr void each(auto& self, auto visit) { visit(self.axis); }
+  static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
   friend constexpr bool operator==(const axis_attribute&, const axis_attribute&) = default;
 };
 
@@ -36,7 +36,9 @@ struct contract_attribute {
   std::uint8_t a[max_rank]{};
   std::uint8_t b[max_rank]{};
   int result_rank = 0;
-  static constexpr void each(auto& self, auto visit) { visit(self.a), visit(self.b), visit(self.result_rank); }
+  static constexpr void each(auto& self, auto visit) {
+    visit("a", self.a), visit("b", self.b), visit("result_rank", self.result_rank);
+  }
   friend constexpr bool operator==(const contract_attribute&, const contract_attribute&) = default;
 };
 
@@ -45,7 +47,9 @@ struct pad_attribute {
   std::int64_t low[max_rank]{};
   std::int64_t high[max_rank]{};
   double value = 0;
-  static constexpr void each(auto& self, auto visit) { visit(self.low), visit(self.high), visit(self.value); }
+  static constexpr void each(auto& self, auto visit) {
+    visit("low", self.low), visit("high", self.high), visit("value", self.value);
+  }
   friend constexpr bool operator==(const pad_attribute&, const pad_attribute&) = default;
 };
 
@@ -64,8 +68,9 @@ struct convolution_attribute {
   std::int64_t dilation[max_spatial]{1, 1, 1};
   std::int64_t groups = 1;
   static constexpr void each(auto& self, auto visit) {
-    visit(self.form), visit(self.spatial), visit(self.stride), visit(self.pad_low), visit(self.pad_high),
-        visit(self.dilation), visit(self.groups);
+    visit("form", self.form), visit("spatial", self.spatial), visit("stride", self.stride),
+        visit("pad_low", self.pad_low), visit("pad_high", self.pad_high), visit("dilation", self.dilation),
+        visit("groups", self.groups);
   }
   friend constexpr bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
 };
@@ -82,8 +87,8 @@ struct window_attribute {
   std::int64_t pad_low[max_spatial]{};
   std::int64_t pad_high[max_spatial]{};
   static constexpr void each(auto& self, auto visit) {
-    visit(self.kind), visit(self.spatial), visit(self.window), visit(self.stride), visit(self.pad_low),
-        visit(self.pad_high);
+    visit("kind", self.kind), visit("spatial", self.spatial), visit("window", self.window),
+        visit("stride", self.stride), visit("pad_low", self.pad_low), visit("pad_high", self.pad_high);
   }
   friend constexpr bool operator==(const window_attribute&, const window_attribute&) = default;
 };

@@ -91,6 +91,7 @@ enum class op_stage : std::uint8_t {
 };
 
 struct op_info {
+  op kind;
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
@@ -99,30 +100,38 @@ struct op_info {
 
 namespace detail {
 inline constexpr op_info op_table[op_count] = {
-    {"input", 0, op_stage::leaf},
-    {"parameter", 0, op_stage::leaf},
-    {"state", 0, op_stage::leaf},
-    {"constant", 0, op_stage::primitive},
-    {"iota", 0, op_stage::primitive},
-    {"random", 0, op_stage::primitive, true},
-    {"map", -1, op_stage::primitive},
-    {"reduce", 1, op_stage::primitive},
-    {"contract", 2, op_stage::primitive},
-    {"view", 1, op_stage::primitive},
-    {"pad", 1, op_stage::primitive},
-    {"concat", -1, op_stage::primitive},
-    {"gather", 2, op_stage::primitive, true},
-    {"scatter_add", 2, op_stage::primitive, true},
-    {"convolution", 2, op_stage::primitive},
-    {"window_reduce", 1, op_stage::primitive, true},
-    {"window_scatter", -1, op_stage::primitive, true},
-    {"stop_gradient", 1, op_stage::primitive},
-    {"assign", 2, op_stage::effect},
-    {"optimizer_step", -1, op_stage::effect},
-    {"region", -1, op_stage::implementation, true},
-    {"matmul", -1, op_stage::implementation, true},
-    {"convolve", -1, op_stage::implementation, true},
+    {op::input, "input", 0, op_stage::leaf},
+    {op::parameter, "parameter", 0, op_stage::leaf},
+    {op::state, "state", 0, op_stage::leaf},
+    {op::constant, "constant", 0, op_stage::primitive},
+    {op::iota, "iota", 0, op_stage::primitive},
+    {op::random, "random", 0, op_stage::primitive, true},
+    {op::map, "map", -1, op_stage::primitive},
+    {op::reduce, "reduce", 1, op_stage::primitive},
+    {op::contract, "contract", 2, op_stage::primitive},
+    {op::view, "view", 1, op_stage::primitive},
+    {op::pad, "pad", 1, op_stage::primitive},
+    {op::concat, "concat", -1, op_stage::primitive},
+    {op::gather, "gather", 2, op_stage::primitive, true},
+    {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
+    {op::convolution, "convolution", 2, op_stage::primitive},
+    {op::window_reduce, "window_reduce", 1, op_stage::primitive, true},
+    {op::window_scatter, "window_scatter", -1, op_stage::primitive, true},
+    {op::stop_gradient, "stop_gradient", 1, op_stage::primitive},
+    {op::assign, "assign", 2, op_stage::effect},
+    {op::optimizer_step, "optimizer_step", -1, op_stage::effect},
+    {op::region, "region", -1, op_stage::implementation, true},
+    {op::matmul, "matmul", -1, op_stage::implementation, true},
+    {op::convolve, "convolve", -1, op_stage::implementation, true},
 };
+static_assert(
+    [] {
+      for (int i = 0; i < op_count; ++i) {
+        if (op_table[i].kind != static_cast<op>(i)) return false;
+      }
+      return true;
+    }(),
+    "op_table has its rows in the order of op");
 }  // namespace detail
 
 [[nodiscard]] constexpr const op_info& info(op kind) { return detail::op_table[static_cast<int>(kind)]; }

@@ -26,6 +26,8 @@ constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int
 /// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
 /// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
 /// zeros, and its gradient goes nowhere; the option `checks` names it.
+/// ONNX's Gather and NumPy's take; torch.gather and NumPy's take_along_axis, an index for each element, are another
+/// operation.
 template <value Data, value Indices, detail::axis_like Axis>
 [[nodiscard]] constexpr auto gather(Data data, Indices indices, Axis axis) {
   MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
