@@ -67,7 +67,7 @@ TEST(data_gzip, zeros_behind_the_last_member_are_padding) {
 TEST(data_gzip, members_one_after_another_are_joined) {
   auto both = copy(stored);
   both.insert(both.end(), std::begin(fixed), std::end(fixed));
-  EXPECT_EQ(unpacked(both), "stored text" + "aaaaaaaaaaaaaaaaaaaabbbb");
+  EXPECT_EQ(unpacked(both), "stored textaaaaaaaaaaaaaaaaaaaabbbb");
 }
 
 TEST(data_gzip, optional_header_fields_are_skipped) {
