@@ -187,6 +187,7 @@ struct initializer {
   initial_draw draw = initial_draw::none;
   initial_fan fan = initial_fan::one;
   double centre = 0, square = 0;
+  bool saved = true;  // files of parameters hold what became of it, and need it
   friend constexpr bool operator==(const initializer&, const initializer&) = default;
 };
 
@@ -195,6 +196,8 @@ namespace init {
 
 inline constexpr initializer zeros{};
 inline constexpr initializer ones{.centre = 1};
+/// Zeros of a state that belongs to a run and not to the model, a cache: files of parameters neither hold nor need it.
+inline constexpr initializer each_run{.saved = false};
 [[nodiscard]] constexpr initializer constant(double value) { return {.centre = value}; }
 [[nodiscard]] constexpr initializer uniform(double low, double high) {
   return {initial_draw::uniform, initial_fan::one, (low + high) / 2, (high - low) * (high - low) / 4};
@@ -2256,8 +2259,8 @@ enum class primitive : std::uint8_t {
   constant,
   iota,
   random,
-  reciprocal_count,  // one over the number of elements the operand has along some axes: a constant once symbols are
-                     // bound
+  element_count,  // of the operand along some axes, an integer, or one over it, a float: a constant once symbols are
+                  // bound
   map,
   cast,
   reshape,
@@ -2342,13 +2345,13 @@ constexpr Structure unpacked(const integer_list& from) {
 // An initializer is never all zeros, which would be no list: that is a leaf which says nothing.
 constexpr integer_list packed(const initializer& from) {
   return {{1 + static_cast<int>(from.draw), static_cast<int>(from.fan), __builtin_bit_cast(std::int64_t, from.centre),
-           __builtin_bit_cast(std::int64_t, from.square)}};
+           __builtin_bit_cast(std::int64_t, from.square), from.saved ? 0 : 1}};
 }
 template <>
 constexpr initializer unpacked<initializer>(const integer_list& from) {
   return {static_cast<initial_draw>(from.values[0] - 1), static_cast<initial_fan>(std::int64_t{from.values[1]}),
           __builtin_bit_cast(double, std::int64_t{from.values[2]}),
-          __builtin_bit_cast(double, std::int64_t{from.values[3]})};
+          __builtin_bit_cast(double, std::int64_t{from.values[3]}), from.values[4] == 0};
 }
 
 // By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
@@ -2376,7 +2379,7 @@ struct typed_node {
   std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  /// argument: index; repeat: how often; class_index: classes; iota, flip: axis; reciprocal_count: axis bits
+  /// argument: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
   std::int32_t count = 0;
   double value = 0;                            // constant, class_index
   const symbol* name = nullptr;                // parameter, state, random, call, repeat
@@ -4728,7 +4731,7 @@ constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... ax
 
 // One over the number of elements, which may hold symbols: a constant once they are bound.
 constexpr node_spec describe_share_of(const facts& x, int bits) {
-  return {.kind = primitive::reciprocal_count, .type = compute_type(x.type), .count = bits};
+  return {.kind = primitive::element_count, .type = compute_type(x.type), .count = bits};
 }
 template <class... Axes>
 constexpr node_spec describe_share(const facts& x, Axes... axes) {
@@ -5295,6 +5298,143 @@ template <value A, value B>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// What a model keeps from step to step: assignments of states.
+// Rows by integer indices, and the adjoint.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_gather(const facts& data, const facts& indices, int axis) {
+  axis = normal_axis(axis, data.shape.rank);
+  return node_of(op::gather, data.type, gathered_shape(data.shape, indices.shape, axis), axis_attribute{axis});
+}
+
+constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& indices, const symbolic_shape& updates,
+                           int axis) {
+  return can_gather(shape, indices, axis) && gathered_shape(shape, indices, axis) == updates;
+}
+
+constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int axis, const symbolic_shape& shape) {
+  return node_of(op::scatter_add, updates.type, shape, axis_attribute{normal_axis(axis, shape.rank)});
+}
+
+}  // namespace detail
+
+/// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
+/// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
+/// zeros, and its gradient goes nowhere; the option `checks` names it.
+/// ONNX's Gather and NumPy's take; torch.gather and NumPy's take_along_axis, an index for each element, are another
+/// operation.
+template <value Data, value Indices, detail::axis_like Axis>
+[[nodiscard]] constexpr auto gather(Data data, Indices indices, Axis axis) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: gather<axis>(data, indices): indices must be i32", data, indices)
+  MEGANEURA_EXPECT(detail::can_gather(data.facts().shape, indices.facts().shape, detail::axis_of(data, axis)),
+                   "meganeura: gather<axis>(data, indices): no such axis", data, indices)
+  return detail::make<detail::describe_gather>(data, indices, axis);
+}
+template <int Axis, value Data, value Indices>
+[[nodiscard]] constexpr auto gather(Data data, Indices indices) {
+  return gather(data, indices, c<Axis>);
+}
+
+/// zeros(shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
+/// adjoint of gather.
+template <value Indices, value Updates, detail::axis_like Axis, class Shape>
+[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates, Axis axis, Shape shape) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: scatter_add<axis, dims>(indices, updates): indices must be i32", indices, updates)
+  MEGANEURA_EXPECT(
+      detail::can_scatter(detail::symbolic_of(shape), indices.facts().shape, updates.facts().shape,
+                          detail::normal_axis(axis, detail::symbolic_of(shape).rank)),
+      "meganeura: scatter_add<axis, dims>(indices, updates): updates must have the shape gather would return", indices,
+      updates)
+  return detail::make<detail::describe_scatter_add>(indices, updates, axis, detail::as_symbolic(shape));
+}
+template <int Axis, symbolic_shape Shape, value Indices, value Updates>
+[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates) {
+  return scatter_add(indices, updates, c<Axis>, c<Shape>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <value State, value New>
+struct assignment {
+  State state;
+  New next;
+};
+
+constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
+  if (state.kind != primitive::state) return {};  // refused by `assign`
+  return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
+}
+
+constexpr bool can_update(const facts& x, const facts& rows, int axis) {
+  return axis >= 0 && x.type == rows.type && x.shape.rank == rows.shape.rank &&
+         with_extent(rows.shape, axis, x.shape[axis]) == x.shape;
+}
+constexpr bool is_position(const facts& x) { return x.type == dtype::i32 && x.shape.rank == 0; }
+
+}  // namespace detail
+
+namespace layers {
+struct update_rows {
+  static constexpr auto forward(value auto x, value auto rows, value auto position, int axis) {
+    axis = detail::normal_axis(axis, x.facts().shape.rank);
+    const dim places = x.facts().shape[axis];
+    symbolic_shape column = detail::extents_of(places);
+    while (column.rank < x.facts().shape.rank - axis) column.push_back(1);
+    const auto row = detail::coordinates_of(x, column, 0) - position;  // that comes to each place
+    const auto count =
+        x.added({.kind = primitive::element_count, .type = dtype::i32, .count = std::int64_t{1} << axis}, &rows, 1);
+    const auto updates = gather(rows, reshape(row, detail::extents_of(places)), axis);
+    return select(logical_and(less_equal(0, row), less(row, count)), updates, x);
+  }
+};
+}  // namespace layers
+
+/// x with `rows` written over it along `axis` from `position` on, an i32 number of run time: a cache that grows,
+/// update_rows(cache, keys, position), or update_rows<1>(..) behind a batch axis. Rows that come to lie outside are
+/// left out. shapes: x [.., n, ..], rows [.., m, ..], position [] -> x's. gradient: to x and to rows. cost: reads and
+/// writes x. errors: "rows must have x's dtype and shape but for the axis", "position must be one i32".
+template <int Axis = 0, value X, value Rows, value Position>
+[[nodiscard]] constexpr auto update_rows(X x, Rows rows, Position position) {
+  MEGANEURA_EXPECT(
+      detail::can_update(x.facts(), rows.facts(), detail::axis_of(x, Axis)),
+      "meganeura: update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the axis", x, rows,
+      position)
+  MEGANEURA_EXPECT(detail::is_position(position.facts()),
+                   "meganeura: update_rows<axis>(x, rows, position): position must be one i32, of shape []", x, rows,
+                   position)
+  return detail::layer<layers::update_rows>(fixed_text<"">{}, x, rows, position, c<Axis>);
+}
+
+/// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
+/// step, reads what it held before the step, also behind the assignment: values that are to meet the new one are
+/// computed from `total + x`. It happens where the result is needed: stand it behind what the module returns. A state
+/// is assigned at most once a step; each turn of a repeat has states of its own. No gradient flows into or out of a
+/// state. On values of run time it happens in any case. shapes, dtypes: x's. errors: "the first operand must be a
+/// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
+template <value State, value New>
+[[nodiscard]] constexpr auto assign(State state, New next) {
+  MEGANEURA_CHECK(state.facts().kind == primitive::state, state.facts().kind == primitive::state,
+                  "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
+  MEGANEURA_CHECK((state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
+                  (state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
+                  "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
+  return detail::assignment<State, New>{state, next};
+}
+template <value X, value State, value New>
+[[nodiscard]] constexpr auto operator|(X x, detail::assignment<State, New> made) {
+  return detail::make<detail::describe_assign>(x, made.state, made.next);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5363,20 +5503,26 @@ constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const 
 namespace layers {
 
 struct rope {
-  // angle = position theta^(-2 i / width) for pair i. [position, 1, 1, width / 2], broadcast over heads and halves.
-  static constexpr auto angles(value auto x, rope_options options) {
+  static constexpr auto forward(value auto x, rope_options options) { return turned(x, counted(x), options); }
+  static constexpr auto forward(value auto x, value auto first, rope_options options) {
+    return turned(x, counted(x) + first, options);
+  }
+
+ private:
+  // [position, 1, 1, 1], to broadcast over heads and halves
+  static constexpr auto counted(value auto x) {
+    return detail::coordinates_of(x, detail::extents_of(x.facts().shape.last(2), 1, 1, 1), 0);
+  }
+
+  // angle = position theta^(-2 i / width) for pair i
+  static constexpr auto turned(value auto x, value auto positions, rope_options options) {
     const symbolic_shape shape = x.facts().shape;
     const std::int64_t half = shape.last().coefficient / 2;
     const double rate = -2 * detail::natural_log(static_cast<double>(options.theta)) / static_cast<double>(2 * half);
-    const auto position = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(shape.last(2), 1, 1, 1), 0));
-    const auto pair = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(half), 0));
-    return position * exp(pair * rate);
-  }
-
-  static constexpr auto forward(value auto x, rope_options options) {
-    const symbolic_shape shape = x.facts().shape;
     const auto pairs = reshape(x, detail::halves(shape));  // element i turns with element i + width / 2
-    const auto angle = angles(x, options);
+    const auto position = cast<dtype::f32>(positions);
+    const auto pair = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(half), 0));
+    const auto angle = position * exp(pair * rate);
     const auto kept = pairs * cos(angle);
     const auto partner = flip(pairs, -2);
     const auto sine = sin(angle);
@@ -5387,19 +5533,32 @@ struct rope {
 };
 
 struct attend {
-  static constexpr auto masked(value auto scores, bool causal) {
-    if (!causal) return scores;
-    const symbolic_shape shape = scores.facts().shape, square = detail::extents_of(shape.last(1), shape.last());
-    const auto sees = less_equal(detail::coordinates_of(scores, square, 1), detail::coordinates_of(scores, square, 0));
+  static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
+    return weighed(q, k, v, options,
+                   [&](auto scores) { return options.causal ? masked(scores, query_of(scores)) : scores; });
+  }
+  static constexpr auto forward(value auto q, value auto k, value auto v, value auto position, gqa_options options) {
+    return weighed(q, k, v, options, [&](auto scores) { return masked(scores, query_of(scores) + position); });
+  }
+
+ private:
+  // [queries, keys]
+  static constexpr symbolic_shape square(value auto scores) {
+    return detail::extents_of(scores.facts().shape.last(1), scores.facts().shape.last());
+  }
+  static constexpr auto query_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 0); }
+
+  static constexpr auto masked(value auto scores, value auto last_seen) {
+    const auto sees = less_equal(detail::coordinates_of(scores, square(scores), 1), last_seen);
     return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
   }
 
-  static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
+  static constexpr auto weighed(value auto q, value auto k, value auto v, gqa_options options, auto mask) {
     const symbolic_shape shape = q.facts().shape, keys = k.facts().shape;
     const double width = static_cast<double>(shape.last().coefficient);
     const double scale = options.scale != 0 ? static_cast<double>(options.scale) : 1 / detail::square_root(width);
     const auto weights = [&](auto scores) {
-      return detail::narrowed(softmax::forward(masked(detail::widened(scores) * scale, options.causal), -1), q);
+      return detail::narrowed(softmax::forward(mask(detail::widened(scores) * scale), -1), q);
     };
     const bool batch = shape.rank == 4;
     if (shape.last(1) == keys.last(1)) {
@@ -5415,42 +5574,70 @@ struct attend {
 
 }  // namespace layers
 
-/// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
-/// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it).
-/// shapes: [.., positions, heads, width], unchanged. dtypes: f32. source: RoFormer, arXiv 2104.09864, eq. 34.
-/// errors: "x must be f32 [.., positions, heads, even width]".
-template <value A, class Options>
-[[nodiscard]] constexpr auto rope(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_rotate(x.facts()),
+namespace detail {
+
+template <class Options, value A, value... Position>
+constexpr auto rotated(Options options, A x, Position... position) {
+  MEGANEURA_EXPECT(can_rotate(x.facts()),
                    "meganeura: rope<options>(x): x must be f32 [.., positions, heads, even width]", x)
-  return detail::layer<layers::rope>(fixed_text<"">{}, x, options);
+  MEGANEURA_EXPECT((is_position(position.facts()) && ... && true),
+                   "meganeura: rope<options>(x, position): position must be one i32, of shape []", x, position...)
+  return layer<layers::rope>(fixed_text<"">{}, x, position..., options);
 }
-template <rope_options Options = rope_options{}, value A>
-[[nodiscard]] constexpr auto rope(A x) {
-  return rope(x, c<Options>);
+
+template <class Options, value Q, value K, value V, value... Position>
+constexpr auto attended(Options options, Q q, K k, V v, Position... position) {
+  MEGANEURA_EXPECT(can_attend(q.facts().shape, k.facts().shape, v.facts().shape),
+                   "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
+                   "and width, the heads of q a multiple of those of k and v",
+                   q, k, v)
+  MEGANEURA_EXPECT((sizeof...(Position) > 0 || can_mask(q.facts().shape, k.facts().shape, options)),
+                   "meganeura: attend<options>(q, k, v): causal needs as many keys as queries", q, k, v)
+  MEGANEURA_EXPECT((floats_of_one_type(q.facts(), k.facts()) && floats_of_one_type(k.facts(), v.facts())),
+                   "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
+  MEGANEURA_EXPECT(
+      ((is_position(position.facts()) && static_cast<gqa_options>(options).causal) && ... && true),
+      "meganeura: attend<options>(q, k, v, position): position must be one i32, of shape [], and attending "
+      "from there is causal",
+      q, k, v, position...)
+  return layer<layers::attend>(fixed_text<"">{}, q, k, v, position..., options);
+}
+
+}  // namespace detail
+
+/// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
+/// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it), from 0 or, in
+/// rope<options>(x, position), from an i32 number of run time.
+/// shapes: [.., positions, heads, width], unchanged. dtypes: f32. source: RoFormer, arXiv 2104.09864, eq. 34.
+/// errors: "x must be f32 [.., positions, heads, even width]", "position must be one i32".
+template <value A, class Options>
+  requires(!value<Options>)
+[[nodiscard]] constexpr auto rope(A x, Options options) { return detail::rotated(options, x); }
+template <value A, value Position, class Options>
+[[nodiscard]] constexpr auto rope(A x, Position position, Options options) {
+  return detail::rotated(options, x, position);
+}
+template <rope_options Options = rope_options{}, value A, value... Position>
+[[nodiscard]] constexpr auto rope(A x, Position... position) {
+  return detail::rotated(c<Options>, x, position...);
 }
 
 /// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
-/// <= t.
+/// <= t. attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
+/// in it, an i32 number of run time, and sees nothing behind itself.
 /// shapes: q [b?, t, heads, width], k and v [b?, s, kv heads, width] -> q's. dtypes: floats of one type.
 /// errors: "q, k, v must be [.., positions, heads, width]", "causal needs as many keys as queries".
 /// cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
 template <value Q, value K, value V, class Options>
-[[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
-  MEGANEURA_EXPECT(detail::can_attend(q.facts().shape, k.facts().shape, v.facts().shape),
-                   "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
-                   "and width, the heads of q a multiple of those of k and v",
-                   q, k, v)
-  MEGANEURA_EXPECT(detail::can_mask(q.facts().shape, k.facts().shape, options),
-                   "meganeura: attend<options>(q, k, v): causal needs as many keys as queries", q, k, v)
-  MEGANEURA_EXPECT(
-      (detail::floats_of_one_type(q.facts(), k.facts()) && detail::floats_of_one_type(k.facts(), v.facts())),
-      "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
-  return detail::layer<layers::attend>(fixed_text<"">{}, q, k, v, options);
+  requires(!value<Options>)
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) { return detail::attended(options, q, k, v); }
+template <value Q, value K, value V, value Position, class Options>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Position position, Options options) {
+  return detail::attended(options, q, k, v, position);
 }
-template <gqa_options Options = gqa_options{}, value Q, value K, value V>
-[[nodiscard]] constexpr auto attend(Q q, K k, V v) {
-  return attend(q, k, v, c<Options>);
+template <gqa_options Options = gqa_options{}, value Q, value K, value V, value... Position>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Position... position) {
+  return detail::attended(c<Options>, q, k, v, position...);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -5491,46 +5678,6 @@ template <value X, class Training, class Evaluation>
   } else {
     return detail::choice(f(), g());
   }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// What a model keeps from step to step: assignments of states.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-template <value State, value New>
-struct assignment {
-  State state;
-  New next;
-};
-
-constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
-  if (state.kind != primitive::state) return {};  // refused by `assign`
-  return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
-}
-
-}  // namespace detail
-
-/// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
-/// step, reads what it held before the step, also behind the assignment: values that are to meet the new one are
-/// computed from `total + x`. It happens where the result is needed: stand it behind what the module returns. A state
-/// is assigned at most once a step; each turn of a repeat has states of its own. No gradient flows into or out of a
-/// state. On values of run time it happens in any case. shapes, dtypes: x's. errors: "the first operand must be a
-/// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
-template <value State, value New>
-[[nodiscard]] constexpr auto assign(State state, New next) {
-  MEGANEURA_CHECK(state.facts().kind == primitive::state, state.facts().kind == primitive::state,
-                  "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
-  MEGANEURA_CHECK((state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
-                  (state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
-                  "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
-  return detail::assignment<State, New>{state, next};
-}
-template <value X, value State, value New>
-[[nodiscard]] constexpr auto operator|(X x, detail::assignment<State, New> made) {
-  return detail::make<detail::describe_assign>(x, made.state, made.next);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -5821,65 +5968,6 @@ template <fixed_string Name, detail::number P, value A>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Learned rows by token.
-// Rows by integer indices, and the adjoint.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-constexpr node_spec describe_gather(const facts& data, const facts& indices, int axis) {
-  axis = normal_axis(axis, data.shape.rank);
-  return node_of(op::gather, data.type, gathered_shape(data.shape, indices.shape, axis), axis_attribute{axis});
-}
-
-constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& indices, const symbolic_shape& updates,
-                           int axis) {
-  return can_gather(shape, indices, axis) && gathered_shape(shape, indices, axis) == updates;
-}
-
-constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int axis, const symbolic_shape& shape) {
-  return node_of(op::scatter_add, updates.type, shape, axis_attribute{normal_axis(axis, shape.rank)});
-}
-
-}  // namespace detail
-
-/// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
-/// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
-/// zeros, and its gradient goes nowhere; the option `checks` names it.
-/// ONNX's Gather and NumPy's take; torch.gather and NumPy's take_along_axis, an index for each element, are another
-/// operation.
-template <value Data, value Indices, detail::axis_like Axis>
-[[nodiscard]] constexpr auto gather(Data data, Indices indices, Axis axis) {
-  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
-                  "meganeura: gather<axis>(data, indices): indices must be i32", data, indices)
-  MEGANEURA_EXPECT(detail::can_gather(data.facts().shape, indices.facts().shape, detail::axis_of(data, axis)),
-                   "meganeura: gather<axis>(data, indices): no such axis", data, indices)
-  return detail::make<detail::describe_gather>(data, indices, axis);
-}
-template <int Axis, value Data, value Indices>
-[[nodiscard]] constexpr auto gather(Data data, Indices indices) {
-  return gather(data, indices, c<Axis>);
-}
-
-/// zeros(shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
-/// adjoint of gather.
-template <value Indices, value Updates, detail::axis_like Axis, class Shape>
-[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates, Axis axis, Shape shape) {
-  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
-                  "meganeura: scatter_add<axis, dims>(indices, updates): indices must be i32", indices, updates)
-  MEGANEURA_EXPECT(
-      detail::can_scatter(detail::symbolic_of(shape), indices.facts().shape, updates.facts().shape,
-                          detail::normal_axis(axis, detail::symbolic_of(shape).rank)),
-      "meganeura: scatter_add<axis, dims>(indices, updates): updates must have the shape gather would return", indices,
-      updates)
-  return detail::make<detail::describe_scatter_add>(indices, updates, axis, detail::as_symbolic(shape));
-}
-template <int Axis, symbolic_shape Shape, value Indices, value Updates>
-[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates) {
-  return scatter_add(indices, updates, c<Axis>, c<Shape>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -7421,7 +7509,8 @@ struct load_options {
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
 /// States lie beside them, under their names: all programs that share the parameters read and assign the same ones,
 /// each step what the step before it left, whichever program ran it. Everything below is for both, unless it says
-/// otherwise. Writing waits for nothing: it is ordered before whatever is submitted next.
+/// otherwise; states that begin as init::each_run are in no file. Writing waits for nothing: it is ordered before
+/// whatever is submitted next.
 class parameters {
  public:
   parameters() = default;
@@ -9715,7 +9804,7 @@ MEGANEURA_INLINE std::string to_string(const initializer& value) {
     case initial_draw::orthogonal:
       return fmt::format("orthogonal({:.6g})", wide);
   }
-  return fmt::format("constant({:.6g})", value.centre);
+  return fmt::format("constant({:.6g}){}", value.centre, value.saved ? "" : " of each run");
 }
 
 MEGANEURA_INLINE std::string to_string(const attribute& value) {
@@ -16521,6 +16610,7 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
   std::set<const io::safetensors_tensor*> wanted;
   for (const auto& target : slots().slots) {
+    if (!target.begin.saved) continue;
     const std::string name = options.rename ? options.rename(target.name) : target.name;
     const auto* entry = file.find(name);
     if (!entry) {
@@ -16571,6 +16661,7 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& source : slots().slots) {
+    if (!source.begin.saved) continue;
     values.push_back(get_bytes(source.name));
     entries.push_back({source.name,
                        io::safetensors_dtype(source.type),
@@ -16900,12 +16991,12 @@ inline node_value map_node(graph& g, const node_spec& spec, std::span<const node
   return {g, writer.finish(writer.write(function, operands), spec.type)};
 }
 
-inline node_id reciprocal_count(graph& g, const node_spec& spec, node_id whole) {
+inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
   double count = 1;
   for (int i = 0; i < g[whole].extents.rank(); ++i) {
     count *= spec.count >> i & 1 ? static_cast<double>(g[whole].extents[i]) : 1.0;
   }
-  return g.constant(1.0 / count, spec.type);
+  return g.constant(is_float(spec.type) ? 1.0 / count : count, spec.type);
 }
 
 inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
@@ -16948,8 +17039,8 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return g.coordinates(extents, axis);
     case primitive::random:
       return g.random(full_name(g, *spec.name), static_cast<distribution>(spec.function), extents);
-    case primitive::reciprocal_count:
-      return reciprocal_count(g, spec, a());
+    case primitive::element_count:
+      return element_count(g, spec, a());
     case primitive::cast:
       return g.cast(a(), spec.type);
     case primitive::reshape:

@@ -18,6 +18,7 @@ inline constexpr models::llama::config tiny_smollm2{.layers = 2,
                                                     .head_dim = 16,
                                                     .hidden = 64,
                                                     .vocab = 128,
+                                                    .context = 32,
                                                     .rope_theta = 1e4f,
                                                     .epsilon = 1e-5f};
 

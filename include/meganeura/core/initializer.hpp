@@ -23,6 +23,7 @@ struct initializer {
   initial_draw draw = initial_draw::none;
   initial_fan fan = initial_fan::one;
   double centre = 0, square = 0;
+  bool saved = true;  // files of parameters hold what became of it, and need it
   friend constexpr bool operator==(const initializer&, const initializer&) = default;
 };
 
@@ -31,6 +32,8 @@ namespace init {
 
 inline constexpr initializer zeros{};
 inline constexpr initializer ones{.centre = 1};
+/// Zeros of a state that belongs to a run and not to the model, a cache: files of parameters neither hold nor need it.
+inline constexpr initializer each_run{.saved = false};
 [[nodiscard]] constexpr initializer constant(double value) { return {.centre = value}; }
 [[nodiscard]] constexpr initializer uniform(double low, double high) {
   return {initial_draw::uniform, initial_fan::one, (low + high) / 2, (high - low) * (high - low) / 4};

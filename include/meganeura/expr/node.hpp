@@ -23,8 +23,8 @@ enum class primitive : std::uint8_t {
   constant,
   iota,
   random,
-  reciprocal_count,  // one over the number of elements the operand has along some axes: a constant once symbols are
-                     // bound
+  element_count,  // of the operand along some axes, an integer, or one over it, a float: a constant once symbols are
+                  // bound
   map,
   cast,
   reshape,
@@ -109,13 +109,13 @@ constexpr Structure unpacked(const integer_list& from) {
 // An initializer is never all zeros, which would be no list: that is a leaf which says nothing.
 constexpr integer_list packed(const initializer& from) {
   return {{1 + static_cast<int>(from.draw), static_cast<int>(from.fan), __builtin_bit_cast(std::int64_t, from.centre),
-           __builtin_bit_cast(std::int64_t, from.square)}};
+           __builtin_bit_cast(std::int64_t, from.square), from.saved ? 0 : 1}};
 }
 template <>
 constexpr initializer unpacked<initializer>(const integer_list& from) {
   return {static_cast<initial_draw>(from.values[0] - 1), static_cast<initial_fan>(std::int64_t{from.values[1]}),
           __builtin_bit_cast(double, std::int64_t{from.values[2]}),
-          __builtin_bit_cast(double, std::int64_t{from.values[3]})};
+          __builtin_bit_cast(double, std::int64_t{from.values[3]}), from.values[4] == 0};
 }
 
 // By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
@@ -143,7 +143,7 @@ struct typed_node {
   std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  /// argument: index; repeat: how often; class_index: classes; iota, flip: axis; reciprocal_count: axis bits
+  /// argument: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
   std::int32_t count = 0;
   double value = 0;                            // constant, class_index
   const symbol* name = nullptr;                // parameter, state, random, call, repeat

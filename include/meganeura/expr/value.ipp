@@ -86,12 +86,12 @@ inline node_value map_node(graph& g, const node_spec& spec, std::span<const node
   return {g, writer.finish(writer.write(function, operands), spec.type)};
 }
 
-inline node_id reciprocal_count(graph& g, const node_spec& spec, node_id whole) {
+inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
   double count = 1;
   for (int i = 0; i < g[whole].extents.rank(); ++i) {
     count *= spec.count >> i & 1 ? static_cast<double>(g[whole].extents[i]) : 1.0;
   }
-  return g.constant(1.0 / count, spec.type);
+  return g.constant(is_float(spec.type) ? 1.0 / count : count, spec.type);
 }
 
 inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
@@ -134,8 +134,8 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return g.coordinates(extents, axis);
     case primitive::random:
       return g.random(full_name(g, *spec.name), static_cast<distribution>(spec.function), extents);
-    case primitive::reciprocal_count:
-      return reciprocal_count(g, spec, a());
+    case primitive::element_count:
+      return element_count(g, spec, a());
     case primitive::cast:
       return g.cast(a(), spec.type);
     case primitive::reshape:

@@ -146,7 +146,7 @@ MEGANEURA_INLINE std::string to_string(const initializer& value) {
     case initial_draw::orthogonal:
       return fmt::format("orthogonal({:.6g})", wide);
   }
-  return fmt::format("constant({:.6g})", value.centre);
+  return fmt::format("constant({:.6g}){}", value.centre, value.saved ? "" : " of each run");
 }
 
 MEGANEURA_INLINE std::string to_string(const attribute& value) {

@@ -15,19 +15,34 @@ namespace llama {
 
 struct config {
   int layers, width, heads, kv_heads, head_dim, hidden, vocab;
+  int context;  // positions that a run in pieces keeps
   float rope_theta, epsilon;
   friend constexpr bool operator==(const config&, const config&) = default;
 };
 
+/// Of all positions at once, or, given a position, of those that begin there: the keys and values of the `context`
+/// positions before lie in states.
 template <config C>
 struct attention {
-  static constexpr auto forward(value auto x) {
+  static constexpr gqa_options causal{.causal = true};
+  static constexpr rope_options rotation{.theta = C.rope_theta};
+
+  static constexpr auto forward(value auto x, value auto... position) {
     auto q = split_heads<C.heads>(linear<"q_proj", C.heads * C.head_dim, no_bias>(x));
     auto k = split_heads<C.kv_heads>(linear<"k_proj", C.kv_heads * C.head_dim, no_bias>(x));
     auto v = split_heads<C.kv_heads>(linear<"v_proj", C.kv_heads * C.head_dim, no_bias>(x));
-    constexpr rope_options rotation{.theta = C.rope_theta};
-    auto y = attend<gqa_options{.causal = true}>(rope<rotation>(q), rope<rotation>(k), v);
+    auto y = attended(rope<rotation>(q, position...), rope<rotation>(k, position...), v, position...);
     return linear<"o_proj", C.width, no_bias>(merge_heads(y));
+  }
+
+ private:
+  static constexpr auto attended(value auto q, value auto k, value auto v) { return attend<causal>(q, k, v); }
+  static constexpr auto attended(value auto q, value auto k, value auto v, value auto position) {
+    auto past_keys = state<"keys", dims<C.context, C.kv_heads, C.head_dim>, init::each_run>;
+    auto past_values = state<"values", dims<C.context, C.kv_heads, C.head_dim>, init::each_run>;
+    auto keys = update_rows(past_keys, k, position);
+    auto values = update_rows(past_values, v, position);
+    return attend<causal>(q, keys, values, position) | assign(past_keys, keys) | assign(past_values, values);
   }
 };
 
@@ -43,8 +58,8 @@ struct gated_mlp {
 template <config C>
 struct block {
   static constexpr norm_options norm{.epsilon = C.epsilon};
-  static constexpr auto forward(value auto x) {
-    auto h = x + call<"self_attn", attention<C>>(rms_norm<"input_layernorm", norm>(x));
+  static constexpr auto forward(value auto x, value auto... position) {
+    auto h = x + call<"self_attn", attention<C>>(rms_norm<"input_layernorm", norm>(x), position...);
     return h + call<"mlp", gated_mlp<C>>(rms_norm<"post_attention_layernorm", norm>(h));
   }
 };
@@ -59,15 +74,18 @@ inline constexpr llama::config smollm2_135m{.layers = 30,
                                             .head_dim = 64,
                                             .hidden = 1536,
                                             .vocab = 49152,
+                                            .context = 2048,
                                             .rope_theta = 1e5f,
                                             .epsilon = 1e-5f};
 
 /// tokens [.., seq] i32 -> logits [.., seq, vocab]. The head is tied to the embedding: one tensor of that full name.
+/// With a second input, position [] i32, tokens [seq] continue what ran before: a prompt from position 0 on, then token
+/// by token, each run from where the last one ended, and the logits are those of the whole text.
 template <llama::config C>
 struct smollm2 {
-  static constexpr auto forward(value auto tokens) {
+  static constexpr auto forward(value auto tokens, value auto... position) {
     auto x = embedding<"model.embed_tokens", C.vocab, C.width, embedding_options{init::normal(0, 0.02)}>(tokens);
-    auto y = repeat<"model.layers", C.layers, llama::block<C>>(x);
+    auto y = repeat<"model.layers", C.layers, llama::block<C>>(x, position...);
     auto z = rms_norm<"model.norm", norm_options{.epsilon = C.epsilon}>(y);
     return tied_linear(z, shared(parameter<"model.embed_tokens.weight", dims<C.vocab, C.width>>));
   }

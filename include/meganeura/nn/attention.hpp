@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/nn/softmax.hpp>
 #include <meganeura/ops/contract.hpp>
+#include <meganeura/ops/state.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -71,20 +72,26 @@ constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const 
 namespace layers {
 
 struct rope {
-  // angle = position theta^(-2 i / width) for pair i. [position, 1, 1, width / 2], broadcast over heads and halves.
-  static constexpr auto angles(value auto x, rope_options options) {
+  static constexpr auto forward(value auto x, rope_options options) { return turned(x, counted(x), options); }
+  static constexpr auto forward(value auto x, value auto first, rope_options options) {
+    return turned(x, counted(x) + first, options);
+  }
+
+ private:
+  // [position, 1, 1, 1], to broadcast over heads and halves
+  static constexpr auto counted(value auto x) {
+    return detail::coordinates_of(x, detail::extents_of(x.facts().shape.last(2), 1, 1, 1), 0);
+  }
+
+  // angle = position theta^(-2 i / width) for pair i
+  static constexpr auto turned(value auto x, value auto positions, rope_options options) {
     const symbolic_shape shape = x.facts().shape;
     const std::int64_t half = shape.last().coefficient / 2;
     const double rate = -2 * detail::natural_log(static_cast<double>(options.theta)) / static_cast<double>(2 * half);
-    const auto position = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(shape.last(2), 1, 1, 1), 0));
-    const auto pair = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(half), 0));
-    return position * exp(pair * rate);
-  }
-
-  static constexpr auto forward(value auto x, rope_options options) {
-    const symbolic_shape shape = x.facts().shape;
     const auto pairs = reshape(x, detail::halves(shape));  // element i turns with element i + width / 2
-    const auto angle = angles(x, options);
+    const auto position = cast<dtype::f32>(positions);
+    const auto pair = cast<dtype::f32>(detail::coordinates_of(x, detail::extents_of(half), 0));
+    const auto angle = position * exp(pair * rate);
     const auto kept = pairs * cos(angle);
     const auto partner = flip(pairs, -2);
     const auto sine = sin(angle);
@@ -95,19 +102,32 @@ struct rope {
 };
 
 struct attend {
-  static constexpr auto masked(value auto scores, bool causal) {
-    if (!causal) return scores;
-    const symbolic_shape shape = scores.facts().shape, square = detail::extents_of(shape.last(1), shape.last());
-    const auto sees = less_equal(detail::coordinates_of(scores, square, 1), detail::coordinates_of(scores, square, 0));
+  static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
+    return weighed(q, k, v, options,
+                   [&](auto scores) { return options.causal ? masked(scores, query_of(scores)) : scores; });
+  }
+  static constexpr auto forward(value auto q, value auto k, value auto v, value auto position, gqa_options options) {
+    return weighed(q, k, v, options, [&](auto scores) { return masked(scores, query_of(scores) + position); });
+  }
+
+ private:
+  // [queries, keys]
+  static constexpr symbolic_shape square(value auto scores) {
+    return detail::extents_of(scores.facts().shape.last(1), scores.facts().shape.last());
+  }
+  static constexpr auto query_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 0); }
+
+  static constexpr auto masked(value auto scores, value auto last_seen) {
+    const auto sees = less_equal(detail::coordinates_of(scores, square(scores), 1), last_seen);
     return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
   }
 
-  static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
+  static constexpr auto weighed(value auto q, value auto k, value auto v, gqa_options options, auto mask) {
     const symbolic_shape shape = q.facts().shape, keys = k.facts().shape;
     const double width = static_cast<double>(shape.last().coefficient);
     const double scale = options.scale != 0 ? static_cast<double>(options.scale) : 1 / detail::square_root(width);
     const auto weights = [&](auto scores) {
-      return detail::narrowed(softmax::forward(masked(detail::widened(scores) * scale, options.causal), -1), q);
+      return detail::narrowed(softmax::forward(mask(detail::widened(scores) * scale), -1), q);
     };
     const bool batch = shape.rank == 4;
     if (shape.last(1) == keys.last(1)) {
@@ -123,42 +143,70 @@ struct attend {
 
 }  // namespace layers
 
-/// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
-/// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it).
-/// shapes: [.., positions, heads, width], unchanged. dtypes: f32. source: RoFormer, arXiv 2104.09864, eq. 34.
-/// errors: "x must be f32 [.., positions, heads, even width]".
-template <value A, class Options>
-[[nodiscard]] constexpr auto rope(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_rotate(x.facts()),
+namespace detail {
+
+template <class Options, value A, value... Position>
+constexpr auto rotated(Options options, A x, Position... position) {
+  MEGANEURA_EXPECT(can_rotate(x.facts()),
                    "meganeura: rope<options>(x): x must be f32 [.., positions, heads, even width]", x)
-  return detail::layer<layers::rope>(fixed_text<"">{}, x, options);
+  MEGANEURA_EXPECT((is_position(position.facts()) && ... && true),
+                   "meganeura: rope<options>(x, position): position must be one i32, of shape []", x, position...)
+  return layer<layers::rope>(fixed_text<"">{}, x, position..., options);
 }
-template <rope_options Options = rope_options{}, value A>
-[[nodiscard]] constexpr auto rope(A x) {
-  return rope(x, c<Options>);
+
+template <class Options, value Q, value K, value V, value... Position>
+constexpr auto attended(Options options, Q q, K k, V v, Position... position) {
+  MEGANEURA_EXPECT(can_attend(q.facts().shape, k.facts().shape, v.facts().shape),
+                   "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
+                   "and width, the heads of q a multiple of those of k and v",
+                   q, k, v)
+  MEGANEURA_EXPECT((sizeof...(Position) > 0 || can_mask(q.facts().shape, k.facts().shape, options)),
+                   "meganeura: attend<options>(q, k, v): causal needs as many keys as queries", q, k, v)
+  MEGANEURA_EXPECT((floats_of_one_type(q.facts(), k.facts()) && floats_of_one_type(k.facts(), v.facts())),
+                   "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
+  MEGANEURA_EXPECT(
+      ((is_position(position.facts()) && static_cast<gqa_options>(options).causal) && ... && true),
+      "meganeura: attend<options>(q, k, v, position): position must be one i32, of shape [], and attending "
+      "from there is causal",
+      q, k, v, position...)
+  return layer<layers::attend>(fixed_text<"">{}, q, k, v, position..., options);
+}
+
+}  // namespace detail
+
+/// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
+/// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it), from 0 or, in
+/// rope<options>(x, position), from an i32 number of run time.
+/// shapes: [.., positions, heads, width], unchanged. dtypes: f32. source: RoFormer, arXiv 2104.09864, eq. 34.
+/// errors: "x must be f32 [.., positions, heads, even width]", "position must be one i32".
+template <value A, class Options>
+  requires(!value<Options>)
+[[nodiscard]] constexpr auto rope(A x, Options options) { return detail::rotated(options, x); }
+template <value A, value Position, class Options>
+[[nodiscard]] constexpr auto rope(A x, Position position, Options options) {
+  return detail::rotated(options, x, position);
+}
+template <rope_options Options = rope_options{}, value A, value... Position>
+[[nodiscard]] constexpr auto rope(A x, Position... position) {
+  return detail::rotated(c<Options>, x, position...);
 }
 
 /// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
-/// <= t.
+/// <= t. attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
+/// in it, an i32 number of run time, and sees nothing behind itself.
 /// shapes: q [b?, t, heads, width], k and v [b?, s, kv heads, width] -> q's. dtypes: floats of one type.
 /// errors: "q, k, v must be [.., positions, heads, width]", "causal needs as many keys as queries".
 /// cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
 template <value Q, value K, value V, class Options>
-[[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
-  MEGANEURA_EXPECT(detail::can_attend(q.facts().shape, k.facts().shape, v.facts().shape),
-                   "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
-                   "and width, the heads of q a multiple of those of k and v",
-                   q, k, v)
-  MEGANEURA_EXPECT(detail::can_mask(q.facts().shape, k.facts().shape, options),
-                   "meganeura: attend<options>(q, k, v): causal needs as many keys as queries", q, k, v)
-  MEGANEURA_EXPECT(
-      (detail::floats_of_one_type(q.facts(), k.facts()) && detail::floats_of_one_type(k.facts(), v.facts())),
-      "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
-  return detail::layer<layers::attend>(fixed_text<"">{}, q, k, v, options);
+  requires(!value<Options>)
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) { return detail::attended(options, q, k, v); }
+template <value Q, value K, value V, value Position, class Options>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Position position, Options options) {
+  return detail::attended(options, q, k, v, position);
 }
-template <gqa_options Options = gqa_options{}, value Q, value K, value V>
-[[nodiscard]] constexpr auto attend(Q q, K k, V v) {
-  return attend(q, k, v, c<Options>);
+template <gqa_options Options = gqa_options{}, value Q, value K, value V, value... Position>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Position... position) {
+  return detail::attended(c<Options>, q, k, v, position...);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

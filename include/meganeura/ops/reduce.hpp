@@ -43,7 +43,7 @@ constexpr node_spec describe_reduce(const facts& x, reduce_kind kind, Axes... ax
 
 // One over the number of elements, which may hold symbols: a constant once they are bound.
 constexpr node_spec describe_share_of(const facts& x, int bits) {
-  return {.kind = primitive::reciprocal_count, .type = compute_type(x.type), .count = bits};
+  return {.kind = primitive::element_count, .type = compute_type(x.type), .count = bits};
 }
 template <class... Axes>
 constexpr node_spec describe_share(const facts& x, Axes... axes) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What a model keeps from step to step: assignments of states.
 #pragma once
-#include <meganeura/expr/leaf.hpp>
+#include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/gather.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -18,7 +19,45 @@ constexpr node_spec describe_assign(const facts& x, const facts& state, const fa
   return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
 }
 
+constexpr bool can_update(const facts& x, const facts& rows, int axis) {
+  return axis >= 0 && x.type == rows.type && x.shape.rank == rows.shape.rank &&
+         with_extent(rows.shape, axis, x.shape[axis]) == x.shape;
+}
+constexpr bool is_position(const facts& x) { return x.type == dtype::i32 && x.shape.rank == 0; }
+
 }  // namespace detail
+
+namespace layers {
+struct update_rows {
+  static constexpr auto forward(value auto x, value auto rows, value auto position, int axis) {
+    axis = detail::normal_axis(axis, x.facts().shape.rank);
+    const dim places = x.facts().shape[axis];
+    symbolic_shape column = detail::extents_of(places);
+    while (column.rank < x.facts().shape.rank - axis) column.push_back(1);
+    const auto row = detail::coordinates_of(x, column, 0) - position;  // that comes to each place
+    const auto count =
+        x.added({.kind = primitive::element_count, .type = dtype::i32, .count = std::int64_t{1} << axis}, &rows, 1);
+    const auto updates = gather(rows, reshape(row, detail::extents_of(places)), axis);
+    return select(logical_and(less_equal(0, row), less(row, count)), updates, x);
+  }
+};
+}  // namespace layers
+
+/// x with `rows` written over it along `axis` from `position` on, an i32 number of run time: a cache that grows,
+/// update_rows(cache, keys, position), or update_rows<1>(..) behind a batch axis. Rows that come to lie outside are
+/// left out. shapes: x [.., n, ..], rows [.., m, ..], position [] -> x's. gradient: to x and to rows. cost: reads and
+/// writes x. errors: "rows must have x's dtype and shape but for the axis", "position must be one i32".
+template <int Axis = 0, value X, value Rows, value Position>
+[[nodiscard]] constexpr auto update_rows(X x, Rows rows, Position position) {
+  MEGANEURA_EXPECT(
+      detail::can_update(x.facts(), rows.facts(), detail::axis_of(x, Axis)),
+      "meganeura: update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the axis", x, rows,
+      position)
+  MEGANEURA_EXPECT(detail::is_position(position.facts()),
+                   "meganeura: update_rows<axis>(x, rows, position): position must be one i32, of shape []", x, rows,
+                   position)
+  return detail::layer<layers::update_rows>(fixed_text<"">{}, x, rows, position, c<Axis>);
+}
 
 /// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
 /// step, reads what it held before the step, also behind the assignment: values that are to meet the new one are

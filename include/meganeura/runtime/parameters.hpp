@@ -30,7 +30,8 @@ struct load_options {
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
 /// States lie beside them, under their names: all programs that share the parameters read and assign the same ones,
 /// each step what the step before it left, whichever program ran it. Everything below is for both, unless it says
-/// otherwise. Writing waits for nothing: it is ordered before whatever is submitted next.
+/// otherwise; states that begin as init::each_run are in no file. Writing waits for nothing: it is ordered before
+/// whatever is submitted next.
 class parameters {
  public:
   parameters() = default;

@@ -305,6 +305,7 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
   std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
   std::set<const io::safetensors_tensor*> wanted;
   for (const auto& target : slots().slots) {
+    if (!target.begin.saved) continue;
     const std::string name = options.rename ? options.rename(target.name) : target.name;
     const auto* entry = file.find(name);
     if (!entry) {
@@ -355,6 +356,7 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& source : slots().slots) {
+    if (!source.begin.saved) continue;
     values.push_back(get_bytes(source.name));
     entries.push_back({source.name,
                        io::safetensors_dtype(source.type),
