@@ -1505,9 +1505,10 @@ struct optimizer_attribute {
   std::vector<std::string> moments;  // what is kept of each parameter, by the names that checkpoints have: "m", "v"
   scalar_program program;
   std::vector<scalar_ref> results;
+  std::uint32_t group = 0;  // of the sets of numbers that a step has, the one that is read
   static void each(auto& self, auto visit) {
     visit("name", self.name), visit("program", self.program), visit("moments", self.moments),
-        visit("results", self.results);
+        visit("results", self.results), visit("group", self.group);
   }
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };
@@ -7279,12 +7280,107 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The weights and states of a model on one device: one object, shared by every session and trainer of that model.
+// Names by pattern: which ones are meant, and what they are called elsewhere.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// What each '*' of the pattern stands for in the name, as little as it can; nothing where the name is another.
+// cost: at most the product of both lengths.
+inline std::optional<std::vector<std::string_view>> matched(std::string_view pattern, std::string_view name) {
+  std::vector<std::string_view> stars;
+  std::size_t p = 0, n = 0, after_star = 0;
+  while (p < pattern.size() || n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      stars.push_back(name.substr(n, 0));
+      after_star = ++p;
+    } else if (p < pattern.size() && n < name.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else {  // the last star takes one more
+      if (stars.empty()) return {};
+      const auto begin = static_cast<std::size_t>(stars.back().data() - name.data());
+      n = begin + stars.back().size() + 1;
+      if (n > name.size()) return {};
+      stars.back() = name.substr(begin, n - begin);
+      p = after_star;
+    }
+  }
+  return stars;
+}
+
+}  // namespace detail
+
+/// Names: "embed.weight", or {"*.bias", "*norm*"}, where each '*' stands for any text, dots and nothing among it.
+class name_patterns {
+ public:
+  name_patterns() = default;
+  name_patterns(const char* one) : list_{one} {}  // NOLINT(google-explicit-constructor): written as what it is
+  name_patterns(std::string one) : list_{std::move(one)} {}  // NOLINT(google-explicit-constructor)
+  name_patterns(std::initializer_list<std::string_view> all) : list_(all.begin(), all.end()) {}
+
+  [[nodiscard]] bool match(std::string_view name) const {
+    return std::ranges::any_of(list_, [&](const std::string& each) { return detail::matched(each, name).has_value(); });
+  }
+  [[nodiscard]] auto begin() const { return list_.begin(); }
+  [[nodiscard]] auto end() const { return list_.end(); }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+/// What a model calls "layers.3.weight" another one calls "blocks.3.w": {"layers.*.weight", "blocks.*.w"}. Both texts
+/// have as many '*'. They are not copied.
+struct name_rule {
+  std::string_view here, there;
+};
+
+/// Rules in the order in which they are tried.
+class name_map {
+ public:
+  name_map() = default;
+  name_map(std::initializer_list<name_rule> rules) : rules_(rules) {}
+  template <std::size_t N>
+  name_map(const name_rule (&rules)[N]) : rules_(rules, rules + N) {}  // NOLINT(google-explicit-constructor)
+
+  /// What `name` may be called there: as each rule has it, and at last as it is.
+  [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const {
+    std::vector<std::string> all;
+    for (const name_rule& rule : rules_) {
+      const auto stars = detail::matched(rule.here, name);
+      if (!stars) continue;
+      all.emplace_back();
+      std::size_t next = 0;
+      for (const char character : rule.there) {
+        if (character != '*') {
+          all.back() += character;
+        } else if (next < stars->size()) {
+          all.back() += (*stars)[next++];
+        }
+      }
+    }
+    all.emplace_back(name);
+    return all;
+  }
+
+ private:
+  std::vector<name_rule> rules_;
+};
+
+/// Layers here have the names that torch.nn's have; around them it puts the names of its wrappers, and norms of old
+/// checkpoints have other ones.
+inline constexpr name_rule from_torch[] = {{"*", "module.*"},           {"*", "_orig_mod.*"},
+                                           {"*", "_orig_mod.module.*"}, {"*", "module._orig_mod.*"},
+                                           {"*weight", "*gamma"},       {"*bias", "*beta"}};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes. `parameter` holds states as well; as many as an optimiser keeps moments follow the last
+/// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
+/// tensor_alignment; as many as an optimiser keeps moments follow the last
 /// one.
 enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
 /// The area of each parameter's moment number i.
@@ -7501,9 +7597,18 @@ struct init_options {
   std::uint64_t seed = 0;
 };
 
+/// e.g. {.rename = from_torch, .ignore = "*.num_batches_tracked"}.
 struct load_options {
-  bool strict = true;  // false: parameters the file lacks keep their values, tensors the model lacks are skipped
-  std::function<std::string(std::string_view)> rename{};  // name in the model -> name in the file; empty = the same
+  bool strict = true;      // false: what only one side has stays as it is, and axes of extent 1 may come and go
+  name_map rename{};       // what the file calls the parameters; the first name that it has is read
+  name_patterns ignore{};  // of the model or of the file: neither read nor missed
+};
+
+/// What `load` left out, by name.
+struct load_report {
+  std::vector<std::string> missing;     // parameters and states that the file lacks: they keep their values
+  std::vector<std::string> unexpected;  // tensors of the file that the model lacks
+  std::vector<std::string> reshaped;    // read in spite of other axes of extent 1
 };
 
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
@@ -7542,8 +7647,8 @@ class parameters {
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every
-  /// missing, extra, mis-shaped and mistyped tensor.
-  void load(const std::string& path, const load_options& options = {});
+  /// missing, extra, mis-shaped and mistyped tensor; without `strict`, for a file that has nothing of the model.
+  load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 
@@ -8371,7 +8476,11 @@ class program {
   /// only when two steps are in flight already. A step that is refused leaves everything as it was.
   /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all, and for parameters that
   /// have no values yet.
-  std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {});
+  std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {}) {
+    return submit({&values, 1}, inputs);
+  }
+  /// The same where groups of parameters have numbers of their own: a set for each, and as many more as there are.
+  std::uint64_t submit(std::span<const kernels::step_values> values, std::span<const input_values> inputs);
   /// Returns when that step has ended; 0 is no step and never waited for.
   /// errors: invalid_argument for one that was not submitted yet.
   void wait(std::uint64_t step) const;
@@ -8397,9 +8506,8 @@ class program {
   [[nodiscard]] const optimizer_moments& moments() const { return alive().moments_; }
 
  private:
-  static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
   struct slot {  // one step in flight
-    // Both mapped. Results begin with the step's values, in step_values_bytes, then come scalars.
+    // Both mapped. Results begin with the step's values, as in their area, then come scalars.
     area_memory inputs;
     vulkan::buffer results;
     vulkan::recording commands;
@@ -8412,8 +8520,11 @@ class program {
   };
   [[nodiscard]] const program& alive() const;
   void list_results();
+  [[nodiscard]] std::uint64_t step_values_bytes() const {
+    return plan_.area_bytes[plan::index_of(plan::area::step_values)];
+  }
   [[nodiscard]] std::uint64_t result_bytes() const {
-    return step_values_bytes + results_.size() * plan::tensor_alignment;
+    return step_values_bytes() + results_.size() * plan::tensor_alignment;
   }
   void check_memory() const;
   void allocate();
@@ -9021,13 +9132,64 @@ optimizer_attribute optimizer::defined_by<T>::rule() const {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Which parameters a training updates, and those whose rates are others.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, optimiser update. A
-/// parameter that no gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
-/// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
-[[nodiscard]] graph make_training_graph(graph forward, node_id loss, const optimizer& chosen);
+/// Parameters whose rates are not the optimiser's: {.names = "encoder.*", .rate = 0.1f}. The first group that has a
+/// parameter is its own.
+struct parameter_group {
+  name_patterns names{};
+  float rate = 1;                       // times the learning rate
+  std::optional<float> weight_decay{};  // instead of the optimiser's
+};
+
+/// The parameters of a graph by what they are updated with.
+class parameter_groups {
+ public:
+  parameter_groups() = default;
+  /// `no_decay` has weight decay 0, whatever its group says.
+  /// errors: invalid_argument for a pattern that no parameter of the graph matches, naming those that are near.
+  parameter_groups(const graph& g, const name_patterns& frozen, const name_patterns& no_decay,
+                   std::span<const parameter_group> groups);
+
+  [[nodiscard]] bool is_frozen(std::string_view name) const { return !group_of_.contains(name); }
+  /// Those of equal rates are one group; 0 is that of the optimiser's own. Only of a name that is not frozen.
+  [[nodiscard]] std::uint32_t of(std::string_view name) const { return group_of_.find(name)->second; }
+  /// The optimiser as each group has it. errors: invalid_argument for an optimiser without a rate that a group changes.
+  [[nodiscard]] std::vector<optimizer> optimizers(const optimizer& chosen) const;
+
+ private:
+  struct rates {
+    float factor = 1;
+    std::optional<float> weight_decay;
+    friend bool operator==(const rates&, const rates&) = default;
+  };
+  std::vector<rates> groups_{rates{}};
+  std::map<std::string, std::uint32_t, std::less<>> group_of_;  // of all that are not frozen
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What run_options are for inference, and of parameters by name: {.frozen = "embed.*", .no_decay = {"*.bias",
+/// "*norm*"}}. A pattern that no parameter has is an error.
+struct training_options {
+  program_options program{};
+  std::uint64_t seed = 0;
+  std::size_t most_sizes = 8;
+  name_patterns frozen{};                 // stay as they are: no gradient, no moments, no decay, no update
+  name_patterns no_decay{};               // weight decay 0, whatever their group says
+  std::vector<parameter_group> groups{};  // other rates
+};
+
+/// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, an update for each
+/// group of parameters. A parameter that no gradient reaches (unused, behind stop_gradient, frozen) is not updated at
+/// all: no decay, no moments. errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one
+/// that is not f32; those of parameter_groups.
+[[nodiscard]] graph make_training_graph(graph forward, node_id loss, const optimizer& chosen,
+                                        const training_options& options = {});
 
 /// One step under way.
 class pending_step {
@@ -9057,13 +9219,13 @@ class training {
  public:
   /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). errors: those of
   /// make_training_graph; invalid_argument for rates that no optimiser can have; what `program` throws.
-  training(const device& on, graph forward, node_id loss, const optimizer& chosen, const run_options& options = {},
+  training(const device& on, graph forward, node_id loss, const optimizer& chosen, const training_options& options = {},
            meganeura::parameters weights = {});
 
   /// Sizes come from what is bound, see inference: a step with new ones builds a program first. Parameters, moments and
   /// the counter are those of all of them.
-  training(const device& on, sized<graph_with_loss> model, const optimizer& chosen, const run_options& options = {},
-           meganeura::parameters weights = {});
+  training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
+           const training_options& options = {}, meganeura::parameters weights = {});
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
@@ -9103,11 +9265,14 @@ class training {
  private:
   const std::shared_ptr<meganeura::program>& select(std::span<const input_values> inputs, const symbol_extents& sizes);
   [[nodiscard]] meganeura::program build(graph_with_loss model, program_options options);
+  void choose(const optimizer& chosen);
 
   device device_;
   std::function<graph_with_loss(const symbol_extents&)> make_;
-  run_options options_;
+  training_options options_;
   optimizer optimizer_;
+  parameter_groups groups_;
+  std::vector<optimizer> group_optimizers_;  // of each group, from optimizer_
   std::uint32_t step_ = 0;
   std::uint64_t seed_;
   meganeura::parameters parameters_;
@@ -9146,9 +9311,10 @@ template <class Model, loss_function Loss>
 
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
 template <class Model, loss_function Loss>
-[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, const symbol_extents& symbols) {
+[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
+                                        const training_options& options = {}) {
   graph_with_loss traced = detail::trace<Model>(loss, symbols);
-  return make_training_graph(std::move(traced.forward), traced.loss, chosen);
+  return make_training_graph(std::move(traced.forward), traced.loss, chosen, options);
 }
 
 /// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows. Sizes
@@ -9161,7 +9327,7 @@ class trainer : public training {
   /// throws.
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& fixed = {},
-          const run_options& options = {}, meganeura::parameters weights = {}) try
+          const training_options& options = {}, meganeura::parameters weights = {}) try
       : training(on,
                  {detail::sizes_of<Model>(fixed),
                   [loss](const symbol_extents& at) { return detail::trace<Model>(loss, at); }},
@@ -15803,13 +15969,15 @@ class planner {
     s.bindings.reserve(g().operands(id).size() + 2);
     for (node_id operand : g().operands(id)) s.bindings.push_back({places_[operand].where, usage::read});
     s.bindings.push_back({places_[id].where, usage::write});
-    if (g()[id].kind == op::random) s.bindings.push_back({step_values_range(), usage::read});
+    if (g()[id].kind == op::random) s.bindings.push_back({step_values_range(0), usage::read});
     result_.steps.push_back(std::move(s));
   }
 
-  range step_values_range() {
-    result_.area_bytes[index_of(area::step_values)] = tensor_alignment;
-    return {area::step_values, 0, 64};
+  // Each group of parameters has a set of its own.
+  range step_values_range(std::uint32_t group) {
+    std::uint64_t& bytes = result_.area_bytes[index_of(area::step_values)];
+    bytes = std::max(bytes, (group + 1) * tensor_alignment);
+    return {area::step_values, group * tensor_alignment, 64};
   }
 
   // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole
@@ -15818,7 +15986,8 @@ class planner {
     struct run {
       std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
     };
-    const std::size_t moments = g().get<optimizer_attribute>(id).moments.size();
+    const auto& rule = g().get<optimizer_attribute>(id);
+    const std::size_t moments = rule.moments.size();
     const auto operands = g().operands(id);
     std::vector<run> all;
     for (std::size_t i = 0; i < operands.size(); i += 2) {
@@ -15849,7 +16018,7 @@ class planner {
       const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
       s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
       for (std::size_t i = 0; i < moments; ++i) s.bindings.push_back({at(moment_area(i)), usage::read_write});
-      s.bindings.push_back({step_values_range(), usage::read});
+      s.bindings.push_back({step_values_range(rule.group), usage::read});
       result_.steps.push_back(std::move(s));
     }
     auto& bytes = result_.area_bytes;
@@ -16470,6 +16639,15 @@ inline std::string readable_dtypes(dtype type) {
   return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
+// Extents by which two shapes hold the same elements in the same order.
+inline std::vector<std::int64_t> without_ones(const auto& extents) {
+  std::vector<std::int64_t> kept;
+  for (const auto extent : extents) {
+    if (extent != 1) kept.push_back(static_cast<std::int64_t>(extent));
+  }
+  return kept;
+}
+
 inline bool is_readable(std::string_view found, dtype type) {
   return is_float(type) ? float_named(found).has_value() : found == io::safetensors_dtype(type);
 }
@@ -16604,34 +16782,45 @@ MEGANEURA_INLINE void parameters::reset_states() try {
   rethrow_as_error("resetting states");
 }
 
-MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) try {
+MEGANEURA_INLINE load_report parameters::load(const std::string& path, const load_options& options) try {
   const auto file = io::safetensors_file::open(path);
   detail::problem_list problems;
+  load_report report;
   std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
   std::set<const io::safetensors_tensor*> wanted;
   for (const auto& target : slots().slots) {
-    if (!target.begin.saved) continue;
-    const std::string name = options.rename ? options.rename(target.name) : target.name;
-    const auto* entry = file.find(name);
+    if (!target.begin.saved || options.ignore.match(target.name)) continue;
+    const io::safetensors_tensor* entry = nullptr;
+    const std::vector<std::string> names = options.rename.candidates(target.name);
+    for (auto name = names.begin(); !entry && name != names.end(); ++name) entry = file.find(*name);
     if (!entry) {
-      if (options.strict) problems.add([&] { return detail::describe_missing(name, file.tensors()); });
+      report.missing.push_back(target.name);
+      if (options.strict) problems.add([&] { return detail::describe_missing(target.name, file.tensors()); });
       continue;
     }
     const bool same_shape = std::ranges::equal(entry->shape, target.extents);
-    if (!same_shape || !detail::is_readable(entry->dtype, target.type)) {
+    const bool same_order =
+        same_shape || (!options.strict && detail::without_ones(entry->shape) == detail::without_ones(target.extents));
+    if (!same_order || !detail::is_readable(entry->dtype, target.type)) {
       problems.add([&] {
-        const std::string expected = same_shape ? detail::readable_dtypes(target.type) : to_string(target.extents);
-        const std::string found = same_shape ? entry->dtype : fmt::format("[{}]", fmt::join(entry->shape, ", "));
-        return fmt::format("{}: expected {}, found {}", quote(name), expected, found);
+        const std::string expected = same_order ? detail::readable_dtypes(target.type) : to_string(target.extents);
+        const std::string found = same_order ? entry->dtype : fmt::format("[{}]", fmt::join(entry->shape, ", "));
+        return fmt::format("{}: expected {}, found {}", quote(entry->name), expected, found);
       });
     }
+    if (!same_shape) report.reshaped.push_back(target.name);
     matches.emplace_back(&target, entry);
     wanted.insert(entry);
   }
   const bool fits = problems.count == 0;
   for (const auto& entry : file.tensors()) {
-    if (!options.strict || wanted.contains(&entry)) continue;
-    problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
+    if (wanted.contains(&entry) || options.ignore.match(entry.name)) continue;
+    report.unexpected.push_back(entry.name);
+    if (options.strict) problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
+  }
+  if (matches.empty() && !report.missing.empty() && problems.count == 0) {
+    fail(error_category::invalid_file, "{} has nothing of the model and nothing was loaded: {}; give .rename",
+         shown_path(path), detail::describe_missing(report.missing.front(), file.tensors()));
   }
   if (problems.count > 0) {
     const bool is_run =
@@ -16650,6 +16839,7 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     const dtype found = detail::float_named(entry->dtype).value_or(target->type);
     set_bytes(target->name, detail::converted(file.read(*entry), found, target->type));
   }
+  return report;
 } catch (...) {
   rethrow_as_error("loading parameters");
 }
@@ -20013,11 +20203,12 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
 }
 
 MEGANEURA_INLINE void program::list_results() {
+  std::uint64_t& values = plan_.area_bytes[plan::index_of(plan::area::step_values)];
+  values = std::max(values, plan::tensor_alignment);  // some, if nothing reads them
   for (const auto& output : plan_.outputs) {
     if (output.type == dtype::f32 && output.extents.rank() == 0)
       results_.push_back({output.name, output.where, result_bytes()});
   }
-  plan_.area_bytes[plan::index_of(plan::area::step_values)] = step_values_bytes;
 }
 
 // Every buffer that `allocate` makes, the parameters' being there already, and moments if others have them too.
@@ -20120,7 +20311,7 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
   const area_memory& inputs = areas_[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page)
     commands.copy({s.inputs.pages()[page], 0, 0}, {inputs.pages()[page], 0, 0});
-  constexpr std::uint64_t values = sizeof(kernels::step_values);
+  const std::uint64_t values = step_values_bytes() - plan::tensor_alignment + sizeof(kernels::step_values);
   commands.copy({s.results, 0, values}, at({plan::area::step_values, 0, values}));
   commands.barrier();
   std::uint32_t group = 0;
@@ -20195,9 +20386,14 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
   rethrow_as_error("setting an input");
 }
 
-MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
+MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_values> values,
                                                std::span<const input_values> inputs) try {
   (void)alive();
+  const std::uint64_t groups = step_values_bytes() / plan::tensor_alignment;
+  if (values.size() < groups) {
+    fail(error_category::invalid_argument, "a step was given {} sets of numbers and has {} groups of parameters",
+         values.size(), groups);
+  }
   std::vector<const plan::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
@@ -20208,7 +20404,8 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   }
   slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);
-  std::memcpy(s.results.mapped().data(), &values, sizeof(values));
+  for (std::size_t i = 0; i < groups; ++i)
+    std::memcpy(s.results.mapped().data() + i * plan::tensor_alignment, &values[i], sizeof(values[i]));
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
@@ -20477,6 +20674,67 @@ MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id predic
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/parameter_groups.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline void expect_matches(std::string_view option, const name_patterns& patterns,
+                           const std::vector<std::string>& names) {
+  for (const std::string& pattern : patterns) {
+    if (std::ranges::any_of(names, [&](const std::string& name) { return matched(pattern, name).has_value(); }))
+      continue;
+    std::string text = pattern;
+    std::erase(text, '*');
+    const std::string near = nearest(text, names);
+    const std::vector<std::string> first(names.begin(), names.begin() + std::min<std::ptrdiff_t>(std::ssize(names), 4));
+    fail(error_category::invalid_argument, "{}: no parameter is called {}; {}", option, quote(pattern),
+         near.empty() ? fmt::format("there is \"{}\"{}", fmt::join(first, "\", \""), names.size() > 4 ? ", ..." : "")
+                      : "the nearest is " + quote(near));
+  }
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE parameter_groups::parameter_groups(const graph& g, const name_patterns& frozen,
+                                                    const name_patterns& no_decay,
+                                                    std::span<const parameter_group> groups) try {
+  std::vector<std::string> names;
+  for (const node_id id : g.leaves(op::parameter)) names.push_back(g.get<leaf_attribute>(id).name);
+  detail::expect_matches("frozen", frozen, names);
+  detail::expect_matches("no_decay", no_decay, names);
+  for (const parameter_group& group : groups) detail::expect_matches("groups", group.names, names);
+  for (const std::string& name : names) {
+    if (frozen.match(name)) continue;
+    rates wanted;
+    const auto group =
+        std::ranges::find_if(groups, [&](const parameter_group& each) { return each.names.match(name); });
+    if (group != groups.end()) wanted = {group->rate, group->weight_decay};
+    if (no_decay.match(name)) wanted.weight_decay = 0.0f;
+    auto known = std::ranges::find(groups_, wanted);
+    if (known == groups_.end()) known = groups_.insert(known, wanted);
+    group_of_.emplace(name, static_cast<std::uint32_t>(known - groups_.begin()));
+  }
+} catch (...) {
+  rethrow_as_error("grouping parameters");
+}
+
+MEGANEURA_INLINE std::vector<optimizer> parameter_groups::optimizers(const optimizer& chosen) const try {
+  float rate = 0;
+  chosen.each_rate([&](std::string_view name, float value) { rate = name == "learning_rate" ? value : rate; });
+  std::vector<optimizer> all;
+  for (const rates& each : groups_) {
+    optimizer own = each.factor == 1 ? chosen : chosen.with_rate("learning_rate", each.factor * rate);
+    if (each.weight_decay) own = own.with_rate("weight_decay", *each.weight_decay);
+    all.push_back(std::move(own));
+  }
+  return all;
+} catch (...) {
+  rethrow_as_error("grouping parameters");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for runtime/training.hpp.
 // A training run in a file: everything that going on later needs to be the same as not having stopped.
 
@@ -20527,14 +20785,15 @@ inline void check_loss(const graph& g, node_id value) {
 inline void check_trained(const graph& g, node_id parameter) {
   if (g[parameter].type == dtype::f32) return;
   fail(error_category::invalid_argument,
-       "the parameter \"{}\" is {}, and a trainer updates f32 alone; declare it f32 (a layer's parameters have its "
-       "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: stop_gradient",
+       "the parameter \"{0}\" is {1}, and a trainer updates f32 alone; declare it f32 (a layer's parameters have its "
+       "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: {{.frozen = \"{0}\"}}",
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen) try {
+MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
+                                           const training_options& options) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
     fail(error_category::invalid_argument,
          "the graph has layers that do something else in training and was built for evaluation; build the model in a "
@@ -20543,20 +20802,28 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
   detail::check_loss(g, loss);
   g.add_output("loss", loss);
   std::vector<node_id> weights = g.leaves(op::parameter);
-  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
+  const parameter_groups groups(g, options.frozen, options.no_decay, options.groups);
+  const auto name_of = [&](node_id id) -> const std::string& { return g.get<leaf_attribute>(id).name; };
+  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type) || groups.is_frozen(name_of(id)); });
   const std::vector<node_id> slopes = reached_gradients(g, loss, weights);
-  std::vector<node_id> pairs;
+  std::map<std::uint32_t, std::vector<node_id>> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (slopes[i] == no_id) continue;
     detail::check_trained(g, weights[i]);
-    pairs.insert(pairs.end(), {weights[i], slopes[i]});
+    auto& group = pairs[groups.of(name_of(weights[i]))];
+    group.insert(group.end(), {weights[i], slopes[i]});
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
-         "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
+         "the loss reaches no parameter, there is nothing to train; the model has none, a stop_gradient too many, or "
+         "all are frozen");
   }
   const graph::scope in(g, "optimizer");
-  g.optimizer_step(chosen.rule(), pairs);
+  optimizer_attribute rule = chosen.rule();
+  for (const auto& [group, operands] : pairs) {
+    rule.group = group;
+    g.optimizer_step(rule, operands);
+  }
   return g;
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -20575,7 +20842,7 @@ MEGANEURA_INLINE float pending_step::loss() const try {
 }
 
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
-                                    const run_options& options, meganeura::parameters weights) try
+                                    const training_options& options, meganeura::parameters weights) try
     : device_(on),
       options_(options),
       optimizer_(detail::checked_rates(chosen)),
@@ -20588,7 +20855,7 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
 }
 
 MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
-                                    const run_options& options, meganeura::parameters weights) try
+                                    const training_options& options, meganeura::parameters weights) try
     : device_(on),
       make_(std::move(model.make)),
       options_(options),
@@ -20601,9 +20868,18 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
   rethrow_as_error("building a trainer");
 }
 
+MEGANEURA_INLINE void training::choose(const optimizer& chosen) {
+  std::vector<optimizer> of_groups = groups_.optimizers(chosen);
+  for (const optimizer& each : of_groups) (void)detail::checked_rates(each);
+  optimizer_ = chosen;
+  group_optimizers_ = std::move(of_groups);
+}
+
 MEGANEURA_INLINE program training::build(graph_with_loss model, program_options options) {
-  const detail::timed<graph> step =
-      detail::take_time([&] { return make_training_graph(std::move(model.forward), model.loss, optimizer_); });
+  groups_ = parameter_groups(model.forward, options_.frozen, options_.no_decay, options_.groups);
+  choose(optimizer_);
+  const detail::timed<graph> step = detail::take_time(
+      [&] { return make_training_graph(std::move(model.forward), model.loss, optimizer_, options_); });
   options.before.differentiate = step.milliseconds;
   return detail::make_program(device_, step.made, parameters_, moments_, options);
 }
@@ -20624,7 +20900,9 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
   const std::shared_ptr<meganeura::program>& selected = select(inputs, sizes);
-  const std::uint64_t number = selected->submit(optimizer_.step_values(step_ + 1, seed_), inputs);
+  std::vector<kernels::step_values> values;
+  for (const optimizer& each : group_optimizers_) values.push_back(each.step_values(step_ + 1, seed_));
+  const std::uint64_t number = selected->submit(values, inputs);
   ++step_;
   return {selected, number, step_};
 } catch (...) {
@@ -20632,7 +20910,7 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
-  optimizer_ = detail::checked_rates(optimizer_.with_rate("learning_rate", rate));
+  choose(optimizer_.with_rate("learning_rate", rate));
 } catch (...) {
   rethrow_as_error("setting a learning rate");
 }
@@ -20649,7 +20927,7 @@ MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   const training_position position = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_);
-  optimizer_ = position.chosen;
+  choose(position.chosen);
   step_ = position.step;
   seed_ = position.seed;
 }

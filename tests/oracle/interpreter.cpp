@@ -664,13 +664,14 @@ class interpreter<Real>::definitions {
       std::vector<tensor<Real>*> kept{&run_.leaves.at(name)};
       for (std::size_t i = 0; i < rule.moments.size(); ++i)
         kept.push_back(&run_.moments[i].try_emplace(name, tensor<Real>(gradient.extents)).first->second);
+      const kernels::step_values& now = rule.group == 0 ? run_.step : run_.group_steps.at(rule.group - 1);
       const std::size_t count = gradient.values.size();
       scalar_machine<Real> machine(rule.program, count, run_.on_scalar);
       machine.run(count, [&](std::size_t argument, std::vector<Real>& values) {
         if (argument <= kept.size())
           values = argument == 1 ? gradient.values : kept[argument == 0 ? 0 : argument - 1]->values;
         else
-          values.assign(count, static_cast<Real>(run_.step.numbers[argument - kept.size() - 1]));
+          values.assign(count, static_cast<Real>(now.numbers[argument - kept.size() - 1]));
       });
       for (std::size_t i = 0; i < kept.size(); ++i) kept[i]->values = machine.value(rule.results[i]);
     }

@@ -48,7 +48,8 @@ class interpreter {
  public:
   tensors<Real> leaves;
   kernels::step_values step;
-  std::vector<tensors<Real>> moments;  // of optimizer_step: the first of each parameter, the second, ...
+  std::vector<kernels::step_values> group_steps;  // of the groups of parameters but the first
+  std::vector<tensors<Real>> moments;             // of optimizer_step: the first of each parameter, the second, ...
   /// Called with every value once it is computed and may change it, e.g. to round as memory would.
   std::function<void(node_id, tensor<Real>&)> on_stored;
   /// Called with every operation of a scalar program.

@@ -232,6 +232,49 @@ TEST(runtime_parameters, floats_of_every_dtype_are_loaded_into_every_other) {
   }
 }
 
+TEST(runtime_parameters, loading_renames_ignores_and_reports) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "torch.safetensors";
+  const std::vector<float> values{1, 2, 3, 4};
+  const auto entry = [&](const char* name, std::vector<std::int64_t> extents, std::size_t count) {
+    return io::safetensors_entry{
+        name, "F32", {extents.begin(), extents.end()}, std::as_bytes(std::span(values).first(count))};
+  };
+  io::write_safetensors(
+      path, std::vector<io::safetensors_entry>{entry("module.fc.weight", {2, 2}, 4), entry("module.fc.bias", {1, 2}, 2),
+                                               entry("norm.gamma", {2}, 2), entry("bn.num_batches_tracked", {1}, 1),
+                                               entry("head.weight", {3}, 3)});
+  graph g;
+  g.parameter("fc.weight", dtype::f32, {2, 2});
+  g.parameter("fc.bias", dtype::f32, {2});
+  g.parameter("norm.weight", dtype::f32, {2});
+  parameters weights = made(g);
+  const auto refusal = [&](const load_options& options) {
+    return support::sentence_of([&] { weights.load(path, options); });
+  };
+  const std::string start = path + " does not fit the model and nothing was loaded; ";
+  EXPECT_EQ(refusal({.rename = from_torch, .ignore = "*.num_batches_tracked"}),
+            start + "\"module.fc.bias\": expected [2], found [1, 2]; \"head.weight\" is not in the model");
+  const load_options forgiving{.strict = false, .rename = from_torch, .ignore = {"*.num_batches_tracked"}};
+  const load_report report = weights.load(path, forgiving);
+  EXPECT_TRUE(report.missing.empty());
+  EXPECT_EQ(report.unexpected, (std::vector<std::string>{"head.weight"}));
+  EXPECT_EQ(report.reshaped, (std::vector<std::string>{"fc.bias"}));
+  EXPECT_EQ(weights.get("fc.weight"), values);
+  EXPECT_EQ(weights.get("fc.bias"), (std::vector<float>{1, 2}));
+  EXPECT_EQ(weights.get("norm.weight"), (std::vector<float>{1, 2}));
+  // A side of its own: what is ignored in the model keeps its values, and what no name leads to is reported.
+  weights.set("fc.bias", std::vector<float>{8, 9});
+  const load_report half =
+      weights.load(path, {.strict = false, .rename = {{"fc.*", "module.fc.*"}}, .ignore = {"fc.bias", "head.*"}});
+  EXPECT_EQ(half.missing, (std::vector<std::string>{"norm.weight"}));
+  EXPECT_EQ(half.unexpected, (std::vector<std::string>{"module.fc.bias", "norm.gamma", "bn.num_batches_tracked"}));
+  EXPECT_EQ(weights.get("fc.bias"), (std::vector<float>{8, 9}));
+  EXPECT_EQ(refusal({.strict = false}), path +
+                                            " has nothing of the model and nothing was loaded: \"fc.weight\" is "
+                                            "missing (nearest: \"head.weight\"); give .rename");
+}
+
 // A line of /proc/self/status, in bytes.
 std::uint64_t status(const std::string& key) {
   std::ifstream lines("/proc/self/status");

@@ -121,7 +121,7 @@ using language_model = model<next_token, input<"tokens", dtype::i32, dims<batch,
 
 TEST(runtime_session, checks_name_the_index_that_is_out_of_range) {
   const device& gpu = support::shared_device();
-  const auto options = [](checks chosen) { return run_options{.program = {.checks = chosen}}; };
+  const auto options = [](checks chosen) { return training_options{.program = {.checks = chosen}}; };
   trainer<language_model> run(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 2}}, options(checks::indices));
   run.parameters().init();
   std::vector<std::int32_t> tokens{0, 1, 2, 99, 3, 4, 5, 99}, label{0, 1, 2, 3, 4, -100};  // the last ones are not read

@@ -66,9 +66,10 @@ struct optimizer_attribute {
   std::vector<std::string> moments;  // what is kept of each parameter, by the names that checkpoints have: "m", "v"
   scalar_program program;
   std::vector<scalar_ref> results;
+  std::uint32_t group = 0;  // of the sets of numbers that a step has, the one that is read
   static void each(auto& self, auto visit) {
     visit("name", self.name), visit("program", self.program), visit("moments", self.moments),
-        visit("results", self.results);
+        visit("results", self.results), visit("group", self.group);
   }
   friend bool operator==(const optimizer_attribute&, const optimizer_attribute&) = default;
 };

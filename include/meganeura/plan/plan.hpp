@@ -15,7 +15,8 @@
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes. `parameter` holds states as well; as many as an optimiser keeps moments follow the last
+/// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
+/// tensor_alignment; as many as an optimiser keeps moments follow the last
 /// one.
 enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
 /// The area of each parameter's moment number i.

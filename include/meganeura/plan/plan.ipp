@@ -626,13 +626,15 @@ class planner {
     s.bindings.reserve(g().operands(id).size() + 2);
     for (node_id operand : g().operands(id)) s.bindings.push_back({places_[operand].where, usage::read});
     s.bindings.push_back({places_[id].where, usage::write});
-    if (g()[id].kind == op::random) s.bindings.push_back({step_values_range(), usage::read});
+    if (g()[id].kind == op::random) s.bindings.push_back({step_values_range(0), usage::read});
     result_.steps.push_back(std::move(s));
   }
 
-  range step_values_range() {
-    result_.area_bytes[index_of(area::step_values)] = tensor_alignment;
-    return {area::step_values, 0, 64};
+  // Each group of parameters has a set of its own.
+  range step_values_range(std::uint32_t group) {
+    std::uint64_t& bytes = result_.area_bytes[index_of(area::step_values)];
+    bytes = std::max(bytes, (group + 1) * tensor_alignment);
+    return {area::step_values, group * tensor_alignment, 64};
   }
 
   // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole
@@ -641,7 +643,8 @@ class planner {
     struct run {
       std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
     };
-    const std::size_t moments = g().get<optimizer_attribute>(id).moments.size();
+    const auto& rule = g().get<optimizer_attribute>(id);
+    const std::size_t moments = rule.moments.size();
     const auto operands = g().operands(id);
     std::vector<run> all;
     for (std::size_t i = 0; i < operands.size(); i += 2) {
@@ -672,7 +675,7 @@ class planner {
       const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
       s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
       for (std::size_t i = 0; i < moments; ++i) s.bindings.push_back({at(moment_area(i)), usage::read_write});
-      s.bindings.push_back({step_values_range(), usage::read});
+      s.bindings.push_back({step_values_range(rule.group), usage::read});
       result_.steps.push_back(std::move(s));
     }
     auto& bytes = result_.area_bytes;

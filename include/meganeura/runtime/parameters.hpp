@@ -2,6 +2,7 @@
 // The weights and states of a model on one device: one object, shared by every session and trainer of that model.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/name_pattern.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/area_memory.hpp>
 #include <meganeura/runtime/device.hpp>
@@ -9,7 +10,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,9 +22,18 @@ struct init_options {
   std::uint64_t seed = 0;
 };
 
+/// e.g. {.rename = from_torch, .ignore = "*.num_batches_tracked"}.
 struct load_options {
-  bool strict = true;  // false: parameters the file lacks keep their values, tensors the model lacks are skipped
-  std::function<std::string(std::string_view)> rename{};  // name in the model -> name in the file; empty = the same
+  bool strict = true;      // false: what only one side has stays as it is, and axes of extent 1 may come and go
+  name_map rename{};       // what the file calls the parameters; the first name that it has is read
+  name_patterns ignore{};  // of the model or of the file: neither read nor missed
+};
+
+/// What `load` left out, by name.
+struct load_report {
+  std::vector<std::string> missing;     // parameters and states that the file lacks: they keep their values
+  std::vector<std::string> unexpected;  // tensors of the file that the model lacks
+  std::vector<std::string> reshaped;    // read in spite of other axes of extent 1
 };
 
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
@@ -63,8 +72,8 @@ class parameters {
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every
-  /// missing, extra, mis-shaped and mistyped tensor.
-  void load(const std::string& path, const load_options& options = {});
+  /// missing, extra, mis-shaped and mistyped tensor; without `strict`, for a file that has nothing of the model.
+  load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 

@@ -165,6 +165,15 @@ inline std::string readable_dtypes(dtype type) {
   return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
+// Extents by which two shapes hold the same elements in the same order.
+inline std::vector<std::int64_t> without_ones(const auto& extents) {
+  std::vector<std::int64_t> kept;
+  for (const auto extent : extents) {
+    if (extent != 1) kept.push_back(static_cast<std::int64_t>(extent));
+  }
+  return kept;
+}
+
 inline bool is_readable(std::string_view found, dtype type) {
   return is_float(type) ? float_named(found).has_value() : found == io::safetensors_dtype(type);
 }
@@ -299,34 +308,45 @@ MEGANEURA_INLINE void parameters::reset_states() try {
   rethrow_as_error("resetting states");
 }
 
-MEGANEURA_INLINE void parameters::load(const std::string& path, const load_options& options) try {
+MEGANEURA_INLINE load_report parameters::load(const std::string& path, const load_options& options) try {
   const auto file = io::safetensors_file::open(path);
   detail::problem_list problems;
+  load_report report;
   std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
   std::set<const io::safetensors_tensor*> wanted;
   for (const auto& target : slots().slots) {
-    if (!target.begin.saved) continue;
-    const std::string name = options.rename ? options.rename(target.name) : target.name;
-    const auto* entry = file.find(name);
+    if (!target.begin.saved || options.ignore.match(target.name)) continue;
+    const io::safetensors_tensor* entry = nullptr;
+    const std::vector<std::string> names = options.rename.candidates(target.name);
+    for (auto name = names.begin(); !entry && name != names.end(); ++name) entry = file.find(*name);
     if (!entry) {
-      if (options.strict) problems.add([&] { return detail::describe_missing(name, file.tensors()); });
+      report.missing.push_back(target.name);
+      if (options.strict) problems.add([&] { return detail::describe_missing(target.name, file.tensors()); });
       continue;
     }
     const bool same_shape = std::ranges::equal(entry->shape, target.extents);
-    if (!same_shape || !detail::is_readable(entry->dtype, target.type)) {
+    const bool same_order =
+        same_shape || (!options.strict && detail::without_ones(entry->shape) == detail::without_ones(target.extents));
+    if (!same_order || !detail::is_readable(entry->dtype, target.type)) {
       problems.add([&] {
-        const std::string expected = same_shape ? detail::readable_dtypes(target.type) : to_string(target.extents);
-        const std::string found = same_shape ? entry->dtype : fmt::format("[{}]", fmt::join(entry->shape, ", "));
-        return fmt::format("{}: expected {}, found {}", quote(name), expected, found);
+        const std::string expected = same_order ? detail::readable_dtypes(target.type) : to_string(target.extents);
+        const std::string found = same_order ? entry->dtype : fmt::format("[{}]", fmt::join(entry->shape, ", "));
+        return fmt::format("{}: expected {}, found {}", quote(entry->name), expected, found);
       });
     }
+    if (!same_shape) report.reshaped.push_back(target.name);
     matches.emplace_back(&target, entry);
     wanted.insert(entry);
   }
   const bool fits = problems.count == 0;
   for (const auto& entry : file.tensors()) {
-    if (!options.strict || wanted.contains(&entry)) continue;
-    problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
+    if (wanted.contains(&entry) || options.ignore.match(entry.name)) continue;
+    report.unexpected.push_back(entry.name);
+    if (options.strict) problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
+  }
+  if (matches.empty() && !report.missing.empty() && problems.count == 0) {
+    fail(error_category::invalid_file, "{} has nothing of the model and nothing was loaded: {}; give .rename",
+         shown_path(path), detail::describe_missing(report.missing.front(), file.tensors()));
   }
   if (problems.count > 0) {
     const bool is_run =
@@ -345,6 +365,7 @@ MEGANEURA_INLINE void parameters::load(const std::string& path, const load_optio
     const dtype found = detail::float_named(entry->dtype).value_or(target->type);
     set_bytes(target->name, detail::converted(file.read(*entry), found, target->type));
   }
+  return report;
 } catch (...) {
   rethrow_as_error("loading parameters");
 }

@@ -77,7 +77,11 @@ class program {
   /// only when two steps are in flight already. A step that is refused leaves everything as it was.
   /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all, and for parameters that
   /// have no values yet.
-  std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {});
+  std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {}) {
+    return submit({&values, 1}, inputs);
+  }
+  /// The same where groups of parameters have numbers of their own: a set for each, and as many more as there are.
+  std::uint64_t submit(std::span<const kernels::step_values> values, std::span<const input_values> inputs);
   /// Returns when that step has ended; 0 is no step and never waited for.
   /// errors: invalid_argument for one that was not submitted yet.
   void wait(std::uint64_t step) const;
@@ -103,9 +107,8 @@ class program {
   [[nodiscard]] const optimizer_moments& moments() const { return alive().moments_; }
 
  private:
-  static constexpr std::uint64_t step_values_bytes = plan::tensor_alignment;
   struct slot {  // one step in flight
-    // Both mapped. Results begin with the step's values, in step_values_bytes, then come scalars.
+    // Both mapped. Results begin with the step's values, as in their area, then come scalars.
     area_memory inputs;
     vulkan::buffer results;
     vulkan::recording commands;
@@ -118,8 +121,11 @@ class program {
   };
   [[nodiscard]] const program& alive() const;
   void list_results();
+  [[nodiscard]] std::uint64_t step_values_bytes() const {
+    return plan_.area_bytes[plan::index_of(plan::area::step_values)];
+  }
   [[nodiscard]] std::uint64_t result_bytes() const {
-    return step_values_bytes + results_.size() * plan::tensor_alignment;
+    return step_values_bytes() + results_.size() * plan::tensor_alignment;
   }
   void check_memory() const;
   void allocate();

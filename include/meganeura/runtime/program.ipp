@@ -105,11 +105,12 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
 }
 
 MEGANEURA_INLINE void program::list_results() {
+  std::uint64_t& values = plan_.area_bytes[plan::index_of(plan::area::step_values)];
+  values = std::max(values, plan::tensor_alignment);  // some, if nothing reads them
   for (const auto& output : plan_.outputs) {
     if (output.type == dtype::f32 && output.extents.rank() == 0)
       results_.push_back({output.name, output.where, result_bytes()});
   }
-  plan_.area_bytes[plan::index_of(plan::area::step_values)] = step_values_bytes;
 }
 
 // Every buffer that `allocate` makes, the parameters' being there already, and moments if others have them too.
@@ -212,7 +213,7 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
   const area_memory& inputs = areas_[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page)
     commands.copy({s.inputs.pages()[page], 0, 0}, {inputs.pages()[page], 0, 0});
-  constexpr std::uint64_t values = sizeof(kernels::step_values);
+  const std::uint64_t values = step_values_bytes() - plan::tensor_alignment + sizeof(kernels::step_values);
   commands.copy({s.results, 0, values}, at({plan::area::step_values, 0, values}));
   commands.barrier();
   std::uint32_t group = 0;
@@ -287,9 +288,14 @@ MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std:
   rethrow_as_error("setting an input");
 }
 
-MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& values,
+MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_values> values,
                                                std::span<const input_values> inputs) try {
   (void)alive();
+  const std::uint64_t groups = step_values_bytes() / plan::tensor_alignment;
+  if (values.size() < groups) {
+    fail(error_category::invalid_argument, "a step was given {} sets of numbers and has {} groups of parameters",
+         values.size(), groups);
+  }
   std::vector<const plan::slot*> targets;
   for (const input_values& input : inputs) targets.push_back(checked_input(input));
   check_bound(inputs);
@@ -300,7 +306,8 @@ MEGANEURA_INLINE std::uint64_t program::submit(const kernels::step_values& value
   }
   slot& s = next_slot();
   if (s.timeline) device_.wait(s.timeline);
-  std::memcpy(s.results.mapped().data(), &values, sizeof(values));
+  for (std::size_t i = 0; i < groups; ++i)
+    std::memcpy(s.results.mapped().data() + i * plan::tensor_alignment, &values[i], sizeof(values[i]));
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;

@@ -42,9 +42,10 @@ template <class Model, loss_function Loss>
 
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
 template <class Model, loss_function Loss>
-[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, const symbol_extents& symbols) {
+[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
+                                        const training_options& options = {}) {
   graph_with_loss traced = detail::trace<Model>(loss, symbols);
-  return make_training_graph(std::move(traced.forward), traced.loss, chosen);
+  return make_training_graph(std::move(traced.forward), traced.loss, chosen, options);
 }
 
 /// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows. Sizes
@@ -57,7 +58,7 @@ class trainer : public training {
   /// throws.
   template <loss_function Loss>
   trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& fixed = {},
-          const run_options& options = {}, meganeura::parameters weights = {}) try
+          const training_options& options = {}, meganeura::parameters weights = {}) try
       : training(on,
                  {detail::sizes_of<Model>(fixed),
                   [loss](const symbol_extents& at) { return detail::trace<Model>(loss, at); }},

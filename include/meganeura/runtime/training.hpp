@@ -5,6 +5,7 @@
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/runtime/inference.hpp>
 #include <meganeura/runtime/optimizer.hpp>
+#include <meganeura/runtime/parameter_groups.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/sized_programs.hpp>
@@ -16,13 +17,27 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, optimiser update. A
-/// parameter that no gradient reaches (unused, behind stop_gradient) is not updated at all: no decay, no moments.
-/// errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one that is not f32.
-[[nodiscard]] graph make_training_graph(graph forward, node_id loss, const optimizer& chosen);
+/// What run_options are for inference, and of parameters by name: {.frozen = "embed.*", .no_decay = {"*.bias",
+/// "*norm*"}}. A pattern that no parameter has is an error.
+struct training_options {
+  program_options program{};
+  std::uint64_t seed = 0;
+  std::size_t most_sizes = 8;
+  name_patterns frozen{};                 // stay as they are: no gradient, no moments, no decay, no update
+  name_patterns no_decay{};               // weight decay 0, whatever their group says
+  std::vector<parameter_group> groups{};  // other rates
+};
+
+/// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, an update for each
+/// group of parameters. A parameter that no gradient reaches (unused, behind stop_gradient, frozen) is not updated at
+/// all: no decay, no moments. errors: invalid_argument when the loss is no f32 number or reaches no parameter, or one
+/// that is not f32; those of parameter_groups.
+[[nodiscard]] graph make_training_graph(graph forward, node_id loss, const optimizer& chosen,
+                                        const training_options& options = {});
 
 /// One step under way.
 class pending_step {
@@ -52,13 +67,13 @@ class training {
  public:
   /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). errors: those of
   /// make_training_graph; invalid_argument for rates that no optimiser can have; what `program` throws.
-  training(const device& on, graph forward, node_id loss, const optimizer& chosen, const run_options& options = {},
+  training(const device& on, graph forward, node_id loss, const optimizer& chosen, const training_options& options = {},
            meganeura::parameters weights = {});
 
   /// Sizes come from what is bound, see inference: a step with new ones builds a program first. Parameters, moments and
   /// the counter are those of all of them.
-  training(const device& on, sized<graph_with_loss> model, const optimizer& chosen, const run_options& options = {},
-           meganeura::parameters weights = {});
+  training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
+           const training_options& options = {}, meganeura::parameters weights = {});
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
@@ -98,11 +113,14 @@ class training {
  private:
   const std::shared_ptr<meganeura::program>& select(std::span<const input_values> inputs, const symbol_extents& sizes);
   [[nodiscard]] meganeura::program build(graph_with_loss model, program_options options);
+  void choose(const optimizer& chosen);
 
   device device_;
   std::function<graph_with_loss(const symbol_extents&)> make_;
-  run_options options_;
+  training_options options_;
   optimizer optimizer_;
+  parameter_groups groups_;
+  std::vector<optimizer> group_optimizers_;  // of each group, from optimizer_
   std::uint32_t step_ = 0;
   std::uint64_t seed_;
   meganeura::parameters parameters_;

@@ -8,7 +8,10 @@
 #include <meganeura/runtime/training.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,14 +38,15 @@ inline void check_loss(const graph& g, node_id value) {
 inline void check_trained(const graph& g, node_id parameter) {
   if (g[parameter].type == dtype::f32) return;
   fail(error_category::invalid_argument,
-       "the parameter \"{}\" is {}, and a trainer updates f32 alone; declare it f32 (a layer's parameters have its "
-       "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: stop_gradient",
+       "the parameter \"{0}\" is {1}, and a trainer updates f32 alone; declare it f32 (a layer's parameters have its "
+       "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: {{.frozen = \"{0}\"}}",
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen) try {
+MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
+                                           const training_options& options) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
     fail(error_category::invalid_argument,
          "the graph has layers that do something else in training and was built for evaluation; build the model in a "
@@ -51,20 +55,28 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
   detail::check_loss(g, loss);
   g.add_output("loss", loss);
   std::vector<node_id> weights = g.leaves(op::parameter);
-  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type); });
+  const parameter_groups groups(g, options.frozen, options.no_decay, options.groups);
+  const auto name_of = [&](node_id id) -> const std::string& { return g.get<leaf_attribute>(id).name; };
+  std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type) || groups.is_frozen(name_of(id)); });
   const std::vector<node_id> slopes = reached_gradients(g, loss, weights);
-  std::vector<node_id> pairs;
+  std::map<std::uint32_t, std::vector<node_id>> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (slopes[i] == no_id) continue;
     detail::check_trained(g, weights[i]);
-    pairs.insert(pairs.end(), {weights[i], slopes[i]});
+    auto& group = pairs[groups.of(name_of(weights[i]))];
+    group.insert(group.end(), {weights[i], slopes[i]});
   }
   if (pairs.empty()) {
     fail(error_category::invalid_argument,
-         "the loss reaches no parameter, there is nothing to train; the model has none, or a stop_gradient too many");
+         "the loss reaches no parameter, there is nothing to train; the model has none, a stop_gradient too many, or "
+         "all are frozen");
   }
   const graph::scope in(g, "optimizer");
-  g.optimizer_step(chosen.rule(), pairs);
+  optimizer_attribute rule = chosen.rule();
+  for (const auto& [group, operands] : pairs) {
+    rule.group = group;
+    g.optimizer_step(rule, operands);
+  }
   return g;
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -83,7 +95,7 @@ MEGANEURA_INLINE float pending_step::loss() const try {
 }
 
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
-                                    const run_options& options, meganeura::parameters weights) try
+                                    const training_options& options, meganeura::parameters weights) try
     : device_(on),
       options_(options),
       optimizer_(detail::checked_rates(chosen)),
@@ -96,7 +108,7 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
 }
 
 MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
-                                    const run_options& options, meganeura::parameters weights) try
+                                    const training_options& options, meganeura::parameters weights) try
     : device_(on),
       make_(std::move(model.make)),
       options_(options),
@@ -109,9 +121,18 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
   rethrow_as_error("building a trainer");
 }
 
+MEGANEURA_INLINE void training::choose(const optimizer& chosen) {
+  std::vector<optimizer> of_groups = groups_.optimizers(chosen);
+  for (const optimizer& each : of_groups) (void)detail::checked_rates(each);
+  optimizer_ = chosen;
+  group_optimizers_ = std::move(of_groups);
+}
+
 MEGANEURA_INLINE program training::build(graph_with_loss model, program_options options) {
-  const detail::timed<graph> step =
-      detail::take_time([&] { return make_training_graph(std::move(model.forward), model.loss, optimizer_); });
+  groups_ = parameter_groups(model.forward, options_.frozen, options_.no_decay, options_.groups);
+  choose(optimizer_);
+  const detail::timed<graph> step = detail::take_time(
+      [&] { return make_training_graph(std::move(model.forward), model.loss, optimizer_, options_); });
   options.before.differentiate = step.milliseconds;
   return detail::make_program(device_, step.made, parameters_, moments_, options);
 }
@@ -132,7 +153,9 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
   const std::shared_ptr<meganeura::program>& selected = select(inputs, sizes);
-  const std::uint64_t number = selected->submit(optimizer_.step_values(step_ + 1, seed_), inputs);
+  std::vector<kernels::step_values> values;
+  for (const optimizer& each : group_optimizers_) values.push_back(each.step_values(step_ + 1, seed_));
+  const std::uint64_t number = selected->submit(values, inputs);
   ++step_;
   return {selected, number, step_};
 } catch (...) {
@@ -140,7 +163,7 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
-  optimizer_ = detail::checked_rates(optimizer_.with_rate("learning_rate", rate));
+  choose(optimizer_.with_rate("learning_rate", rate));
 } catch (...) {
   rethrow_as_error("setting a learning rate");
 }
@@ -157,7 +180,7 @@ MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   const training_position position = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_);
-  optimizer_ = position.chosen;
+  choose(position.chosen);
   step_ = position.step;
   seed_ = position.seed;
 }
