@@ -231,6 +231,7 @@ inline constexpr initializer fan_in_uniform{initial_draw::uniform, initial_fan::
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Run-time shapes: up to max_rank extents, row-major, no symbols left; every shape that exists can be counted.
 // Extents and shapes known while compiling: integers, or named symbols bound when a session is built.
+// Sums of products of symbols in normal form: two are equal exactly when their terms are.
 // A string literal as a template argument.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -251,6 +252,7 @@ struct fixed_string {
 /// A name of static storage. Equal texts are one object, so that names compare by address inside types.
 struct symbol {
   const char* text;
+  std::int64_t most = 0;  // of an extent, 0: any
 };
 
 namespace detail {
@@ -282,6 +284,116 @@ template <std::size_t N>
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What extents are while they are computed with; a `dim` holds the short ones. Terms lie by falling degree, then by
+/// name, symbols in a term by name.
+struct extent_sum {
+  static constexpr int max_terms = 8, max_degree = 8;
+
+  struct term {
+    std::int64_t factor = 0;
+    const symbol* names[max_degree]{};
+    int degree = 0;
+  };
+  term terms[max_terms]{};
+  int count = 0;
+  bool fits = true;  // false: it had more terms or symbols than there is room for
+
+  constexpr extent_sum() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a number is a sum
+  constexpr extent_sum(std::int64_t number) {
+    if (number != 0) add({number});
+  }
+
+  constexpr void add(const term& added) {
+    int at = 0;
+    while (at < count && order(terms[at], added) < 0) ++at;
+    const bool known = at < count && order(terms[at], added) == 0;
+    if (known) terms[at].factor += added.factor;
+    if (known && terms[at].factor != 0) return;
+    if (known) {
+      for (--count; at < count; ++at) terms[at] = terms[at + 1];
+    } else if (count == max_terms) {
+      fits = false;
+    } else {
+      for (int i = count++; i > at; --i) terms[i] = terms[i - 1];
+      terms[at] = added;
+    }
+  }
+
+  constexpr extent_sum& operator+=(const extent_sum& other) {
+    for (int i = 0; i < other.count; ++i) add(other.terms[i]);
+    fits = fits && other.fits;
+    return *this;
+  }
+  friend constexpr extent_sum operator+(extent_sum a, const extent_sum& b) { return a += b; }
+  friend constexpr extent_sum operator*(const extent_sum& a, const extent_sum& b) {
+    extent_sum result;
+    result.fits = a.fits && b.fits;
+    for (int i = 0; i < a.count; ++i) {
+      for (int j = 0; j < b.count; ++j) result.add_product(a.terms[i], b.terms[j]);
+    }
+    return result;
+  }
+  friend constexpr bool operator==(const extent_sum& a, const extent_sum& b) {
+    bool same = a.count == b.count && a.fits && b.fits;
+    for (int i = 0; same && i < a.count; ++i)
+      same = a.terms[i].factor == b.terms[i].factor && order(a.terms[i], b.terms[i]) == 0;
+    return same;
+  }
+
+  /// The least that it can be: symbols are at least 1 and at most what `sym` said.
+  [[nodiscard]] constexpr std::int64_t least() const { return bound(1); }
+  /// The most; `unbounded` for a sum without one.
+  [[nodiscard]] constexpr std::int64_t most() const { return -bound(-1); }
+  static constexpr std::int64_t unbounded = std::int64_t{1} << 60;
+
+ private:
+  // The least of the sum times `sign`, no less than -unbounded.
+  [[nodiscard]] constexpr std::int64_t bound(int sign) const {
+    std::int64_t total = 0;
+    for (int i = 0; i < count; ++i) {
+      std::int64_t product = sign * terms[i].factor;
+      for (int k = 0; product < 0 && k < terms[i].degree; ++k) {
+        const std::int64_t most = terms[i].names[k]->most;
+        product = most == 0 || product < -unbounded / most ? -unbounded : product * most;
+      }
+      total = product < -unbounded - (total < 0 ? total : 0) ? -unbounded : total + product;
+    }
+    return total;
+  }
+
+  // Names of one text are one symbol, or two with bounds of their own.
+  static constexpr int order(const symbol* a, const symbol* b) {
+    const char *left = a->text, *right = b->text;
+    while (*left != '\0' && *left == *right) ++left, ++right;
+    if (*left != *right) return *left < *right ? -1 : 1;
+    return a == b ? 0 : a->most < b->most ? -1 : 1;
+  }
+  static constexpr int order(const term& a, const term& b) {
+    if (a.degree != b.degree) return a.degree > b.degree ? -1 : 1;
+    for (int i = 0; i < a.degree; ++i) {
+      if (const int by_name = order(a.names[i], b.names[i]); by_name != 0) return by_name;
+    }
+    return 0;
+  }
+  constexpr void add_product(const term& a, const term& b) {
+    term product{a.factor * b.factor};
+    if (a.degree + b.degree > max_degree) {
+      fits = false;
+      return;
+    }
+    for (int i = 0, j = 0; i < a.degree || j < b.degree;) {
+      const bool from_a = j == b.degree || (i < a.degree && order(a.names[i], b.names[j]) <= 0);
+      product.names[product.degree++] = from_a ? a.names[i++] : b.names[j++];
+    }
+    add(product);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // How many axes a tensor may have: the one limit that types and run-time shapes share.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -296,33 +408,133 @@ inline constexpr int max_spatial = 3;
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// coefficient, or coefficient times one named symbol. A symbol equals only itself, so that mixing batch and sequence
-/// does not compile although both are unknown.
+/// A number, or a number times a sum of products of named symbols: 784, 4 * batch, batch * sequence, past + fresh.
+/// Two are equal when they are for whatever the symbols are worth, so that mixing batch and sequence does not compile
+/// although both are unknown.
 struct dim {
-  std::int64_t coefficient = 0;
-  const symbol* name = nullptr;
+  static constexpr int max_terms = 3, max_symbols = 4;  // of the sum, and of all its terms together
+
+  std::int64_t coefficient = 0;        // the number, or the greatest that divides every term
+  const symbol* names[max_symbols]{};  // of the first term, then of the second, ...
+  std::uint64_t form = 0;              // 0: all names are one product; else term_bits for the factor and degree of each
 
   constexpr dim() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): dims<batch, 784>
   constexpr dim(std::int64_t extent) : coefficient(extent) {}
-  constexpr dim(std::int64_t factor, const symbol* symbol) : coefficient(factor), name(symbol) {}
+  constexpr dim(std::int64_t factor, const symbol* symbol) : coefficient(factor), names{symbol} {}
+  /// 0, which is no extent, where there are too many terms or symbols.
+  constexpr explicit dim(const extent_sum& sum) {
+    for (int i = 0; i < sum.count; ++i) coefficient = divisor(coefficient, sum.terms[i].factor);
+    if (sum.count == 1) coefficient = sum.terms[0].factor;
+    int used = 0;
+    bool fits = sum.fits && sum.count <= max_terms;
+    for (int i = 0; fits && i < sum.count; ++i) {
+      const extent_sum::term& term = sum.terms[i];
+      const std::int64_t factor = term.factor / coefficient;
+      fits = used + term.degree <= max_symbols && factor <= max_factor && factor >= -max_factor;
+      for (int k = 0; fits && k < term.degree; ++k) names[used++] = term.names[k];
+      form |= static_cast<std::uint64_t>((factor & factor_mask) << 3 | term.degree) << (term_bits * i);
+    }
+    if (sum.count == 1) form = 0;
+    if (!fits) *this = {};
+  }
 
-  [[nodiscard]] constexpr bool is_static() const { return name == nullptr; }
-  friend constexpr dim operator*(dim a, std::int64_t factor) { return {a.coefficient * factor, a.name}; }
+  [[nodiscard]] constexpr bool is_static() const { return names[0] == nullptr; }
+  /// Whether they differ by a factor alone.
+  [[nodiscard]] constexpr bool same_symbols(const dim& other) const { return with(other.coefficient) == other; }
+  /// The same symbols with another coefficient.
+  [[nodiscard]] constexpr dim with(std::int64_t factor) const {
+    dim result = *this;
+    result.coefficient = factor;
+    return result;
+  }
+
+ private:
+  static constexpr int term_bits = 19;
+  static constexpr std::int64_t factor_mask = 0xffff, max_factor = 0x7fff;
+
+  static constexpr std::int64_t divisor(std::int64_t a, std::int64_t b) {
+    while (b != 0) {
+      const std::int64_t rest = a % b;
+      a = b;
+      b = rest;
+    }
+    return a < 0 ? -a : a;
+  }
+  template <class Number>
+  static constexpr Number as_number(std::int64_t factor) {
+    if constexpr (requires { Number{factor}; }) {
+      return Number{factor};
+    } else {
+      return Number(static_cast<double>(factor));
+    }
+  }
+  template <class Visit>
+  constexpr void for_each_term(const Visit& visit) const {
+    int used = 0;
+    std::uint64_t left = form;
+    do {
+      extent_sum::term term{coefficient};
+      int degree = static_cast<int>(left & 7);
+      if (form == 0) {
+        while (degree < max_symbols && names[degree]) ++degree;
+      } else {
+        const auto factor = static_cast<std::int64_t>(left >> 3) & factor_mask;
+        term.factor *= factor > max_factor ? factor - factor_mask - 1 : factor;
+      }
+      for (; term.degree < degree; ++term.degree) term.names[term.degree] = names[used++];
+      visit(term);
+      left >>= term_bits;
+    } while (left != 0);
+  }
+
+ public:  // behind it: Clang 14 evaluates no template whose body comes later
+  [[nodiscard]] constexpr extent_sum sum() const {
+    extent_sum result;
+    for_each_term([&](const extent_sum::term& term) { result.add(term); });
+    return result;
+  }
+  /// In the numbers that `extent` makes of a symbol.
+  template <class Number, class Extent>
+  [[nodiscard]] constexpr Number value(const Extent& extent) const {
+    Number total = as_number<Number>(0);
+    for_each_term([&](const extent_sum::term& term) {
+      Number product = as_number<Number>(term.factor);
+      for (int i = 0; i < term.degree; ++i) product = product * extent(*term.names[i]);
+      total += product;
+    });
+    return total;
+  }
+
+  friend constexpr dim operator*(const dim& a, const dim& b) {
+    if (b.is_static()) return a.with(a.coefficient * b.coefficient);
+    if (a.is_static()) return b.with(a.coefficient * b.coefficient);
+    return dim(a.sum() * b.sum());
+  }
+  friend constexpr dim operator+(const dim& a, const dim& b) {
+    if (a.is_static() && b.is_static()) return a.coefficient + b.coefficient;
+    return dim(a.sum() + b.sum());
+  }
+  friend constexpr dim operator-(const dim& a, const dim& b) { return a + b.with(-b.coefficient); }
   friend constexpr bool operator==(const dim&, const dim&) = default;
 };
 
 namespace detail {
-template <fixed_string Name>
+template <fixed_string Name, std::int64_t Most>
+inline constexpr symbol bounded_symbol{symbol_of<Name>.text, Most};
+
+template <fixed_string Name, std::int64_t Most>
 constexpr dim named_dim() {
   static_assert(text_fits<Name, is_name(Name)>, "meganeura: sym<name>: a name is neither empty nor holds a zero byte");
-  return {1, &symbol_of<Name>};
+  static_assert(Most >= 0, "meganeura: sym<name, most>: an extent is at least 1");
+  return {1, Most == 0 ? &symbol_of<Name> : &bounded_symbol<Name, Most>};
 }
 }  // namespace detail
 
-/// The symbol of that name, e.g. `inline constexpr mn::dim batch = mn::sym<"batch">;`.
-template <fixed_string Name>
-inline constexpr dim sym = detail::named_dim<Name>();
+/// The symbol of that name, e.g. `inline constexpr mn::dim batch = mn::sym<"batch">;`, or of one that is at most so
+/// much, which lets a slice of a table be taken: `sym<"sequence", 1024>`.
+template <fixed_string Name, std::int64_t Most = 0>
+inline constexpr dim sym = detail::named_dim<Name, Most>();
 
 /// What a symbol is worth in one session, e.g. {"batch", 32}.
 struct binding {
@@ -354,6 +566,13 @@ struct symbolic_shape {
     return product;
   }
 
+  /// Of all elements.
+  [[nodiscard]] constexpr extent_sum elements() const {
+    extent_sum product = dim(1).sum();
+    for (int i = 0; i < rank; ++i) product = product * extents[i].sum();
+    return product;
+  }
+
   friend constexpr bool operator==(const symbolic_shape&, const symbolic_shape&) = default;
 };
 
@@ -361,7 +580,8 @@ namespace detail {
 template <dim... Extents>
 constexpr symbolic_shape make_shape() {
   static_assert(sizeof...(Extents) <= max_rank, "meganeura: dims<...>: a tensor has at most 8 axes");
-  static_assert(((Extents.coefficient >= 1) && ...), "meganeura: dims<...>: an extent is at least 1");
+  static_assert(((Extents.coefficient >= 1) && ...),
+                "meganeura: dims<...>: an extent is at least 1, and a sum of at most 3 products of 4 symbols in all");
   symbolic_shape result;
   if constexpr (sizeof...(Extents) <= max_rank) (result.push_back(Extents), ...);
   return result;
@@ -377,7 +597,7 @@ constexpr symbolic_shape extents_of(Extents... extents) {
 // A shape may hold leftovers past its rank; equal shapes must be equal template arguments.
 constexpr symbolic_shape canonical(const symbolic_shape& shape) {
   symbolic_shape result;
-  for (int i = 0; i < shape.rank; ++i) result.push_back(dim(shape[i].coefficient, shape[i].name));
+  for (int i = 0; i < shape.rank; ++i) result.push_back(shape[i]);
   return result;
 }
 
@@ -1150,7 +1370,7 @@ struct extent_pair {
 };
 
 constexpr extent_pair pair_of(int place, const dim& left, const dim& right) {
-  return {place, left.coefficient, right.coefficient, left.name == right.name};
+  return {place, left.coefficient, right.coefficient, left.same_symbols(right)};
 }
 
 constexpr bool is_one(const dim& extent) { return extent == dim{1}; }
@@ -1203,12 +1423,12 @@ constexpr symbolic_shape gathered_shape(const symbolic_shape& data, const symbol
 // ---- concatenation
 
 constexpr bool can_concat(const symbolic_shape& a, const symbolic_shape& b, int axis) {
-  return axis >= 0 && axis < a.rank && a.rank == b.rank && a[axis].name == b[axis].name &&
-         with_extent(b, axis, a[axis]) == a;
+  return axis >= 0 && axis < a.rank && a.rank == b.rank && with_extent(b, axis, a[axis]) == a &&
+         (a[axis] + b[axis]).coefficient >= 1;
 }
 
 constexpr symbolic_shape concat_shape(const symbolic_shape& a, const symbolic_shape& b, int axis) {
-  return with_extent(a, axis, {a[axis].coefficient + b[axis].coefficient, a[axis].name});
+  return with_extent(a, axis, a[axis] + b[axis]);
 }
 
 // ---- contractions
@@ -2294,9 +2514,9 @@ struct axis_order {
   static constexpr void each(auto& self, auto visit) { visit("axes", self.axes); }
 };
 struct slice_range {
-  std::int64_t axis = 0, start = 0, count = 0, step = 1;
+  std::int64_t axis = 0, start = 0, from_end = 0, step = 1;  // from_end 1: start elements before the end
   static constexpr void each(auto& self, auto visit) {
-    visit("axis", self.axis), visit("start", self.start), visit("count", self.count), visit("step", self.step);
+    visit("axis", self.axis), visit("start", self.start), visit("from_end", self.from_end), visit("step", self.step);
   }
 };
 
@@ -3669,10 +3889,10 @@ struct bound_extents {
   const binding* begin;
   const binding* end;
 
-  constexpr double operator()(const dim& extent) const {
-    if (extent.is_static()) return static_cast<double>(extent.coefficient);
+  constexpr double operator()(const dim& extent) const { return extent.value<double>(*this); }
+  constexpr double operator()(const symbol& name) const {
     for (const binding* each = begin; each != end; ++each) {
-      if (texts_equal(each->symbol, extent.name->text)) return static_cast<double>(extent.coefficient * each->extent);
+      if (texts_equal(each->symbol, name.text)) return static_cast<double>(each->extent);
     }
     flops_needs_a_binding_for_each_symbol_of_the_model();
     return 0;
@@ -3855,7 +4075,9 @@ namespace detail {
 
 constexpr bool has_symbol(const symbolic_shape& shape, const char* name) {
   for (int i = 0; i < shape.rank; ++i) {
-    if (shape[i].name && texts_equal(shape[i].name->text, name)) return true;
+    for (const symbol* each : shape[i].names) {
+      if (each && texts_equal(each->text, name)) return true;
+    }
   }
   return false;
 }
@@ -4810,25 +5032,14 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// How often a symbol stands in a shape.
-constexpr int symbol_count(const symbolic_shape& shape, const symbol* name) {
-  int count = 0;
-  for (int i = 0; i < shape.rank; ++i) count += shape[i].name == name ? 1 : 0;
-  return count;
+// Whether two shapes have as many elements, for whatever their symbols are worth.
+constexpr bool same_elements(const symbolic_shape& a, const symbolic_shape& b) {
+  return a.is_static() && b.is_static() ? a.coefficient() == b.coefficient() : a.elements() == b.elements();
 }
 
-constexpr bool same_symbols(const symbolic_shape& a, const symbolic_shape& b) {
-  for (int i = 0; i < a.rank; ++i) {
-    if (a[i].name && symbol_count(a, a[i].name) != symbol_count(b, a[i].name)) return false;
-  }
-  for (int i = 0; i < b.rank; ++i) {
-    if (b[i].name && symbol_count(a, b[i].name) != symbol_count(b, b[i].name)) return false;
-  }
-  return true;
-}
-
-template <std::int64_t Left, std::int64_t Right, bool SameSymbols>
-inline constexpr bool elements_agree = Left == Right&& SameSymbols;
+// The numbers are what the compiler shows; with symbols, their factors.
+template <std::int64_t Left, std::int64_t Right, bool Agree>
+inline constexpr bool elements_agree = Agree;
 
 template <value X, class Axis>
 constexpr int axis_of(const X& x, Axis axis) {
@@ -4863,11 +5074,11 @@ constexpr node_spec describe_unsqueeze(const facts& x, int axis) {
   return describe_reshape(x, with_axis(x.shape, normal_axis(axis, x.shape.rank + 1)));
 }
 
-// Axes from `first` to `last` multiplied into one. At most one of them may be a symbol: a dim holds one.
-constexpr bool can_flatten(const symbolic_shape& shape, int first, int last) {
-  int symbols = 0;
-  for (int i = first; i <= last; ++i) symbols += shape[i].is_static() ? 0 : 1;
-  return symbols <= 1;
+// Axes from `first` to `last` multiplied into one.
+constexpr dim flattened(const symbolic_shape& shape, int first, int last) {
+  dim product = 1;
+  for (int i = first; i <= last; ++i) product = product * shape[i];
+  return product;
 }
 
 constexpr node_spec describe_flatten(const facts& x, int first, int last) {
@@ -4875,11 +5086,7 @@ constexpr node_spec describe_flatten(const facts& x, int first, int last) {
   last = normal_axis(last, x.shape.rank);
   symbolic_shape result;
   for (int i = 0; i < first; ++i) result.push_back(x.shape[i]);
-  dim product = 1;
-  for (int i = first; i <= last; ++i) {
-    product = {product.coefficient * x.shape[i].coefficient, product.name ? product.name : x.shape[i].name};
-  }
-  result.push_back(product);
+  result.push_back(flattened(x.shape, first, last));
   for (int i = last + 1; i < x.shape.rank; ++i) result.push_back(x.shape[i]);
   return describe_reshape(x, result);
 }
@@ -4896,7 +5103,7 @@ constexpr bool can_split_heads(const symbolic_shape& shape, std::int64_t heads) 
 }
 
 constexpr node_spec describe_split_heads(const facts& x, std::int64_t heads) {
-  return describe_reshape(x, split_last(x.shape, heads, {x.shape.last().coefficient / heads, x.shape.last().name}));
+  return describe_reshape(x, split_last(x.shape, heads, x.shape.last().with(x.shape.last().coefficient / heads)));
 }
 
 template <class... Axes>
@@ -4929,24 +5136,25 @@ constexpr node_spec describe_transpose(const facts& x) {
   return describe_permute(x, order);
 }
 
-constexpr bool can_slice(const symbolic_shape& shape, int axis, std::int64_t start, std::int64_t count,
+// A start below 0 counts from the end.
+constexpr bool can_slice(const symbolic_shape& shape, int axis, std::int64_t start, const dim& count,
                          std::int64_t step) {
-  return axis >= 0 && shape[axis].is_static() && start >= 0 && count >= 1 && step >= 1 &&
-         start < shape[axis].coefficient && (count - 1) <= (shape[axis].coefficient - 1 - start) / step;
+  if (axis < 0 || step < 1 || count.coefficient < 1) return false;
+  const std::int64_t extent = shape[axis].sum().least(), most = count.sum().most(), end = start < 0 ? 0 : extent;
+  return start >= -extent && start < end && most - 1 <= (end - 1 - start) / step;
 }
 
-constexpr node_spec describe_slice(const facts& x, int axis, std::int64_t start, std::int64_t count,
-                                   std::int64_t step) {
+constexpr node_spec describe_slice(const facts& x, int axis, std::int64_t start, const dim& count, std::int64_t step) {
   axis = normal_axis(axis, x.shape.rank);
-  return {.kind = primitive::slice,
-          .type = x.type,
-          .shape = with_extent(x.shape, axis, count),
-          .list = packed(slice_range{axis, start, count, step})};
+  if (start < 0 && x.shape[axis].is_static()) start += x.shape[axis].coefficient;
+  const slice_range range{axis, start < 0 ? -start : start, start < 0, step};
+  return {.kind = primitive::slice, .type = x.type, .shape = with_extent(x.shape, axis, count), .list = packed(range)};
 }
 
 constexpr bool can_pad(const symbolic_shape& shape, int axis, std::int64_t low, std::int64_t high) {
   constexpr std::int64_t most = std::int64_t{1} << 58;  // elements of a tensor
-  return axis >= 0 && shape[axis].is_static() && low >= 0 && high >= 0 && low <= most && high <= most;
+  return axis >= 0 && low >= 0 && high >= 0 && low <= most && high <= most &&
+         (shape[axis] + (low + high)).coefficient >= 1;
 }
 
 constexpr node_spec describe_pad(const facts& x, int axis, std::int64_t low, std::int64_t high, number filling) {
@@ -4954,7 +5162,7 @@ constexpr node_spec describe_pad(const facts& x, int axis, std::int64_t low, std
   pad_attribute borders{.value = filling.value};
   borders.low[axis] = low;
   borders.high[axis] = high;
-  return node_of(op::pad, x.type, with_extent(x.shape, axis, x.shape[axis].coefficient + low + high), borders);
+  return node_of(op::pad, x.type, with_extent(x.shape, axis, x.shape[axis] + (low + high)), borders);
 }
 
 constexpr node_spec describe_expand(const facts& x, const symbolic_shape& shape) {
@@ -4979,11 +5187,10 @@ constexpr node_spec describe_concat(const facts& a, const facts& b, int axis) {
 template <value A, class Shape>
 [[nodiscard]] constexpr auto reshape(A x, Shape wanted) {
   const auto shape = detail::target<detail::all_typed<A>::value>(x.facts().shape, wanted);
-  MEGANEURA_CHECK((detail::symbolic_of(shape).coefficient() == x.facts().shape.coefficient() &&
-                   detail::same_symbols(x.facts().shape, detail::symbolic_of(shape))),
+  MEGANEURA_CHECK((detail::same_elements(x.facts().shape, detail::symbolic_of(shape))),
                   (detail::elements_agree<x.facts().shape.coefficient(), detail::symbolic_of(shape).coefficient(),
-                                          detail::same_symbols(x.facts().shape, detail::symbolic_of(shape))>),
-                  "meganeura: reshape<dims>(x): the number of elements must stay", x)
+                                          detail::same_elements(x.facts().shape, detail::symbolic_of(shape))>),
+                  "meganeura: reshape<dims>(x): the number of elements must stay, whatever the symbols are worth", x)
   return detail::make<detail::describe_reshape>(x, shape);
 }
 template <symbolic_shape Shape, value A>
@@ -5008,8 +5215,9 @@ template <value A, detail::axis_like First, detail::axis_like Last>
 [[nodiscard]] constexpr auto flatten(A x, First first, Last last) {
   MEGANEURA_EXPECT((detail::axis_of(x, first) >= 0 && detail::axis_of(x, first) <= detail::axis_of(x, last)),
                    "meganeura: flatten<first, last>(x): x has no such axes", x)
-  MEGANEURA_EXPECT(detail::can_flatten(x.facts().shape, detail::axis_of(x, first), detail::axis_of(x, last)),
-                   "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol", x)
+  MEGANEURA_EXPECT(
+      (detail::flattened(x.facts().shape, detail::axis_of(x, first), detail::axis_of(x, last)).coefficient >= 1),
+      "meganeura: flatten<first, last>(x): an extent is a sum of at most 3 products of 4 symbols in all", x)
   return detail::make<detail::describe_flatten>(x, first, last);
 }
 template <int First = 1, int Last = -1, value A>
@@ -5032,15 +5240,19 @@ template <value A>
   return detail::make<detail::describe_transpose>(x);
 }
 
-/// `count` elements along `axis` from `start`, every `step`-th: slice<-1, 0, 4>(x), or slice(x, -1, 0, 4).
+/// `count` elements along `axis` from `start`, every `step`-th: slice<-1, 0, 4>(x), or slice(x, -1, 0, 4). A start
+/// below 0 counts from the end: slice<1, -1, 1>(x) is the last token of [batch, sequence, width]. The count may be a
+/// symbol, if its bound is within the extent: slice<0, 0, sym<"sequence", 1024>>(table). errors: "the elements must lie
+/// within the axis".
 template <value A, detail::axis_like Axis, class Start, class Count, class Step = fixed<1>>
 [[nodiscard]] constexpr auto slice(A x, Axis axis, Start start, Count count, Step step = {}) {
-  MEGANEURA_EXPECT(
-      detail::can_slice(x.facts().shape, detail::axis_of(x, axis), start, count, step),
-      "meganeura: slice<axis, start, count, step>(x): the elements must lie within an axis of known extent", x)
+  MEGANEURA_EXPECT(detail::can_slice(x.facts().shape, detail::axis_of(x, axis), start, dim(count), step),
+                   "meganeura: slice<axis, start, count, step>(x): the elements must lie within the axis, whatever its "
+                   "symbols are worth",
+                   x)
   return detail::make<detail::describe_slice>(x, axis, start, count, step);
 }
-template <int Axis, int Start, int Count, int Step = 1, value A>
+template <int Axis, int Start, dim Count, int Step = 1, value A>
 [[nodiscard]] constexpr auto slice(A x) {
   return slice(x, c<Axis>, c<Start>, c<Count>, c<Step>);
 }
@@ -5049,7 +5261,7 @@ template <int Axis, int Start, int Count, int Step = 1, value A>
 template <value A, detail::axis_like Axis, class Low, class High, class Number = fixed<detail::number(0.0)>>
 [[nodiscard]] constexpr auto pad(A x, Axis axis, Low low, High high, Number filling = {}) {
   MEGANEURA_EXPECT(detail::can_pad(x.facts().shape, detail::axis_of(x, axis), low, high),
-                   "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border", x)
+                   "meganeura: pad<axis, low, high>(x): x has no such axis, or a border is negative", x)
   MEGANEURA_EXPECT(detail::holds(x.facts().type, detail::number(filling).value),
                    "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range", x)
   return detail::make<detail::describe_pad>(x, axis, low, high, filling);
@@ -5496,7 +5708,7 @@ constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, cons
 }
 
 constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const gqa_options& options) {
-  return !options.causal || q.last(2) == k.last(2);
+  return !options.causal || (k.last(2).sum() + q.last(2).with(-q.last(2).coefficient).sum()).least() >= 0;
 }
 
 }  // namespace detail
@@ -5536,10 +5748,12 @@ struct rope {
 struct attend {
   static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
     return weighed(q, k, v, options,
-                   [&](auto scores) { return options.causal ? masked(scores, query_of(scores)) : scores; });
+                   [&](auto scores) { return options.causal ? masked(scores, causal(scores)) : scores; });
   }
   static constexpr auto forward(value auto q, value auto k, value auto v, value auto position, gqa_options options) {
-    return weighed(q, k, v, options, [&](auto scores) { return masked(scores, query_of(scores) + position); });
+    return weighed(q, k, v, options, [&](auto scores) {
+      return masked(scores, less_equal(key_of(scores), query_of(scores) + position));
+    });
   }
 
  private:
@@ -5548,9 +5762,15 @@ struct attend {
     return detail::extents_of(scores.facts().shape.last(1), scores.facts().shape.last());
   }
   static constexpr auto query_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 0); }
+  static constexpr auto key_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 1); }
 
-  static constexpr auto masked(value auto scores, value auto last_seen) {
-    const auto sees = less_equal(detail::coordinates_of(scores, square(scores), 1), last_seen);
+  // The last query stands at the last key: behind a past both count from the end.
+  static constexpr auto causal(value auto scores) {
+    const auto query = query_of(scores), key = key_of(scores);
+    return square(scores)[0] == square(scores)[1] ? less_equal(key, query) : less_equal(flip(query, 0), flip(key, 1));
+  }
+
+  static constexpr auto masked(value auto scores, value auto sees) {
     return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
   }
 
@@ -5593,7 +5813,8 @@ constexpr auto attended(Options options, Q q, K k, V v, Position... position) {
                    "and width, the heads of q a multiple of those of k and v",
                    q, k, v)
   MEGANEURA_EXPECT((sizeof...(Position) > 0 || can_mask(q.facts().shape, k.facts().shape, options)),
-                   "meganeura: attend<options>(q, k, v): causal needs as many keys as queries", q, k, v)
+                   "meganeura: attend<options>(q, k, v): causal needs a key for each query, behind those of a past", q,
+                   k, v)
   MEGANEURA_EXPECT((floats_of_one_type(q.facts(), k.facts()) && floats_of_one_type(k.facts(), v.facts())),
                    "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
   MEGANEURA_EXPECT(
@@ -5624,10 +5845,11 @@ template <rope_options Options = rope_options{}, value A, value... Position>
 }
 
 /// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
-/// <= t. attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
+/// <= t, the last query being at the last key: with more keys than queries the first are a past, [past + n] for [n].
+/// attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
 /// in it, an i32 number of run time, and sees nothing behind itself.
 /// shapes: q [b?, t, heads, width], k and v [b?, s, kv heads, width] -> q's. dtypes: floats of one type.
-/// errors: "q, k, v must be [.., positions, heads, width]", "causal needs as many keys as queries".
+/// errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query".
 /// cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
 template <value Q, value K, value V, class Options>
   requires(!value<Options>)
@@ -7747,7 +7969,7 @@ class open_sizes {
 
  private:
   void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;
-  [[nodiscard]] std::int64_t elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
+  [[nodiscard]] double elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
   [[nodiscard]] std::size_t index_of(std::string_view symbol) const;
   [[nodiscard]] std::size_t only_unknown(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
   void learn(const sized_input& from, std::int64_t elements, std::size_t unknown,
@@ -7828,8 +8050,10 @@ namespace detail {
 // One primitive of which every extent is known.
 node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
 
-// "[2 batch, 784]"
-std::string shown(const symbolic_shape& shape);
+// "[2 batch, past + fresh, 784]", symbols as `text` has them.
+std::string shown(
+    const symbolic_shape& shape,
+    const std::function<std::string(const symbol&)>& text = [](const symbol& name) { return std::string(name.text); });
 
 // The path of the scopes that live, and the name behind it.
 std::string full_name(const graph& g, const symbol& name);
@@ -12376,10 +12600,10 @@ namespace detail {
 struct symbolic_extents {
   std::span<const binding> bindings;
 
-  symbolic_count operator()(const dim& extent) const {
-    const dim left = rest(extent);
-    const auto factor = static_cast<double>(left.coefficient);
-    return left.is_static() ? symbolic_count(factor) : symbolic_count(factor, left.name->text);
+  symbolic_count operator()(const dim& extent) const { return extent.value<symbolic_count>(*this); }
+  symbolic_count operator()(const symbol& name) const {
+    const std::int64_t bound = extent_of(name);
+    return bound != 0 ? symbolic_count(static_cast<double>(bound)) : symbolic_count(1, name.text);
   }
   [[nodiscard]] std::string text(const symbolic_shape& shape) const {
     symbolic_shape left;
@@ -12389,10 +12613,18 @@ struct symbolic_extents {
 
  private:
   [[nodiscard]] dim rest(const dim& extent) const {
+    const auto part = [&](const symbol& name) {
+      const std::int64_t bound = extent_of(name);
+      return bound != 0 ? dim(bound).sum() : dim(1, &name).sum();
+    };
+    return dim(extent.value<extent_sum>(part));
+  }
+  // 0: not bound
+  [[nodiscard]] std::int64_t extent_of(const symbol& name) const {
     for (const binding& each : bindings) {
-      if (!extent.is_static() && texts_equal(each.symbol, extent.name->text)) return extent.coefficient * each.extent;
+      if (texts_equal(each.symbol, name.text)) return each.extent;
     }
-    return extent;
+    return 0;
   }
 };
 
@@ -16920,19 +17152,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr std::int64_t too_many = shape::max_elements + 1;  // and more
-
-// Of positive numbers.
-inline std::int64_t saturated_product(std::int64_t a, std::int64_t b) {
-  return a > too_many / std::max<std::int64_t>(b, 1) ? too_many : a * b;
-}
-
 inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
   std::vector<std::string> names;
   for (const sized_input& input : inputs) {
     for (int i = 0; i < input.extents.rank; ++i) {
-      const symbol* name = input.extents[i].name;
-      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+      for (const symbol* name : input.extents[i].names) {
+        if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+      }
     }
   }
   return names;
@@ -16998,12 +17224,12 @@ MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const 
   }
 }
 
-MEGANEURA_INLINE std::int64_t open_sizes::elements(const symbolic_shape& of,
-                                                   std::span<const std::int64_t> extents) const {
-  std::int64_t product = 1;
+// Exact for as many as can be bound.
+MEGANEURA_INLINE double open_sizes::elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const {
+  double product = 1;
   for (int i = 0; i < of.rank; ++i) {
-    product = detail::saturated_product(product, of[i].coefficient);
-    if (of[i].name) product = detail::saturated_product(product, extents[index_of(of[i].name->text)]);
+    product *=
+        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); });
   }
   return product;
 }
@@ -17013,11 +17239,12 @@ MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
                                                       std::span<const std::int64_t> extents) const {
   std::size_t found = symbols_.size();
   for (int i = 0; i < of.rank; ++i) {
-    if (!of[i].name) continue;
-    const std::size_t index = index_of(of[i].name->text);
-    if (extents[index] != 0 || index == found) continue;
-    if (found != symbols_.size()) return symbols_.size();
-    found = index;
+    for (const symbol* name : of[i].names) {
+      const std::size_t index = name ? index_of(name->text) : found;
+      if (index == found || extents[index] != 0) continue;
+      if (found != symbols_.size()) return symbols_.size();
+      found = index;
+    }
   }
   return found;
 }
@@ -17026,28 +17253,30 @@ MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
 MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wanted, std::size_t unknown,
                                         std::vector<std::int64_t>& extents) const {
   std::int64_t& extent = extents[unknown];
+  const auto goal = static_cast<double>(wanted);
   const auto with = [&](std::int64_t candidate) {
     extent = candidate;
     return elements(from.extents, extents);
   };
-  if (with(std::max<std::int64_t>(wanted / with(1), 1)) == wanted) return;
+  if (with(std::max<std::int64_t>(wanted / std::max<std::int64_t>(static_cast<std::int64_t>(with(1)), 1), 1)) == goal)
+    return;
   std::int64_t low = 1, high = std::max<std::int64_t>(wanted, 1);
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
-    if (with(middle) < wanted)
+    if (with(middle) < goal)
       low = middle + 1;
     else
       high = middle;
   }
-  if (with(low) == wanted) return;
+  if (with(low) == goal) return;
   fail(error_category::invalid_argument, "input {} is {} and was given {} elements, which no extent of \"{}\" makes",
        quote(from.name), detail::shown(from.extents), wanted, symbols_[unknown]);
 }
 
 MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t given,
                                         std::span<const std::int64_t> extents) const {
-  const std::int64_t wanted = elements(input.extents, extents);
-  if (wanted == given) return;
+  const double wanted = elements(input.extents, extents);
+  if (wanted == static_cast<double>(given)) return;
   std::vector<std::string> known;
   for (const std::string& symbol : detail::input_symbols({&input, 1}))
     known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));
@@ -17239,7 +17468,9 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return g.permute(a(), {unpacked<axis_order>(spec.list).axes, static_cast<std::size_t>(spec.shape.rank)});
     case primitive::slice: {
       const auto range = unpacked<slice_range>(spec.list);
-      return g.slice(a(), static_cast<int>(range.axis), range.start, range.count, range.step);
+      const int along = static_cast<int>(range.axis);
+      const std::int64_t start = range.from_end != 0 ? g[a()].extents[along] - range.start : range.start;
+      return g.slice(a(), along, start, extents[along], range.step);
     }
     case primitive::expand:
       return g.expand(a(), extents);
@@ -17268,15 +17499,25 @@ MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::
   return {g, primitive_node(g, spec, operands)};
 }
 
-MEGANEURA_INLINE std::string shown(const symbolic_shape& shape) {
-  std::string extents;
-  for (int i = 0; i < shape.rank; ++i) {
-    const dim& each = shape[i];
-    const std::string factor = each.is_static() || each.coefficient != 1 ? std::to_string(each.coefficient) : "";
-    extents += fmt::format("{}{}{}{}", i > 0 ? ", " : "", factor, !factor.empty() && each.name ? " " : "",
-                           each.name ? each.name->text : "");
+inline std::string shown(const dim& extent, const std::function<std::string(const symbol&)>& text) {
+  if (extent.is_static()) return std::to_string(extent.coefficient);
+  std::string terms;
+  const extent_sum sum = extent.with(1).sum();
+  for (int i = 0; i < sum.count; ++i) {
+    const extent_sum::term& term = sum.terms[i];
+    const std::int64_t size = term.factor < 0 ? -term.factor : term.factor;
+    terms += i == 0 ? (term.factor < 0 ? "-" : "") : term.factor < 0 ? " - " : " + ";
+    if (size != 1 || term.degree == 0) terms += std::to_string(size) + (term.degree > 0 ? " " : "");
+    for (int k = 0; k < term.degree; ++k) terms += (k > 0 ? " " : "") + text(*term.names[k]);
   }
-  return fmt::format("[{}]", extents);
+  if (extent.coefficient == 1) return terms;
+  return fmt::format("{} {}", extent.coefficient, sum.count > 1 ? '(' + terms + ')' : terms);
+}
+
+MEGANEURA_INLINE std::string shown(const symbolic_shape& shape, const std::function<std::string(const symbol&)>& text) {
+  std::string extents;
+  for (int i = 0; i < shape.rank; ++i) extents += (i > 0 ? ", " : "") + shown(shape[i], text);
+  return '[' + extents + ']';
 }
 
 }  // namespace detail
@@ -17348,36 +17589,33 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
     fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
          quote(name.text));
   }
-  return checked_extent(*found);
+  const std::int64_t extent = checked_extent(*found);
+  if (name.most == 0 || extent <= name.most) return extent;
+  fail(error_category::invalid_argument, "the symbol {} is bound to {}, and the model takes at most {}",
+       quote(name.text), extent, name.most);
 }
 
 // Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
-[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
-  std::vector<std::string> extents;
-  for (int i = 0; i < symbols.rank; ++i) {
-    const dim& each = symbols[i];
-    const std::string factor = each.coefficient == 1 ? "" : fmt::format("{} ", each.coefficient);
-    extents.push_back(each.name
-                          ? fmt::format("{}({} = {})", factor, each.name->text, bound_symbol(*each.name, bindings))
-                          : std::to_string(each.coefficient));
-  }
-  fail(error_category::invalid_argument,
-       "a tensor [{}] was asked for, and one has at most 2^58 = {} elements; bind its symbols to less",
-       fmt::join(extents, ", "), shape::max_elements);
+[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings, bool beyond) {
+  const auto valued = [&](const symbol& name) {
+    return fmt::format("({} = {})", name.text, bound_symbol(name, bindings));
+  };
+  fail(error_category::invalid_argument, "a tensor {} was asked for, and {}", shown(symbols, valued),
+       beyond ? fmt::format("one has at most 2^58 = {} elements; bind its symbols to less", shape::max_elements)
+              : "an extent is at least 1; bind its symbols to more");
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
+  const auto number = [&](const symbol& name) { return detail::bound_symbol(name, bindings); };
+  const auto about = [&](const symbol& name) { return static_cast<double>(number(name)); };
   shape result;
   for (int i = 0; i < symbols.rank; ++i) {
-    const dim& each = symbols[i];
-    const std::int64_t extent = each.name ? detail::bound_symbol(*each.name, bindings) : 1;
-    const std::int64_t room = shape::max_elements / result.elements();
-    if (!symbols.is_static() && each.coefficient >= 1 && extent > room / each.coefficient) {
-      detail::refuse_bound(symbols, bindings);
-    }
-    result.push_back(checked_int(each.coefficient) * extent);
+    const double size = symbols[i].value<double>(about);  // may be what no integer holds
+    const auto room = static_cast<double>(shape::max_elements / result.elements());
+    if (!symbols.is_static() && (size < 1 || size > room)) detail::refuse_bound(symbols, bindings, size > room);
+    result.push_back(symbols[i].value<std::int64_t>(number));
   }
   return result;
 }
@@ -17386,8 +17624,9 @@ namespace detail {
 
 inline void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
   for (int i = 0; i < extents.rank; ++i) {
-    if (!extents[i].name || std::ranges::find(names, extents[i].name->text) != names.end()) continue;
-    names.emplace_back(extents[i].name->text);
+    for (const symbol* name : extents[i].names) {
+      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+    }
   }
 }
 

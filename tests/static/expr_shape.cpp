@@ -20,6 +20,23 @@ inline constexpr bool same = std::is_same_v<std::remove_cvref_t<A>, std::remove_
 template <class T>
 inline constexpr int nodes = std::remove_cvref_t<T>::graph.size;
 
+inline constexpr mn::dim past = mn::sym<"past">, fresh = mn::sym<"fresh">, table = mn::sym<"rows", 16>;
+
+// dims are sums of products of symbols in normal form
+static_assert(batch * seq == seq * batch && batch * seq != batch * batch && 2 * batch * 3 == batch * 6);
+static_assert(past + fresh == fresh + past && past + fresh - past == fresh && batch - batch == mn::dim{});
+static_assert(batch * (past + fresh) == past * batch + batch * fresh && 2 * (past + 3) == past + 6 + past);
+static_assert((past + fresh) * 4 != past + fresh && (past + fresh) * 4 - past * 4 == 4 * fresh);
+static_assert((past - 1) * (past + 1) == past * past - 1 && (past - 1) - past == mn::dim{-1});
+static_assert((past + 2 * fresh + 1).same_symbols(3 * past + 6 * fresh + 3) && !past.same_symbols(past + 1));
+static_assert((batch * batch * seq * seq).coefficient == 1 && (batch * batch * seq * seq * seq).coefficient == 0);
+static_assert((past + fresh + batch).coefficient == 1 && (past + fresh + batch + seq).coefficient == 0);
+static_assert((40000 * past + fresh).coefficient == 0);  // a factor has 16 bits
+static_assert(table.sum().most() == 16 && table.sum().least() == 1 && (20 - table).sum().least() == 4);
+static_assert((past - table).sum().least() == -15 && past.sum().most() == mn::extent_sum::unbounded);
+static_assert((2 * past + 3).value<std::int64_t>([](const mn::symbol&) { return 5; }) == 13);
+static_assert(dims<batch, 2, seq>.elements() == dims<seq * batch, 2>.elements());
+
 // dims: symbols equal themselves only and take factors
 static_assert(batch == mn::sym<"batch"> && batch != seq && batch * 4 != batch);
 static_assert(dims<batch, 4>.rank == 2 && !dims<batch, 4>.is_static() && dims<3, 4>.coefficient() == 12);
@@ -46,11 +63,23 @@ static_assert(shape<decltype(mn::einsum<"thd,shd->hts">(x<dims<seq, 2, 8>>, y<di
 static_assert(shape<decltype(mn::reshape<dims<4, batch>>(x<dims<batch, 4>>))> == dims<4, batch>);
 static_assert(shape<decltype(mn::flatten(x<dims<batch, 2, 3, 4>>))> == dims<batch, 24>);
 static_assert(shape<decltype(mn::flatten<0, 1>(x<dims<batch, 2, 3>>))> == dims<batch * 2, 3>);
+static_assert(shape<decltype(mn::flatten<0, 1>(x<dims<batch, seq, 3>>))> == dims<batch * seq, 3>);
+static_assert(shape<decltype(mn::flatten<0, 1>(x<dims<batch, past + fresh, 3>>))> ==
+              dims<batch * past + batch * fresh, 3>);
+static_assert(shape<decltype(mn::reshape<dims<batch, seq, 3>>(x<dims<seq * batch, 3>>))> == dims<batch, seq, 3>);
+static_assert(shape<decltype(mn::reshape<dims<2, 2 * batch>>(x<dims<4, batch>>))> == dims<2, 2 * batch>);
 static_assert(shape<decltype(mn::permute<2, 0, 1>(x<dims<2, 3, 4>>))> == dims<4, 2, 3>);
 static_assert(shape<decltype(mn::transpose(x<dims<batch, 3, 4>>))> == dims<batch, 4, 3>);
 static_assert(shape<decltype(mn::slice<-1, 1, 3, 2>(x<dims<batch, 8>>))> == dims<batch, 3>);
 static_assert(shape<decltype(mn::pad<0, 1, 2>(x<dims<3, 4>>))> == dims<6, 4>);
 static_assert(shape<decltype(mn::concat<1>(x<dims<2, 3>>, y<dims<2, 4>>, x<dims<2, 1>>))> == dims<2, 8>);
+static_assert(shape<decltype(mn::concat<0>(x<dims<past, 3>>, y<dims<fresh, 3>>))> == dims<past + fresh, 3>);
+static_assert(shape<decltype(mn::concat<0>(x<dims<past, 3>>, y<dims<past, 3>>, y<dims<1, 3>>))> ==
+              dims<2 * past + 1, 3>);
+static_assert(shape<decltype(mn::pad<0, 1, 0>(x<dims<seq, 3>>))> == dims<seq + 1, 3>);
+static_assert(shape<decltype(mn::slice<1, -1, 1>(x<dims<batch, seq, 3>>))> == dims<batch, 1, 3>);
+static_assert(shape<decltype(mn::slice<0, 0, table>(x<dims<16, 3>>))> == dims<table, 3>);
+static_assert(shape<decltype(x<dims<past + fresh, 3>> + y<dims<fresh + past, 1>>)> == dims<past + fresh, 3>);
 static_assert(shape<decltype(mn::split_heads<3>(x<dims<seq, 48>>))> == dims<seq, 3, 16>);
 static_assert(shape<decltype(mn::merge_heads(x<dims<seq, 3, 16>>))> == dims<seq, 48>);
 static_assert(shape<decltype(mn::unsqueeze<-1>(x<dims<seq>>))> == dims<seq, 1>);
@@ -81,6 +110,10 @@ static_assert(shape<decltype(mn::attend(x<dims<seq, 4, 8>>, y<dims<9, 2, 8>>, y<
 static_assert(
     shape<decltype(mn::attend<mn::gqa_options{.causal = true}>(x<dims<batch, seq, 4, 8>>, y<dims<batch, seq, 4, 8>>,
                                                                y<dims<batch, seq, 4, 8>>))> == dims<batch, seq, 4, 8>);
+static_assert(
+    shape<decltype(mn::attend<mn::gqa_options{.causal = true}>(
+        x<dims<batch, fresh, 4, 8>>, y<dims<batch, past + fresh, 4, 8>>, y<dims<batch, past + fresh, 4, 8>>))> ==
+    dims<batch, fresh, 4, 8>);
 static_assert(shape<decltype(mn::cross_entropy_loss(x<dims<batch, seq, 7>>, y<dims<batch, seq>, mn::dtype::i32>))> ==
               dims<>);
 

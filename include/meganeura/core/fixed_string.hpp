@@ -4,6 +4,7 @@
 #include <meganeura/config.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -23,6 +24,7 @@ struct fixed_string {
 /// A name of static storage. Equal texts are one object, so that names compare by address inside types.
 struct symbol {
   const char* text;
+  std::int64_t most = 0;  // of an extent, 0: any
 };
 
 namespace detail {

@@ -26,36 +26,33 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
     fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
          quote(name.text));
   }
-  return checked_extent(*found);
+  const std::int64_t extent = checked_extent(*found);
+  if (name.most == 0 || extent <= name.most) return extent;
+  fail(error_category::invalid_argument, "the symbol {} is bound to {}, and the model takes at most {}",
+       quote(name.text), extent, name.most);
 }
 
 // Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
-[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
-  std::vector<std::string> extents;
-  for (int i = 0; i < symbols.rank; ++i) {
-    const dim& each = symbols[i];
-    const std::string factor = each.coefficient == 1 ? "" : fmt::format("{} ", each.coefficient);
-    extents.push_back(each.name
-                          ? fmt::format("{}({} = {})", factor, each.name->text, bound_symbol(*each.name, bindings))
-                          : std::to_string(each.coefficient));
-  }
-  fail(error_category::invalid_argument,
-       "a tensor [{}] was asked for, and one has at most 2^58 = {} elements; bind its symbols to less",
-       fmt::join(extents, ", "), shape::max_elements);
+[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings, bool beyond) {
+  const auto valued = [&](const symbol& name) {
+    return fmt::format("({} = {})", name.text, bound_symbol(name, bindings));
+  };
+  fail(error_category::invalid_argument, "a tensor {} was asked for, and {}", shown(symbols, valued),
+       beyond ? fmt::format("one has at most 2^58 = {} elements; bind its symbols to less", shape::max_elements)
+              : "an extent is at least 1; bind its symbols to more");
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
+  const auto number = [&](const symbol& name) { return detail::bound_symbol(name, bindings); };
+  const auto about = [&](const symbol& name) { return static_cast<double>(number(name)); };
   shape result;
   for (int i = 0; i < symbols.rank; ++i) {
-    const dim& each = symbols[i];
-    const std::int64_t extent = each.name ? detail::bound_symbol(*each.name, bindings) : 1;
-    const std::int64_t room = shape::max_elements / result.elements();
-    if (!symbols.is_static() && each.coefficient >= 1 && extent > room / each.coefficient) {
-      detail::refuse_bound(symbols, bindings);
-    }
-    result.push_back(checked_int(each.coefficient) * extent);
+    const double size = symbols[i].value<double>(about);  // may be what no integer holds
+    const auto room = static_cast<double>(shape::max_elements / result.elements());
+    if (!symbols.is_static() && (size < 1 || size > room)) detail::refuse_bound(symbols, bindings, size > room);
+    result.push_back(symbols[i].value<std::int64_t>(number));
   }
   return result;
 }
@@ -64,8 +61,9 @@ namespace detail {
 
 inline void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
   for (int i = 0; i < extents.rank; ++i) {
-    if (!extents[i].name || std::ranges::find(names, extents[i].name->text) != names.end()) continue;
-    names.emplace_back(extents[i].name->text);
+    for (const symbol* name : extents[i].names) {
+      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+    }
   }
 }
 

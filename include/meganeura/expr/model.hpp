@@ -254,10 +254,10 @@ struct bound_extents {
   const binding* begin;
   const binding* end;
 
-  constexpr double operator()(const dim& extent) const {
-    if (extent.is_static()) return static_cast<double>(extent.coefficient);
+  constexpr double operator()(const dim& extent) const { return extent.value<double>(*this); }
+  constexpr double operator()(const symbol& name) const {
     for (const binding* each = begin; each != end; ++each) {
-      if (texts_equal(each->symbol, extent.name->text)) return static_cast<double>(extent.coefficient * each->extent);
+      if (texts_equal(each->symbol, name.text)) return static_cast<double>(each->extent);
     }
     flops_needs_a_binding_for_each_symbol_of_the_model();
     return 0;
@@ -440,7 +440,9 @@ namespace detail {
 
 constexpr bool has_symbol(const symbolic_shape& shape, const char* name) {
   for (int i = 0; i < shape.rank; ++i) {
-    if (shape[i].name && texts_equal(shape[i].name->text, name)) return true;
+    for (const symbol* each : shape[i].names) {
+      if (each && texts_equal(each->text, name)) return true;
+    }
   }
   return false;
 }

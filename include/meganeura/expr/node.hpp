@@ -57,9 +57,9 @@ struct axis_order {
   static constexpr void each(auto& self, auto visit) { visit("axes", self.axes); }
 };
 struct slice_range {
-  std::int64_t axis = 0, start = 0, count = 0, step = 1;
+  std::int64_t axis = 0, start = 0, from_end = 0, step = 1;  // from_end 1: start elements before the end
   static constexpr void each(auto& self, auto visit) {
-    visit("axis", self.axis), visit("start", self.start), visit("count", self.count), visit("step", self.step);
+    visit("axis", self.axis), visit("start", self.start), visit("from_end", self.from_end), visit("step", self.step);
   }
 };
 

@@ -48,7 +48,7 @@ class open_sizes {
 
  private:
   void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;
-  [[nodiscard]] std::int64_t elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
+  [[nodiscard]] double elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
   [[nodiscard]] std::size_t index_of(std::string_view symbol) const;
   [[nodiscard]] std::size_t only_unknown(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
   void learn(const sized_input& from, std::int64_t elements, std::size_t unknown,

@@ -16,19 +16,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline constexpr std::int64_t too_many = shape::max_elements + 1;  // and more
-
-// Of positive numbers.
-inline std::int64_t saturated_product(std::int64_t a, std::int64_t b) {
-  return a > too_many / std::max<std::int64_t>(b, 1) ? too_many : a * b;
-}
-
 inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
   std::vector<std::string> names;
   for (const sized_input& input : inputs) {
     for (int i = 0; i < input.extents.rank; ++i) {
-      const symbol* name = input.extents[i].name;
-      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+      for (const symbol* name : input.extents[i].names) {
+        if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+      }
     }
   }
   return names;
@@ -94,12 +88,12 @@ MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const 
   }
 }
 
-MEGANEURA_INLINE std::int64_t open_sizes::elements(const symbolic_shape& of,
-                                                   std::span<const std::int64_t> extents) const {
-  std::int64_t product = 1;
+// Exact for as many as can be bound.
+MEGANEURA_INLINE double open_sizes::elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const {
+  double product = 1;
   for (int i = 0; i < of.rank; ++i) {
-    product = detail::saturated_product(product, of[i].coefficient);
-    if (of[i].name) product = detail::saturated_product(product, extents[index_of(of[i].name->text)]);
+    product *=
+        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); });
   }
   return product;
 }
@@ -109,11 +103,12 @@ MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
                                                       std::span<const std::int64_t> extents) const {
   std::size_t found = symbols_.size();
   for (int i = 0; i < of.rank; ++i) {
-    if (!of[i].name) continue;
-    const std::size_t index = index_of(of[i].name->text);
-    if (extents[index] != 0 || index == found) continue;
-    if (found != symbols_.size()) return symbols_.size();
-    found = index;
+    for (const symbol* name : of[i].names) {
+      const std::size_t index = name ? index_of(name->text) : found;
+      if (index == found || extents[index] != 0) continue;
+      if (found != symbols_.size()) return symbols_.size();
+      found = index;
+    }
   }
   return found;
 }
@@ -122,28 +117,30 @@ MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
 MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wanted, std::size_t unknown,
                                         std::vector<std::int64_t>& extents) const {
   std::int64_t& extent = extents[unknown];
+  const auto goal = static_cast<double>(wanted);
   const auto with = [&](std::int64_t candidate) {
     extent = candidate;
     return elements(from.extents, extents);
   };
-  if (with(std::max<std::int64_t>(wanted / with(1), 1)) == wanted) return;
+  if (with(std::max<std::int64_t>(wanted / std::max<std::int64_t>(static_cast<std::int64_t>(with(1)), 1), 1)) == goal)
+    return;
   std::int64_t low = 1, high = std::max<std::int64_t>(wanted, 1);
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
-    if (with(middle) < wanted)
+    if (with(middle) < goal)
       low = middle + 1;
     else
       high = middle;
   }
-  if (with(low) == wanted) return;
+  if (with(low) == goal) return;
   fail(error_category::invalid_argument, "input {} is {} and was given {} elements, which no extent of \"{}\" makes",
        quote(from.name), detail::shown(from.extents), wanted, symbols_[unknown]);
 }
 
 MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t given,
                                         std::span<const std::int64_t> extents) const {
-  const std::int64_t wanted = elements(input.extents, extents);
-  if (wanted == given) return;
+  const double wanted = elements(input.extents, extents);
+  if (wanted == static_cast<double>(given)) return;
   std::vector<std::string> known;
   for (const std::string& symbol : detail::input_symbols({&input, 1}))
     known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));

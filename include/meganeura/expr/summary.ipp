@@ -14,10 +14,10 @@ namespace detail {
 struct symbolic_extents {
   std::span<const binding> bindings;
 
-  symbolic_count operator()(const dim& extent) const {
-    const dim left = rest(extent);
-    const auto factor = static_cast<double>(left.coefficient);
-    return left.is_static() ? symbolic_count(factor) : symbolic_count(factor, left.name->text);
+  symbolic_count operator()(const dim& extent) const { return extent.value<symbolic_count>(*this); }
+  symbolic_count operator()(const symbol& name) const {
+    const std::int64_t bound = extent_of(name);
+    return bound != 0 ? symbolic_count(static_cast<double>(bound)) : symbolic_count(1, name.text);
   }
   [[nodiscard]] std::string text(const symbolic_shape& shape) const {
     symbolic_shape left;
@@ -27,10 +27,18 @@ struct symbolic_extents {
 
  private:
   [[nodiscard]] dim rest(const dim& extent) const {
+    const auto part = [&](const symbol& name) {
+      const std::int64_t bound = extent_of(name);
+      return bound != 0 ? dim(bound).sum() : dim(1, &name).sum();
+    };
+    return dim(extent.value<extent_sum>(part));
+  }
+  // 0: not bound
+  [[nodiscard]] std::int64_t extent_of(const symbol& name) const {
     for (const binding& each : bindings) {
-      if (!extent.is_static() && texts_equal(each.symbol, extent.name->text)) return extent.coefficient * each.extent;
+      if (texts_equal(each.symbol, name.text)) return each.extent;
     }
-    return extent;
+    return 0;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/graph/graph.hpp>
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -65,8 +66,10 @@ namespace detail {
 // One primitive of which every extent is known.
 node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
 
-// "[2 batch, 784]"
-std::string shown(const symbolic_shape& shape);
+// "[2 batch, past + fresh, 784]", symbols as `text` has them.
+std::string shown(
+    const symbolic_shape& shape,
+    const std::function<std::string(const symbol&)>& text = [](const symbol& name) { return std::string(name.text); });
 
 // The path of the scopes that live, and the name behind it.
 std::string full_name(const graph& g, const symbol& name);

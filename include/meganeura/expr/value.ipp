@@ -144,7 +144,9 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return g.permute(a(), {unpacked<axis_order>(spec.list).axes, static_cast<std::size_t>(spec.shape.rank)});
     case primitive::slice: {
       const auto range = unpacked<slice_range>(spec.list);
-      return g.slice(a(), static_cast<int>(range.axis), range.start, range.count, range.step);
+      const int along = static_cast<int>(range.axis);
+      const std::int64_t start = range.from_end != 0 ? g[a()].extents[along] - range.start : range.start;
+      return g.slice(a(), along, start, extents[along], range.step);
     }
     case primitive::expand:
       return g.expand(a(), extents);
@@ -173,15 +175,25 @@ MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::
   return {g, primitive_node(g, spec, operands)};
 }
 
-MEGANEURA_INLINE std::string shown(const symbolic_shape& shape) {
-  std::string extents;
-  for (int i = 0; i < shape.rank; ++i) {
-    const dim& each = shape[i];
-    const std::string factor = each.is_static() || each.coefficient != 1 ? std::to_string(each.coefficient) : "";
-    extents += fmt::format("{}{}{}{}", i > 0 ? ", " : "", factor, !factor.empty() && each.name ? " " : "",
-                           each.name ? each.name->text : "");
+inline std::string shown(const dim& extent, const std::function<std::string(const symbol&)>& text) {
+  if (extent.is_static()) return std::to_string(extent.coefficient);
+  std::string terms;
+  const extent_sum sum = extent.with(1).sum();
+  for (int i = 0; i < sum.count; ++i) {
+    const extent_sum::term& term = sum.terms[i];
+    const std::int64_t size = term.factor < 0 ? -term.factor : term.factor;
+    terms += i == 0 ? (term.factor < 0 ? "-" : "") : term.factor < 0 ? " - " : " + ";
+    if (size != 1 || term.degree == 0) terms += std::to_string(size) + (term.degree > 0 ? " " : "");
+    for (int k = 0; k < term.degree; ++k) terms += (k > 0 ? " " : "") + text(*term.names[k]);
   }
-  return fmt::format("[{}]", extents);
+  if (extent.coefficient == 1) return terms;
+  return fmt::format("{} {}", extent.coefficient, sum.count > 1 ? '(' + terms + ')' : terms);
+}
+
+MEGANEURA_INLINE std::string shown(const symbolic_shape& shape, const std::function<std::string(const symbol&)>& text) {
+  std::string extents;
+  for (int i = 0; i < shape.rank; ++i) extents += (i > 0 ? ", " : "") + shown(shape[i], text);
+  return '[' + extents + ']';
 }
 
 }  // namespace detail

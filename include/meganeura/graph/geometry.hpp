@@ -182,7 +182,7 @@ struct extent_pair {
 };
 
 constexpr extent_pair pair_of(int place, const dim& left, const dim& right) {
-  return {place, left.coefficient, right.coefficient, left.name == right.name};
+  return {place, left.coefficient, right.coefficient, left.same_symbols(right)};
 }
 
 constexpr bool is_one(const dim& extent) { return extent == dim{1}; }
@@ -235,12 +235,12 @@ constexpr symbolic_shape gathered_shape(const symbolic_shape& data, const symbol
 // ---- concatenation
 
 constexpr bool can_concat(const symbolic_shape& a, const symbolic_shape& b, int axis) {
-  return axis >= 0 && axis < a.rank && a.rank == b.rank && a[axis].name == b[axis].name &&
-         with_extent(b, axis, a[axis]) == a;
+  return axis >= 0 && axis < a.rank && a.rank == b.rank && with_extent(b, axis, a[axis]) == a &&
+         (a[axis] + b[axis]).coefficient >= 1;
 }
 
 constexpr symbolic_shape concat_shape(const symbolic_shape& a, const symbolic_shape& b, int axis) {
-  return with_extent(a, axis, {a[axis].coefficient + b[axis].coefficient, a[axis].name});
+  return with_extent(a, axis, a[axis] + b[axis]);
 }
 
 // ---- contractions

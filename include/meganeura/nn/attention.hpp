@@ -64,7 +64,7 @@ constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, cons
 }
 
 constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const gqa_options& options) {
-  return !options.causal || q.last(2) == k.last(2);
+  return !options.causal || (k.last(2).sum() + q.last(2).with(-q.last(2).coefficient).sum()).least() >= 0;
 }
 
 }  // namespace detail
@@ -104,10 +104,12 @@ struct rope {
 struct attend {
   static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
     return weighed(q, k, v, options,
-                   [&](auto scores) { return options.causal ? masked(scores, query_of(scores)) : scores; });
+                   [&](auto scores) { return options.causal ? masked(scores, causal(scores)) : scores; });
   }
   static constexpr auto forward(value auto q, value auto k, value auto v, value auto position, gqa_options options) {
-    return weighed(q, k, v, options, [&](auto scores) { return masked(scores, query_of(scores) + position); });
+    return weighed(q, k, v, options, [&](auto scores) {
+      return masked(scores, less_equal(key_of(scores), query_of(scores) + position));
+    });
   }
 
  private:
@@ -116,9 +118,15 @@ struct attend {
     return detail::extents_of(scores.facts().shape.last(1), scores.facts().shape.last());
   }
   static constexpr auto query_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 0); }
+  static constexpr auto key_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 1); }
 
-  static constexpr auto masked(value auto scores, value auto last_seen) {
-    const auto sees = less_equal(detail::coordinates_of(scores, square(scores), 1), last_seen);
+  // The last query stands at the last key: behind a past both count from the end.
+  static constexpr auto causal(value auto scores) {
+    const auto query = query_of(scores), key = key_of(scores);
+    return square(scores)[0] == square(scores)[1] ? less_equal(key, query) : less_equal(flip(query, 0), flip(key, 1));
+  }
+
+  static constexpr auto masked(value auto scores, value auto sees) {
     return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
   }
 
@@ -161,7 +169,8 @@ constexpr auto attended(Options options, Q q, K k, V v, Position... position) {
                    "and width, the heads of q a multiple of those of k and v",
                    q, k, v)
   MEGANEURA_EXPECT((sizeof...(Position) > 0 || can_mask(q.facts().shape, k.facts().shape, options)),
-                   "meganeura: attend<options>(q, k, v): causal needs as many keys as queries", q, k, v)
+                   "meganeura: attend<options>(q, k, v): causal needs a key for each query, behind those of a past", q,
+                   k, v)
   MEGANEURA_EXPECT((floats_of_one_type(q.facts(), k.facts()) && floats_of_one_type(k.facts(), v.facts())),
                    "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
   MEGANEURA_EXPECT(
@@ -192,10 +201,11 @@ template <rope_options Options = rope_options{}, value A, value... Position>
 }
 
 /// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
-/// <= t. attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
+/// <= t, the last query being at the last key: with more keys than queries the first are a past, [past + n] for [n].
+/// attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
 /// in it, an i32 number of run time, and sees nothing behind itself.
 /// shapes: q [b?, t, heads, width], k and v [b?, s, kv heads, width] -> q's. dtypes: floats of one type.
-/// errors: "q, k, v must be [.., positions, heads, width]", "causal needs as many keys as queries".
+/// errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query".
 /// cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
 template <value Q, value K, value V, class Options>
   requires(!value<Options>)

@@ -7,25 +7,14 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// How often a symbol stands in a shape.
-constexpr int symbol_count(const symbolic_shape& shape, const symbol* name) {
-  int count = 0;
-  for (int i = 0; i < shape.rank; ++i) count += shape[i].name == name ? 1 : 0;
-  return count;
+// Whether two shapes have as many elements, for whatever their symbols are worth.
+constexpr bool same_elements(const symbolic_shape& a, const symbolic_shape& b) {
+  return a.is_static() && b.is_static() ? a.coefficient() == b.coefficient() : a.elements() == b.elements();
 }
 
-constexpr bool same_symbols(const symbolic_shape& a, const symbolic_shape& b) {
-  for (int i = 0; i < a.rank; ++i) {
-    if (a[i].name && symbol_count(a, a[i].name) != symbol_count(b, a[i].name)) return false;
-  }
-  for (int i = 0; i < b.rank; ++i) {
-    if (b[i].name && symbol_count(a, b[i].name) != symbol_count(b, b[i].name)) return false;
-  }
-  return true;
-}
-
-template <std::int64_t Left, std::int64_t Right, bool SameSymbols>
-inline constexpr bool elements_agree = Left == Right&& SameSymbols;
+// The numbers are what the compiler shows; with symbols, their factors.
+template <std::int64_t Left, std::int64_t Right, bool Agree>
+inline constexpr bool elements_agree = Agree;
 
 template <value X, class Axis>
 constexpr int axis_of(const X& x, Axis axis) {
@@ -60,11 +49,11 @@ constexpr node_spec describe_unsqueeze(const facts& x, int axis) {
   return describe_reshape(x, with_axis(x.shape, normal_axis(axis, x.shape.rank + 1)));
 }
 
-// Axes from `first` to `last` multiplied into one. At most one of them may be a symbol: a dim holds one.
-constexpr bool can_flatten(const symbolic_shape& shape, int first, int last) {
-  int symbols = 0;
-  for (int i = first; i <= last; ++i) symbols += shape[i].is_static() ? 0 : 1;
-  return symbols <= 1;
+// Axes from `first` to `last` multiplied into one.
+constexpr dim flattened(const symbolic_shape& shape, int first, int last) {
+  dim product = 1;
+  for (int i = first; i <= last; ++i) product = product * shape[i];
+  return product;
 }
 
 constexpr node_spec describe_flatten(const facts& x, int first, int last) {
@@ -72,11 +61,7 @@ constexpr node_spec describe_flatten(const facts& x, int first, int last) {
   last = normal_axis(last, x.shape.rank);
   symbolic_shape result;
   for (int i = 0; i < first; ++i) result.push_back(x.shape[i]);
-  dim product = 1;
-  for (int i = first; i <= last; ++i) {
-    product = {product.coefficient * x.shape[i].coefficient, product.name ? product.name : x.shape[i].name};
-  }
-  result.push_back(product);
+  result.push_back(flattened(x.shape, first, last));
   for (int i = last + 1; i < x.shape.rank; ++i) result.push_back(x.shape[i]);
   return describe_reshape(x, result);
 }
@@ -93,7 +78,7 @@ constexpr bool can_split_heads(const symbolic_shape& shape, std::int64_t heads) 
 }
 
 constexpr node_spec describe_split_heads(const facts& x, std::int64_t heads) {
-  return describe_reshape(x, split_last(x.shape, heads, {x.shape.last().coefficient / heads, x.shape.last().name}));
+  return describe_reshape(x, split_last(x.shape, heads, x.shape.last().with(x.shape.last().coefficient / heads)));
 }
 
 template <class... Axes>
@@ -126,24 +111,25 @@ constexpr node_spec describe_transpose(const facts& x) {
   return describe_permute(x, order);
 }
 
-constexpr bool can_slice(const symbolic_shape& shape, int axis, std::int64_t start, std::int64_t count,
+// A start below 0 counts from the end.
+constexpr bool can_slice(const symbolic_shape& shape, int axis, std::int64_t start, const dim& count,
                          std::int64_t step) {
-  return axis >= 0 && shape[axis].is_static() && start >= 0 && count >= 1 && step >= 1 &&
-         start < shape[axis].coefficient && (count - 1) <= (shape[axis].coefficient - 1 - start) / step;
+  if (axis < 0 || step < 1 || count.coefficient < 1) return false;
+  const std::int64_t extent = shape[axis].sum().least(), most = count.sum().most(), end = start < 0 ? 0 : extent;
+  return start >= -extent && start < end && most - 1 <= (end - 1 - start) / step;
 }
 
-constexpr node_spec describe_slice(const facts& x, int axis, std::int64_t start, std::int64_t count,
-                                   std::int64_t step) {
+constexpr node_spec describe_slice(const facts& x, int axis, std::int64_t start, const dim& count, std::int64_t step) {
   axis = normal_axis(axis, x.shape.rank);
-  return {.kind = primitive::slice,
-          .type = x.type,
-          .shape = with_extent(x.shape, axis, count),
-          .list = packed(slice_range{axis, start, count, step})};
+  if (start < 0 && x.shape[axis].is_static()) start += x.shape[axis].coefficient;
+  const slice_range range{axis, start < 0 ? -start : start, start < 0, step};
+  return {.kind = primitive::slice, .type = x.type, .shape = with_extent(x.shape, axis, count), .list = packed(range)};
 }
 
 constexpr bool can_pad(const symbolic_shape& shape, int axis, std::int64_t low, std::int64_t high) {
   constexpr std::int64_t most = std::int64_t{1} << 58;  // elements of a tensor
-  return axis >= 0 && shape[axis].is_static() && low >= 0 && high >= 0 && low <= most && high <= most;
+  return axis >= 0 && low >= 0 && high >= 0 && low <= most && high <= most &&
+         (shape[axis] + (low + high)).coefficient >= 1;
 }
 
 constexpr node_spec describe_pad(const facts& x, int axis, std::int64_t low, std::int64_t high, number filling) {
@@ -151,7 +137,7 @@ constexpr node_spec describe_pad(const facts& x, int axis, std::int64_t low, std
   pad_attribute borders{.value = filling.value};
   borders.low[axis] = low;
   borders.high[axis] = high;
-  return node_of(op::pad, x.type, with_extent(x.shape, axis, x.shape[axis].coefficient + low + high), borders);
+  return node_of(op::pad, x.type, with_extent(x.shape, axis, x.shape[axis] + (low + high)), borders);
 }
 
 constexpr node_spec describe_expand(const facts& x, const symbolic_shape& shape) {
@@ -176,11 +162,10 @@ constexpr node_spec describe_concat(const facts& a, const facts& b, int axis) {
 template <value A, class Shape>
 [[nodiscard]] constexpr auto reshape(A x, Shape wanted) {
   const auto shape = detail::target<detail::all_typed<A>::value>(x.facts().shape, wanted);
-  MEGANEURA_CHECK((detail::symbolic_of(shape).coefficient() == x.facts().shape.coefficient() &&
-                   detail::same_symbols(x.facts().shape, detail::symbolic_of(shape))),
+  MEGANEURA_CHECK((detail::same_elements(x.facts().shape, detail::symbolic_of(shape))),
                   (detail::elements_agree<x.facts().shape.coefficient(), detail::symbolic_of(shape).coefficient(),
-                                          detail::same_symbols(x.facts().shape, detail::symbolic_of(shape))>),
-                  "meganeura: reshape<dims>(x): the number of elements must stay", x)
+                                          detail::same_elements(x.facts().shape, detail::symbolic_of(shape))>),
+                  "meganeura: reshape<dims>(x): the number of elements must stay, whatever the symbols are worth", x)
   return detail::make<detail::describe_reshape>(x, shape);
 }
 template <symbolic_shape Shape, value A>
@@ -205,8 +190,9 @@ template <value A, detail::axis_like First, detail::axis_like Last>
 [[nodiscard]] constexpr auto flatten(A x, First first, Last last) {
   MEGANEURA_EXPECT((detail::axis_of(x, first) >= 0 && detail::axis_of(x, first) <= detail::axis_of(x, last)),
                    "meganeura: flatten<first, last>(x): x has no such axes", x)
-  MEGANEURA_EXPECT(detail::can_flatten(x.facts().shape, detail::axis_of(x, first), detail::axis_of(x, last)),
-                   "meganeura: flatten<first, last>(x): at most one of the axes may be a symbol", x)
+  MEGANEURA_EXPECT(
+      (detail::flattened(x.facts().shape, detail::axis_of(x, first), detail::axis_of(x, last)).coefficient >= 1),
+      "meganeura: flatten<first, last>(x): an extent is a sum of at most 3 products of 4 symbols in all", x)
   return detail::make<detail::describe_flatten>(x, first, last);
 }
 template <int First = 1, int Last = -1, value A>
@@ -229,15 +215,19 @@ template <value A>
   return detail::make<detail::describe_transpose>(x);
 }
 
-/// `count` elements along `axis` from `start`, every `step`-th: slice<-1, 0, 4>(x), or slice(x, -1, 0, 4).
+/// `count` elements along `axis` from `start`, every `step`-th: slice<-1, 0, 4>(x), or slice(x, -1, 0, 4). A start
+/// below 0 counts from the end: slice<1, -1, 1>(x) is the last token of [batch, sequence, width]. The count may be a
+/// symbol, if its bound is within the extent: slice<0, 0, sym<"sequence", 1024>>(table). errors: "the elements must lie
+/// within the axis".
 template <value A, detail::axis_like Axis, class Start, class Count, class Step = fixed<1>>
 [[nodiscard]] constexpr auto slice(A x, Axis axis, Start start, Count count, Step step = {}) {
-  MEGANEURA_EXPECT(
-      detail::can_slice(x.facts().shape, detail::axis_of(x, axis), start, count, step),
-      "meganeura: slice<axis, start, count, step>(x): the elements must lie within an axis of known extent", x)
+  MEGANEURA_EXPECT(detail::can_slice(x.facts().shape, detail::axis_of(x, axis), start, dim(count), step),
+                   "meganeura: slice<axis, start, count, step>(x): the elements must lie within the axis, whatever its "
+                   "symbols are worth",
+                   x)
   return detail::make<detail::describe_slice>(x, axis, start, count, step);
 }
-template <int Axis, int Start, int Count, int Step = 1, value A>
+template <int Axis, int Start, dim Count, int Step = 1, value A>
 [[nodiscard]] constexpr auto slice(A x) {
   return slice(x, c<Axis>, c<Start>, c<Count>, c<Step>);
 }
@@ -246,7 +236,7 @@ template <int Axis, int Start, int Count, int Step = 1, value A>
 template <value A, detail::axis_like Axis, class Low, class High, class Number = fixed<detail::number(0.0)>>
 [[nodiscard]] constexpr auto pad(A x, Axis axis, Low low, High high, Number filling = {}) {
   MEGANEURA_EXPECT(detail::can_pad(x.facts().shape, detail::axis_of(x, axis), low, high),
-                   "meganeura: pad<axis, low, high>(x): needs an axis of known extent and no negative border", x)
+                   "meganeura: pad<axis, low, high>(x): x has no such axis, or a border is negative", x)
   MEGANEURA_EXPECT(detail::holds(x.facts().type, detail::number(filling).value),
                    "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range", x)
   return detail::make<detail::describe_pad>(x, axis, low, high, filling);
