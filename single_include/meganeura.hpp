@@ -8808,7 +8808,7 @@ namespace detail {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What is made anew for each choice of sizes:
+/// What is made anew for each choice of sizes; a second argument, a run_mode, is the mode that it is made for:
 ///   sized<graph>{open_sizes({{"x", dims<sym<"batch">, 4>}}), [](const symbol_extents& at) {
 ///     graph g;
 ///     const node_value x(g, g.input("x", dtype::f32, {at["batch"], 4}));
@@ -8818,7 +8818,16 @@ namespace meganeura::inline MEGANEURA_ABI {
 template <class Made>
 struct sized {
   open_sizes sizes;
-  std::function<Made(const symbol_extents&)> make;
+  std::function<Made(const symbol_extents&, run_mode)> make;
+
+  template <class Make>
+  sized(open_sizes of, Make maker) : sizes(std::move(of)) {
+    if constexpr (std::is_invocable_v<Make, const symbol_extents&, run_mode>) {
+      make = std::move(maker);
+    } else {
+      make = [maker = std::move(maker)](const symbol_extents& at, run_mode) { return maker(at); };
+    }
+  }
 };
 
 namespace detail {
@@ -8842,7 +8851,7 @@ class sized_programs {
                                      const builder& build);
   /// The one that `at` gave last. errors: invalid_argument before the first.
   [[nodiscard]] const program& latest() const;
-  [[nodiscard]] bool any_open() const { return sizes_.any(); }
+  [[nodiscard]] const open_sizes& sizes() const { return sizes_; }
 
  private:
   struct entry {
@@ -8915,7 +8924,7 @@ class inference {
   std::uint64_t submit(meganeura::program& selected, std::span<const input_values> inputs);
 
   device device_;
-  std::function<graph(const symbol_extents&)> make_;
+  std::function<graph(const symbol_extents&, run_mode)> make_;
   run_options options_;
   meganeura::parameters parameters_;
   optimizer_moments moments_;
@@ -9466,6 +9475,17 @@ class training {
   /// Builds the program for these sizes now, so that no step waits for it.
   void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
 
+  /// The loss of these inputs as the model is evaluated, with the parameters and states of the steps so far: nothing is
+  /// updated, no second set of weights is made. The program for it is built when it is first asked for at these sizes.
+  /// errors: as step; invalid_argument where the model does something else in training and was given as a graph: give
+  /// what makes it, training(gpu, {sizes, [](const symbol_extents& at, run_mode mode) { graph g(mode); .. }}, ..).
+  float evaluate(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  float evaluate(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return evaluate({inputs.begin(), inputs.size()}, sizes);
+  }
+  /// What evaluates: its outputs and its program. errors: invalid_argument before the first evaluation.
+  [[nodiscard]] const inference& evaluation() const;
+
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate);
   [[nodiscard]] std::uint32_t steps() const { return step_; }
@@ -9492,7 +9512,7 @@ class training {
   void choose(const optimizer& chosen);
 
   device device_;
-  std::function<graph_with_loss(const symbol_extents&)> make_;
+  std::function<graph_with_loss(const symbol_extents&, run_mode)> make_;
   training_options options_;
   optimizer optimizer_;
   parameter_groups groups_;
@@ -9502,6 +9522,7 @@ class training {
   meganeura::parameters parameters_;
   optimizer_moments moments_;
   detail::sized_programs programs_;
+  std::optional<inference> evaluation_;  // from the first evaluation on
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -20820,14 +20841,14 @@ MEGANEURA_INLINE inference::inference(const device& on, sized<graph> g, const ru
       options_(options),
       parameters_(std::move(weights)),
       programs_(on, std::move(g.sizes), options.most_sizes) {
-  if (!programs_.any_open()) prepare({});
+  if (!programs_.sizes().any()) prepare({});
 } catch (...) {
   rethrow_as_error("building a session");
 }
 
 MEGANEURA_INLINE program& inference::select(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   return *programs_.at(inputs, sizes, [this](const symbol_extents& at) {
-    const detail::timed<graph> traced = detail::take_time([&] { return make_(at); });
+    const detail::timed<graph> traced = detail::take_time([&] { return make_(at, run_mode::evaluation); });
     program_options options = options_.program;
     options.before.trace = traced.milliseconds;
     return detail::make_program(device_, traced.made, parameters_, moments_, options);
@@ -21083,12 +21104,13 @@ MEGANEURA_INLINE float pending_step::loss() const try {
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
                                     const training_options& options, meganeura::parameters weights) try
     : device_(on),
+      make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
       options_(options),
       optimizer_(detail::checked_rates(chosen)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, {}, 1) {
-  (void)programs_.at({}, {}, [&](const symbol_extents&) { return build({std::move(forward), loss}, options.program); });
+  prepare({});
 } catch (...) {
   rethrow_as_error("building a trainer");
 }
@@ -21102,7 +21124,7 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, std::move(model.sizes), options.most_sizes) {
-  if (!programs_.any_open()) prepare({});
+  if (!programs_.sizes().any()) prepare({});
 } catch (...) {
   rethrow_as_error("building a trainer");
 }
@@ -21126,7 +21148,7 @@ MEGANEURA_INLINE program training::build(graph_with_loss model, program_options 
 MEGANEURA_INLINE const std::shared_ptr<program>& training::select(std::span<const input_values> inputs,
                                                                   const symbol_extents& sizes) try {
   return programs_.at(inputs, sizes, [this](const symbol_extents& at) {
-    detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at); });
+    detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at, run_mode::training); });
     program_options options = options_.program;
     options.before.trace = traced.milliseconds;
     return build(std::move(traced.made), options);
@@ -21146,6 +21168,45 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   return {selected, number, step_};
 } catch (...) {
   rethrow_as_error("a step");
+}
+
+namespace detail {
+
+// The same with the loss as an output, "loss".
+inline graph evaluated(graph_with_loss model) {
+  graph& g = model.forward;
+  if (g.depends_on_mode() && g.mode() != run_mode::evaluation) {
+    fail(error_category::invalid_argument,
+         "the graph has layers that do something else in training, and was built for it alone; give the training what "
+         "makes the graph for either: training(gpu, {{sizes, [](const symbol_extents& at, run_mode mode) {{ graph "
+         "g(mode); .. }}}}, ..)");
+  }
+  check_loss(g, model.loss);
+  g.add_output("loss", model.loss);
+  return std::move(g);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, const symbol_extents& sizes) try {
+  if (!evaluation_) {
+    const auto make = [make = make_](const symbol_extents& at, run_mode mode) {
+      return detail::evaluated(make(at, mode));
+    };
+    const run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
+    evaluation_.emplace(device_, sized<graph>(programs_.sizes(), make), options, parameters_);
+  }
+  const std::uint64_t number = evaluation_->start(inputs, sizes);
+  return evaluation_->program().scalar_output("loss", number);
+} catch (...) {
+  rethrow_as_error("an evaluation");
+}
+
+MEGANEURA_INLINE const inference& training::evaluation() const try {
+  if (evaluation_) return *evaluation_;
+  fail(error_category::invalid_argument, "nothing was evaluated yet; evaluate first");
+} catch (...) {
+  rethrow_as_error("reading an evaluation");
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {

@@ -3,6 +3,7 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
+#include <meganeura/runtime/training.hpp>
 
 #include <oracle/gradient_check.hpp>
 #include <oracle/tolerance.hpp>
@@ -172,6 +173,74 @@ TEST(runtime_modes, layers_of_run_time_are_the_typed_ones) {
     EXPECT_EQ(one.run().at("output").values, other.run().at("output").values);
     EXPECT_EQ(one.leaves.at("bn.running_var").values, other.leaves.at("bn.running_var").values);
   }
+}
+
+// dropout and batch norm before a product; the mean square of its results is the loss.
+graph_with_loss regression(std::int64_t images, run_mode mode) {
+  graph g(mode);
+  const node_value x(g, g.input("x", dtype::f32, {images, channels, 2, 2}));
+  const node_value h = dropout("drop", batch_norm("bn", x), 0.5);
+  const node_value y = linear("fc", flatten(h, 1, -1), 2);
+  const node_id loss = mean(y * y);
+  if (mode == run_mode::evaluation) g.add_output("y", y);
+  return {std::move(g), loss};
+}
+
+std::vector<std::byte> everything(const training& run) {
+  std::vector<std::byte> bytes;
+  const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
+  for (const plan::slot& each : run.parameters().slots().slots) append(run.parameters().get_bytes(each.name));
+  for (const plan::named_range& each : run.moments().list()) append(run.moments().read(each));
+  return bytes;
+}
+
+TEST(runtime_modes, evaluating_a_training_updates_nothing_and_makes_no_second_weights) {
+  const device& gpu = support::shared_device();
+  const auto make = [](const symbol_extents& at, run_mode mode) { return regression(at["batch"], mode); };
+  training run(gpu, {open_sizes({{"x", dims<batch, channels, 2, 2>}}), make}, adam{.learning_rate = 0.1f});
+  run.prepare({{"batch", 4}});
+  run.parameters().init({.seed = 3});
+  EXPECT_EQ(support::sentence_of([&] { (void)run.evaluation(); }), "nothing was evaluated yet; evaluate first");
+  for (int step = 1; step <= 3; ++step) {
+    const values x = data(4, step), seen = data(2, step + 5);
+    const std::vector<float> batch_of_4(x.begin(), x.end()), batch_of_2(seen.begin(), seen.end());
+    run.step({{"x", batch_of_4}});
+    const auto before = everything(run);
+    const float loss = run.evaluate({{"x", batch_of_2}});
+    EXPECT_EQ(run.evaluate({{"x", batch_of_2}}), loss);  // nothing is dropped
+    EXPECT_EQ(everything(run), before);
+    EXPECT_EQ(run.steps(), static_cast<std::uint32_t>(step));
+
+    oracle::tensors<double> leaves{{"x", {{2, channels, 2, 2}, seen}}};
+    for (const plan::slot& each : run.parameters().slots().slots) {
+      const std::vector<float> held = run.parameters().get(each.name);
+      leaves[each.name] = {each.extents, {held.begin(), held.end()}};
+    }
+    graph_with_loss model = regression(2, run_mode::evaluation);
+    model.forward.add_output("loss", model.loss);
+    const auto expected = oracle::interpreter<double>(model.forward, leaves).run();
+    expect_near({loss}, expected.at("loss").values, "loss");
+    const std::vector<float> y = run.evaluation().output("y");
+    expect_near({y.begin(), y.end()}, expected.at("y").values, "y");
+  }
+}
+
+TEST(runtime_modes, a_graph_is_evaluated_as_it_is_unless_it_was_built_for_training) {
+  const device& gpu = support::shared_device();
+  graph g;
+  const node_value x(g, g.input("x", dtype::f32, {2})), w(g, g.parameter("w", dtype::f32, {2}));
+  const node_id plain = sum(x * w);
+  training run(gpu, std::move(g), plain, sgd{});
+  run.parameters().set("w", std::vector<float>{2, 3});
+  EXPECT_EQ(run.evaluate({{"x", std::vector<float>{1, 10}}}), 32);
+
+  graph_with_loss made = regression(4, run_mode::training);
+  training only(gpu, std::move(made.forward), made.loss, sgd{});
+  only.parameters().init();
+  EXPECT_NE(support::sentence_of([&] {
+              (void)only.evaluate({{"x", std::vector<float>(4 * channels * pixels)}});
+            }).find("was built for it alone; give the training what makes the graph for either"),
+            std::string::npos);
 }
 
 TEST(runtime_modes, what_the_layers_refuse) {

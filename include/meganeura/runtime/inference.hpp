@@ -68,7 +68,7 @@ class inference {
   std::uint64_t submit(meganeura::program& selected, std::span<const input_values> inputs);
 
   device device_;
-  std::function<graph(const symbol_extents&)> make_;
+  std::function<graph(const symbol_extents&, run_mode)> make_;
   run_options options_;
   meganeura::parameters parameters_;
   optimizer_moments moments_;

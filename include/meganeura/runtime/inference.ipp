@@ -34,14 +34,14 @@ MEGANEURA_INLINE inference::inference(const device& on, sized<graph> g, const ru
       options_(options),
       parameters_(std::move(weights)),
       programs_(on, std::move(g.sizes), options.most_sizes) {
-  if (!programs_.any_open()) prepare({});
+  if (!programs_.sizes().any()) prepare({});
 } catch (...) {
   rethrow_as_error("building a session");
 }
 
 MEGANEURA_INLINE program& inference::select(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   return *programs_.at(inputs, sizes, [this](const symbol_extents& at) {
-    const detail::timed<graph> traced = detail::take_time([&] { return make_(at); });
+    const detail::timed<graph> traced = detail::take_time([&] { return make_(at, run_mode::evaluation); });
     program_options options = options_.program;
     options.before.trace = traced.milliseconds;
     return detail::make_program(device_, traced.made, parameters_, moments_, options);

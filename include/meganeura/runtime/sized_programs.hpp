@@ -12,11 +12,13 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What is made anew for each choice of sizes:
+/// What is made anew for each choice of sizes; a second argument, a run_mode, is the mode that it is made for:
 ///   sized<graph>{open_sizes({{"x", dims<sym<"batch">, 4>}}), [](const symbol_extents& at) {
 ///     graph g;
 ///     const node_value x(g, g.input("x", dtype::f32, {at["batch"], 4}));
@@ -26,7 +28,16 @@ namespace meganeura::inline MEGANEURA_ABI {
 template <class Made>
 struct sized {
   open_sizes sizes;
-  std::function<Made(const symbol_extents&)> make;
+  std::function<Made(const symbol_extents&, run_mode)> make;
+
+  template <class Make>
+  sized(open_sizes of, Make maker) : sizes(std::move(of)) {
+    if constexpr (std::is_invocable_v<Make, const symbol_extents&, run_mode>) {
+      make = std::move(maker);
+    } else {
+      make = [maker = std::move(maker)](const symbol_extents& at, run_mode) { return maker(at); };
+    }
+  }
 };
 
 namespace detail {
@@ -50,7 +61,7 @@ class sized_programs {
                                      const builder& build);
   /// The one that `at` gave last. errors: invalid_argument before the first.
   [[nodiscard]] const program& latest() const;
-  [[nodiscard]] bool any_open() const { return sizes_.any(); }
+  [[nodiscard]] const open_sizes& sizes() const { return sizes_; }
 
  private:
   struct entry {

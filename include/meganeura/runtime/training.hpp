@@ -14,6 +14,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -90,6 +91,17 @@ class training {
   /// Builds the program for these sizes now, so that no step waits for it.
   void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
 
+  /// The loss of these inputs as the model is evaluated, with the parameters and states of the steps so far: nothing is
+  /// updated, no second set of weights is made. The program for it is built when it is first asked for at these sizes.
+  /// errors: as step; invalid_argument where the model does something else in training and was given as a graph: give
+  /// what makes it, training(gpu, {sizes, [](const symbol_extents& at, run_mode mode) { graph g(mode); .. }}, ..).
+  float evaluate(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  float evaluate(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return evaluate({inputs.begin(), inputs.size()}, sizes);
+  }
+  /// What evaluates: its outputs and its program. errors: invalid_argument before the first evaluation.
+  [[nodiscard]] const inference& evaluation() const;
+
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate);
   [[nodiscard]] std::uint32_t steps() const { return step_; }
@@ -116,7 +128,7 @@ class training {
   void choose(const optimizer& chosen);
 
   device device_;
-  std::function<graph_with_loss(const symbol_extents&)> make_;
+  std::function<graph_with_loss(const symbol_extents&, run_mode)> make_;
   training_options options_;
   optimizer optimizer_;
   parameter_groups groups_;
@@ -126,6 +138,7 @@ class training {
   meganeura::parameters parameters_;
   optimizer_moments moments_;
   detail::sized_programs programs_;
+  std::optional<inference> evaluation_;  // from the first evaluation on
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -97,12 +97,13 @@ MEGANEURA_INLINE float pending_step::loss() const try {
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
                                     const training_options& options, meganeura::parameters weights) try
     : device_(on),
+      make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
       options_(options),
       optimizer_(detail::checked_rates(chosen)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, {}, 1) {
-  (void)programs_.at({}, {}, [&](const symbol_extents&) { return build({std::move(forward), loss}, options.program); });
+  prepare({});
 } catch (...) {
   rethrow_as_error("building a trainer");
 }
@@ -116,7 +117,7 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, std::move(model.sizes), options.most_sizes) {
-  if (!programs_.any_open()) prepare({});
+  if (!programs_.sizes().any()) prepare({});
 } catch (...) {
   rethrow_as_error("building a trainer");
 }
@@ -140,7 +141,7 @@ MEGANEURA_INLINE program training::build(graph_with_loss model, program_options 
 MEGANEURA_INLINE const std::shared_ptr<program>& training::select(std::span<const input_values> inputs,
                                                                   const symbol_extents& sizes) try {
   return programs_.at(inputs, sizes, [this](const symbol_extents& at) {
-    detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at); });
+    detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at, run_mode::training); });
     program_options options = options_.program;
     options.before.trace = traced.milliseconds;
     return build(std::move(traced.made), options);
@@ -160,6 +161,45 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   return {selected, number, step_};
 } catch (...) {
   rethrow_as_error("a step");
+}
+
+namespace detail {
+
+// The same with the loss as an output, "loss".
+inline graph evaluated(graph_with_loss model) {
+  graph& g = model.forward;
+  if (g.depends_on_mode() && g.mode() != run_mode::evaluation) {
+    fail(error_category::invalid_argument,
+         "the graph has layers that do something else in training, and was built for it alone; give the training what "
+         "makes the graph for either: training(gpu, {{sizes, [](const symbol_extents& at, run_mode mode) {{ graph "
+         "g(mode); .. }}}}, ..)");
+  }
+  check_loss(g, model.loss);
+  g.add_output("loss", model.loss);
+  return std::move(g);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, const symbol_extents& sizes) try {
+  if (!evaluation_) {
+    const auto make = [make = make_](const symbol_extents& at, run_mode mode) {
+      return detail::evaluated(make(at, mode));
+    };
+    const run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
+    evaluation_.emplace(device_, sized<graph>(programs_.sizes(), make), options, parameters_);
+  }
+  const std::uint64_t number = evaluation_->start(inputs, sizes);
+  return evaluation_->program().scalar_output("loss", number);
+} catch (...) {
+  rethrow_as_error("an evaluation");
+}
+
+MEGANEURA_INLINE const inference& training::evaluation() const try {
+  if (evaluation_) return *evaluation_;
+  fail(error_category::invalid_argument, "nothing was evaluated yet; evaluate first");
+} catch (...) {
+  rethrow_as_error("reading an evaluation");
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
