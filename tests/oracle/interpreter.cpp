@@ -85,6 +85,8 @@ class interpreter<Real>::definitions {
         return matmul(id);
       case op::convolve:
         return convolve(id);
+      case op::result:
+        return result(id);
       case op::assign:
       case op::optimizer_step:
         break;
@@ -558,8 +560,8 @@ class interpreter<Real>::definitions {
   }
 
   // A result nobody has written yet: not-a-number, so that a hole in an output map shows.
-  tensor<Real> unwritten(node_id id) const {
-    tensor<Real> result = empty(id);
+  static tensor<Real> unwritten(const tensor_type& type) {
+    tensor<Real> result(type.extents, type.type);
     if constexpr (!is_field<Real>)
       std::fill(result.values.begin(), result.values.end(), std::numeric_limits<Real>::quiet_NaN());
     return result;
@@ -578,12 +580,13 @@ class interpreter<Real>::definitions {
     result[flat] = value;
   }
 
-  tensor<Real> region(node_id id) const {
+  tensor<Real> region(node_id id) {
     const auto& attribute = graph_.get<region_attribute>(id);
     const int rank = attribute.space.rank(), rows = rank - attribute.row_axes;
     shape outer, row;
     for (int i = 0; i < rank; ++i) (i < rows ? outer : row).push_back(attribute.space[i]);
-    tensor<Real> result = unwritten(id);
+    std::vector<tensor<Real>> results;
+    for (const tensor_type& each : graph_.results(id)) results.push_back(unwritten(each));
     std::vector<index_vector> inner;
     for_each_index(row, [&](const index_vector& index) { inner.push_back(index); });
     scalar_machine<Real> machine(attribute.program, inner.size(), run_.on_scalar);
@@ -598,10 +601,23 @@ class interpreter<Real>::definitions {
         const index_map& from = attribute.accesses.at(argument);
         for (std::size_t k = 0; k < inner.size(); ++k) target[k] = read(id, from, full(k), rank);
       });
-      const std::size_t count = attribute.per_row ? 1 : inner.size();
-      for (std::size_t k = 0; k < count; ++k) write(id, result, attribute.output, full(k), rank, values[k]);
+      const auto write_all = [&](std::size_t number, const index_map& to, bool per_row, const auto& from) {
+        const std::size_t count = per_row ? 1 : inner.size();
+        for (std::size_t k = 0; k < count; ++k) write(id, results[number], to, full(k), rank, from[k]);
+      };
+      write_all(0, attribute.output, attribute.per_row, values);
+      for (std::size_t i = 1; i < results.size(); ++i) {
+        const further_result& more = attribute.further[i - 1];
+        write_all(i, more.output, more.per_row, machine.value(more.value));
+      }
     });
-    return result;
+    if (results.size() > 1) run_.further_[id] = {results.begin() + 1, results.end()};
+    return results[0];
+  }
+
+  tensor<Real> result(node_id id) const {
+    const std::size_t index = graph_.get<result_attribute>(id).index;
+    return index == 0 ? operand(id, 0) : run_.further_.at(graph_.operand(id, 0)).at(index - 1);
   }
 
   // Argument 0 is the accumulator, argument k + 1 what accesses[k] reads.
@@ -630,7 +646,7 @@ class interpreter<Real>::definitions {
                                                                 group == 3 ? 0 : space.stride(axis)});
       }
     }
-    tensor<Real> sums(space), result = unwritten(id);
+    tensor<Real> sums(space), result = unwritten(graph_.results(id)[0]);
     product(operand(id, 0), operand(id, 1), attribute.a.offset, attribute.b.offset, groups,
             [&](std::int64_t at, Real value) { sums[at] = value; });
     scalar_machine<Real> machine(attribute.finish.program, 1, run_.on_scalar);
@@ -645,7 +661,7 @@ class interpreter<Real>::definitions {
   tensor<Real> convolve(node_id id) const {
     const auto& attribute = graph_.get<convolve_attribute>(id);
     const tensor<Real> sums = convolution(id, attribute.convolution, attribute.space);
-    tensor<Real> result = unwritten(id);
+    tensor<Real> result = unwritten(graph_.results(id)[0]);
     scalar_machine<Real> machine(attribute.finish.program, 1, run_.on_scalar);
     std::int64_t flat = 0;
     for_each_index(attribute.space, [&](const index_vector& index) {
@@ -717,7 +733,20 @@ tensors<Real> interpreter<Real>::run() {
 }
 
 template <class Real>
+std::vector<tensor<Real>> interpreter<Real>::values_from(node_id id, const std::vector<tensor<Real>>& given) {
+  std::vector<tensor<Real>> values = {value_from(id, given)};
+  const auto further = further_.find(id);
+  if (further != further_.end()) values.insert(values.end(), further->second.begin(), further->second.end());
+  for (tensor<Real>& each : values) {
+    for (Real& element : each.values) element = stored(element, each.type);
+    if (on_stored && &each != values.data()) on_stored(id, each);
+  }
+  return values;
+}
+
+template <class Real>
 void interpreter<Real>::clear() {
+  further_.clear();
   known_.assign(graph_.size(), false);
   values_.assign(graph_.size(), tensor<Real>());
 }

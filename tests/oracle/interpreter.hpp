@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -61,6 +62,8 @@ class interpreter {
   const tensor<Real>& value(node_id id);
   /// One node from operands given instead of computed; everything else is forgotten.
   tensor<Real> value_from(node_id id, const std::vector<tensor<Real>>& given);
+  /// The same of a node with several: what it stores, in order.
+  std::vector<tensor<Real>> values_from(node_id id, const std::vector<tensor<Real>>& given);
   /// One step: all outputs by name, then the effects.
   tensors<Real> run();
   /// Forgets computed values: call after changing `leaves` or `step`.
@@ -73,6 +76,7 @@ class interpreter {
 
   const graph& graph_;
   std::deque<tensor<Real>> values_;  // references handed out survive a growing graph
+  std::map<node_id, std::vector<tensor<Real>>> further_;  // values of a node with several, after the first
   std::vector<bool> known_;
 };
 

@@ -85,8 +85,10 @@ oracle::tensors<double> device_graph::run(const oracle::tensors<double>& leaves)
       device_.upload(buffers_[id], 0, std::span<const std::byte>(stored_bytes(truth.value(id))));
     } else {
       device_.upload(buffers_[id], 0, std::vector<std::byte>(bytes, std::byte{0xff}));
-      dispatch(recorder, id);
     }
+  }
+  for (node_id id{0}; id < graph_.size(); ++id) {
+    if (info(graph_[id].kind).runs) dispatch(recorder, id);
   }
   device_.submit(recorder.finish());
   oracle::tensors<double> results;
@@ -98,12 +100,23 @@ oracle::tensors<double> device_graph::run(const oracle::tensors<double>& leaves)
   return results;
 }
 
+vulkan::buffer device_graph::result_buffer(node_id id, std::size_t index) const {
+  if (!graph_.has_several_results(id)) return buffers_[id];
+  for (node_id other{0}; other < graph_.size(); ++other) {
+    if (graph_[other].kind == op::result && graph_.operand(other, 0) == id &&
+        graph_.get<result_attribute>(other).index == index)
+      return buffers_[other];
+  }
+  const tensor_type unnamed = graph_.results(id).at(index);
+  return device_.allocate(static_cast<std::size_t>(unnamed.extents.bytes(unnamed.type)));
+}
+
 void device_graph::dispatch(vulkan::recorder& recorder, node_id id) {
   const kernels::kernel_dispatch made = kernels::generate(graph_, id, on_);
   EXPECT_EQ(validation_of(made.module), "") << made.module.name;
   std::vector<vulkan::buffer_range> ranges;
   for (node_id operand : graph_.operands(id)) ranges.push_back({buffers_[operand], 0, 0});
-  ranges.push_back({buffers_[id], 0, 0});
+  for (std::size_t i = 0; i < graph_.results(id).size(); ++i) ranges.push_back({result_buffer(id, i), 0, 0});
   if (made.module.bindings.size() > ranges.size()) ranges.push_back({step_, 0, 0});
   recorder.dispatch(device_.create_pipeline(made.module), ranges, made.groups);
   recorder.barrier();

@@ -42,6 +42,8 @@ class device_graph {
 
  private:
   void dispatch(vulkan::recorder& recorder, node_id id);
+  /// Where result `index` of a node is stored: the buffer of the node that names it, if one does.
+  [[nodiscard]] vulkan::buffer result_buffer(node_id id, std::size_t index) const;
 
   const graph& graph_;
   device_profile on_;

@@ -137,7 +137,8 @@ void plan_executor::check_group(std::size_t index, std::size_t first, std::size_
 bool plan_executor::in_place(const plan::step& s) const {
   if (s.kind != plan::step::kernel || plan_.implementation[s.node].kind != op::region) return false;
   const auto& region = plan_.implementation.get<region_attribute>(s.node);
-  return region.row_axes == 0 || region.per_row;  // else elements are read again when others of the row are stored
+  // Else elements are read again when others of the row are stored.
+  return region.row_axes == 0 || (region.per_row && region.further.empty());
 }
 
 void plan_executor::run_step(const plan::step& s) {
@@ -149,18 +150,20 @@ void plan_executor::run_step(const plan::step& s) {
   }
   if (s.kind == plan::step::optimizer) return run_optimizer(s);
   const graph& g = plan_.implementation;
-  const std::size_t count = g.operands(s.node).size();
-  const plan::range& result = s.bindings[count].where;
+  const std::size_t count = g.operands(s.node).size(), results = g.results(s.node).size();
   std::vector<oracle::tensor<double>> operands;
   for (std::size_t i = 0; i < count; ++i) {
-    if (overlap(s.bindings[i].where, result)) return run_in_place(s, result);
+    for (std::size_t k = 0; k < results; ++k) {
+      if (overlap(s.bindings[i].where, s.bindings[count + k].where)) return run_in_place(s);
+    }
     const node& operand = g[g.operand(s.node, i)];
     operands.push_back(load(s.bindings[i].where, operand.type, operand.extents, memory_));
   }
-  store(result, oracle_.value_from(s.node, operands), memory_);
+  const auto values = oracle_.values_from(s.node, operands);
+  for (std::size_t k = 0; k < results; ++k) store(s.bindings[count + k].where, values[k], memory_);
 }
 
-void plan_executor::run_in_place(const plan::step& s, const plan::range& result) {
+void plan_executor::run_in_place(const plan::step& s) {
   const graph& g = plan_.implementation;
   const auto& region = g.get<region_attribute>(s.node);
   const int rank = region.space.rank();
@@ -180,8 +183,15 @@ void plan_executor::run_in_place(const plan::step& s, const plan::range& result)
       }
     };
     const double value = machine.run(items.size(), fill)[0];
-    store_element(result, g[s.node].type, oracle::flat_index(region.output.offset, region.output.strides, at, rank),
-                  value, memory_);
+    const auto store_value = [&](std::size_t number, dtype type, const index_map& to, double element) {
+      store_element(s.bindings[g.operands(s.node).size() + number].where, type,
+                    oracle::flat_index(to.offset, to.strides, at, rank), element, memory_);
+    };
+    store_value(0, g[s.node].type, region.output, value);
+    for (std::size_t i = 0; i < region.further.size(); ++i) {
+      const further_result& more = region.further[i];
+      store_value(i + 1, more.type, more.output, machine.value(more.value)[0]);
+    }
   }
 }
 

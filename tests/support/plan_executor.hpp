@@ -37,7 +37,7 @@ class plan_executor {
   void run_step(const plan::step& s);
   // As kernels do: whatever one element of the result needs is read (where a row is reduced to it, the whole row), then
   // it is stored, in any order. What an operand holds by then is what the elements before have left of it.
-  void run_in_place(const plan::step& s, const plan::range& result);
+  void run_in_place(const plan::step& s);
   [[nodiscard]] double read(const plan::step& s, const index_map& from, const oracle::index_vector& index,
                             int rank) const;
   // Over the flat range of the areas, the padding between tensors included.

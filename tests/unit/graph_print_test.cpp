@@ -54,6 +54,19 @@ TEST(graph_print, a_convolve_shows_its_space_and_where_it_writes) {
   EXPECT_NE(to_string(attribute(other)), to_string(attribute(nhwc)));
 }
 
+TEST(graph_print, a_region_shows_all_of_its_results) {
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, dtype::f32);
+  scalar_ref results[] = {b.unary(scalar_op::row_max, x), b.unary(scalar_op::exp, x)};
+  region_attribute region{.space = {2, 3}, .row_axes = 1, .program = b.finish(results), .accesses = {{}}, .output = {}};
+  region.further = {{.value = results[0], .per_row = true, .output = {}, .extents = {2}}};
+  EXPECT_EQ(to_string(attribute(region)), "space=[2,3] rows=1 exp(a0) | row_max(a0)");
+  EXPECT_EQ(to_string(attribute(result_attribute{1})), "index=1");
+  region_attribute other = region;
+  other.further[0].value = results[1];
+  EXPECT_NE(hash(attribute(other)), hash(attribute(region)));
+}
+
 TEST(graph_print, programs_read_as_calls) {
   scalar_builder b;
   const scalar_ref x = b.argument(0, dtype::f32);

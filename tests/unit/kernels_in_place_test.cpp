@@ -84,7 +84,9 @@ void expect_in_place(const scalar_program& program, bool read_by_reduction) {
         const oracle::tensor<double> expected = oracle::interpreter<double>(g, leaves).run().at("y");
         for (const device_profile& on : support::all_targets()) {
           const dtype types[] = {dtype::f32, dtype::f32};
-          const kernels::kernel_dispatch made = kernels::make_region(region, types, dtype::f32, on, 1);
+          const std::optional<std::size_t> overwritten[] = {1};
+          const kernels::kernel_dispatch made =
+              kernels::make_region(region, types, std::span(types).first(1), on, overwritten);
           SCOPED_TRACE(made.module.name + (across ? " across" : " along"));
           EXPECT_EQ(support::validation_of(made.module), "");
           const binding_reads reads = reads_of(made.module, 1);

@@ -103,6 +103,77 @@ scalar_program reduction_program(scalar_op kind, dtype type = dtype::f32) {
   return b.finish(b.unary(kind, b.argument(0, type)));
 }
 
+/// A region with several results, each an output "y0", "y1", ...; operands are "x0", "x1", ...
+void expect_results_match(const region_attribute& region, const tensor_type& first, std::vector<node_id> ids, graph& g,
+                          const oracle::tensors<double>& leaves, std::int64_t reduction_length = 1) {
+  const node_id made = g.add_node(op::region, first.type, first.extents, region, ids);
+  std::size_t number = 0;
+  for (const tensor_type& each : g.results(made)) {
+    const node_id named =
+        g.add_node(op::result, each.type, each.extents, result_attribute{number}, std::span(&made, 1));
+    g.add_output("y" + std::to_string(number++), named);
+  }
+  ASSERT_EQ(number, region.further.size() + 1);
+  expect_matches_oracle(g, leaves, reduction_length);
+}
+
+TEST(kernels_region, several_results_are_stored_by_one_kernel) {
+  for (const shape& space : {shape{}, shape{7}, shape{1021}, shape{4099}, shape{4096}, shape{6, 8}, shape{5, 3, 4}}) {
+    scalar_builder b;
+    const scalar_ref x = b.argument(0, dtype::f32), y = b.argument(1, dtype::f32);
+    const scalar_ref gate = b.unary(scalar_op::tanh, x), product = b.binary(scalar_op::multiply, gate, y);
+    scalar_ref results[] = {product, gate, b.convert(b.binary(scalar_op::less, x, y), dtype::i32)};
+    region_attribute region{.space = space,
+                            .program = {},
+                            .accesses = {dense(space, 0), dense(space, 1)},
+                            .output = dense(space, 0)};
+    region.program = b.finish(results);
+    std::swap(results[0], *std::ranges::max_element(results));  // the first is the program's last node
+    shape turned;
+    index_map across;  // stored transposed
+    for (int axis = space.rank(); axis-- > 0;) turned.push_back(space[axis]);
+    for (int axis = 0; axis < space.rank(); ++axis)
+      across.strides[axis] = space[axis] == 1 ? 0 : turned.stride(space.rank() - 1 - axis);
+    const auto type = [&](scalar_ref each) { return region.program.nodes[each].type; };
+    region.further = {{results[1], false, across, dtype::f16, turned},
+                      {results[2], false, dense(space, 0), type(results[2]), space}};
+    graph g;
+    const std::vector<node_id> ids = {g.input("x0", dtype::f32, space), g.input("x1", dtype::f32, space)};
+    expect_results_match(region, {type(results[0]), space}, ids, g,
+                         {{"x0", oracle::random_tensor<double>(space, 1)}, {"x1", oracle::random_tensor<double>(space, 2)}});
+  }
+}
+
+TEST(kernels_region, rows_store_their_elements_and_what_they_are_reduced_to) {
+  for (const auto& [rows, length] : {std::pair<std::int64_t, std::int64_t>{1, 5}, {7, 3}, {64, 128}, {3, 1030}}) {
+    for (const bool across : {false, true}) {
+      for (const bool elements : {false, true}) {
+        const shape space{rows, length};
+        scalar_builder b;
+        const scalar_ref x = b.argument(0, dtype::f32), most = b.unary(scalar_op::row_max, x);
+        const scalar_ref e = b.unary(scalar_op::exp, b.binary(scalar_op::subtract, x, most));
+        const scalar_ref sum = b.unary(scalar_op::row_sum, e);
+        scalar_ref results[] = {elements ? b.binary(scalar_op::divide, e, sum) : b.unary(scalar_op::log, sum), most, sum};
+        index_map lies = dense(space, 0);
+        if (across) lies.strides[0] = rows == 1 ? 0 : 1, lies.strides[1] = rows;
+        region_attribute region{.space = space,
+                                .row_axes = 1,
+                                .per_row = !elements,
+                                .program = b.finish(results),
+                                .accesses = {lies},
+                                .output = elements ? lies : dense(space, 0, 1)};
+        region.further = {{results[1], true, dense(space, 0, 1), dtype::f32, {rows}},
+                          {results[2], true, dense(space, 0, 1), dtype::f32, {rows}}};
+        graph g;
+        const shape stored = across ? shape{length, rows} : space;
+        const std::vector<node_id> ids = {g.input("x0", dtype::f32, stored)};
+        expect_results_match(region, {dtype::f32, elements ? stored : shape{rows}}, ids, g,
+                             {{"x0", oracle::random_tensor<double>(stored, 1)}}, length);
+      }
+    }
+  }
+}
+
 TEST(kernels_region, pointwise_broadcasts_over_any_rank_and_size) {
   for (const shape& space : {shape{}, shape{1}, shape{7}, shape{4}, shape{1021}, shape{4099}, shape{4096}, shape{3, 5},
                              shape{6, 8}, shape{2, 3, 1, 12}, shape{3, 1, 5, 2, 4}}) {
@@ -547,7 +618,7 @@ TEST(kernels_region, spaces_above_32_bits_are_counted_right_or_refused) {
                                   .accesses = {dense(space, 0, 0)},
                                   .output = dense(space, 0, 1)};
     const dtype types[] = {dtype::f32};
-    return kernels::make_region(region, types, dtype::f32, on);
+    return kernels::make_region(region, types, types, on);
   };
   const auto refusal = [&](std::int64_t outer, std::int64_t row, const device_profile& on) -> std::string {
     try {

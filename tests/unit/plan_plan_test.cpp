@@ -51,6 +51,82 @@ node_id sum(graph& g, std::vector<node_id> operands) {
   return g.add_node(op::region, dtype::f32, extents, region, operands);
 }
 
+// One region with two results, a + b and a * b; which of them a node names.
+std::vector<node_id> sum_and_product(graph& g, node_id a, node_id b, std::initializer_list<std::size_t> named) {
+  const shape extents = g[a].extents;
+  scalar_builder builder;
+  const scalar_ref x = builder.argument(0, dtype::f32), y = builder.argument(1, dtype::f32);
+  scalar_ref results[] = {builder.binary(scalar_op::multiply, x, y), builder.binary(scalar_op::add, x, y)};
+  region_attribute region = pointwise(extents, 2);
+  region.program = builder.finish(results);
+  region.further = {{.value = results[0], .output = dense(extents, 0), .type = dtype::f32, .extents = extents}};
+  const node_id operands[] = {a, b}, both = g.add_node(op::region, dtype::f32, extents, region, operands);
+  std::vector<node_id> values;
+  for (std::size_t index : named)
+    values.push_back(g.add_node(op::result, dtype::f32, extents, result_attribute{index}, std::span(&both, 1)));
+  return values;
+}
+
+// The plan replayed, and run on bytes beside the graph.
+void expect_plan_computes(const plan::execution_plan& p, const oracle::tensors<double>& leaves) {
+  plan::verify(p);
+  support::plan_executor bytes(p, 1);
+  oracle::interpreter<double> truth(p.implementation, leaves);
+  truth.on_stored = [](node_id, oracle::tensor<double>& value) { support::round_as_memory(value); };
+  for (const auto& [name, value] : leaves) bytes.set_leaf(name, value);
+  const auto expected = truth.run(), found = bytes.run({});
+  for (const auto& [name, value] : expected) EXPECT_EQ(found.at(name).values, value.values) << name;
+  for (const auto& [name, value] : bytes.leaves()) EXPECT_EQ(truth.leaves.at(name).values, value.values) << name;
+}
+
+TEST(plan_plan, each_of_several_results_has_a_place_and_a_life_of_its_own) {
+  const oracle::tensors<double> leaves{{"x", oracle::random_tensor<double>({1000}, 1)},
+                                       {"y", oracle::random_tensor<double>({1000}, 2)}};
+  for (const bool in_place : {false, true}) {
+    graph g;
+    const node_id a = sum(g, {g.input("x", dtype::f32, {1000})}), b = sum(g, {g.input("y", dtype::f32, {1000})});
+    const std::vector<node_id> both = sum_and_product(g, a, b, {1, 0});
+    g.add_output("later", sum(g, {both[0], sum(g, {both[1]})}));
+    const auto p = plan::make_plan(std::move(g), {}, {.in_place = in_place});
+    expect_plan_computes(p, leaves);
+    EXPECT_EQ(p.steps.size(), 5u);
+    const plan::step& step = p.steps[2];
+    ASSERT_EQ(step.bindings.size(), 4u);
+    EXPECT_EQ(plan::overwritten_operands(step).size(), in_place ? 2u : 0u);  // both operands die here
+    EXPECT_EQ(p.area_bytes[plan::index_of(plan::area::arena)], (in_place ? 2u : 4u) * 4096u);
+    EXPECT_NE(plan::to_text(p).find("add(a0, a1) | multiply(a0, a1)"), std::string::npos) << plan::to_text(p);
+  }
+}
+
+TEST(plan_plan, a_result_that_nobody_names_has_memory_while_its_kernel_runs) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {1000}), y = g.input("y", dtype::f32, {1000});
+  g.add_output("product", sum_and_product(g, x, y, {1})[0]);
+  const auto p = plan::make_plan(std::move(g), {});
+  expect_plan_computes(p, {{"x", oracle::random_tensor<double>({1000}, 1)},
+                           {"y", oracle::random_tensor<double>({1000}, 2)}});
+  ASSERT_EQ(p.steps.size(), 1u);
+  EXPECT_EQ(p.steps[0].bindings.size(), 4u);
+  EXPECT_EQ(p.area_bytes[plan::index_of(plan::area::arena)], 2 * 4096u);
+}
+
+TEST(plan_plan, results_of_one_step_are_states_gradients_and_outputs) {
+  graph g;
+  const node_id s = g.state("s", dtype::f32, {100}), w = g.parameter("w", dtype::f32, {100});
+  const std::vector<node_id> both = sum_and_product(g, s, w, {0, 1});
+  g.add_output("product", both[1]);
+  g.assign(s, both[0]);  // computed right into the state: each element is read before it is written
+  const node_id pair[] = {w, both[1]};
+  g.optimizer_step(optimizer(sgd{}).rule(), pair);
+  const auto parameters = plan::make_layout(g);
+  auto p = plan::make_plan(std::move(g), parameters);
+  expect_plan_computes(p, {{"s", oracle::random_tensor<double>({100}, 1)},
+                           {"w", oracle::random_tensor<double>({100}, 2)}});
+  EXPECT_EQ(p.steps.size(), 2u) << plan::to_text(p);
+  std::swap(p.steps[0].bindings[2], p.steps[0].bindings[3]);  // the verifier sees a mistake
+  EXPECT_THROW(plan::verify(p), error);
+}
+
 TEST(plan_plan, independent_nodes_share_a_barrier_group) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {64});

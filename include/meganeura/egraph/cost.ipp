@@ -48,7 +48,7 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
 
 MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
   return visit_op(g.node(id).kind, [&]<op Kind> {
-    if constexpr (info(Kind).stage == op_stage::leaf) return 0.0;
+    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return 0.0;
     if constexpr (info(Kind).stage == op_stage::primitive && !info(Kind).runs) {
       return std::numeric_limits<double>::infinity();
     } else {
@@ -78,8 +78,10 @@ MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enod
 MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
   std::vector<std::int64_t> sources;
   for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
-  const double result = bytes_of(g, g.find(g.node(id).owner));
-  return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(result), device);
+  const auto& region = g.get<region_attribute>(id);
+  auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));
+  for (const further_result& each : region.further) results += each.extents.bytes(each.type);
+  return region_cost(region, sources, results, device);
 }
 
 }  // namespace detail

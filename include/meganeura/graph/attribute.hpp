@@ -96,10 +96,25 @@ struct index_map {
   friend bool operator==(const index_map&, const index_map&) = default;
 };
 
+/// A value that a region stores besides its first: what node `value` of its program gives.
+struct further_result {
+  scalar_ref value{0};
+  bool per_row = false;
+  index_map output;
+  dtype type = dtype::f32;
+  shape extents;
+  static void each(auto& self, auto visit) {
+    visit("value", self.value), visit("per_row", self.per_row), visit("output", self.output), visit("type", self.type),
+        visit("extents", self.extents);
+  }
+  friend bool operator==(const further_result&, const further_result&) = default;
+};
+
 /// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last
 /// `row_axes` axes form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the
 /// program's result is the same all along the row and one value is stored for each row. The result is stored at
-/// `output`: strides of the iteration axes in the dense result (0 for row axes when per_row).
+/// `output`: strides of the iteration axes in the dense result (0 for row axes when per_row). With `further` results
+/// the node is no value itself: `result` nodes name them, number 0 the one of the program's last node.
 struct region_attribute {
   shape space;
   int row_axes = 0;
@@ -107,11 +122,20 @@ struct region_attribute {
   scalar_program program;
   std::vector<index_map> accesses;
   index_map output;
+  std::vector<further_result> further{};
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("row_axes", self.row_axes), visit("per_row", self.per_row),
-        visit("program", self.program), visit("accesses", self.accesses), visit("output", self.output);
+        visit("program", self.program), visit("accesses", self.accesses), visit("output", self.output),
+        visit("further", self.further);
   }
   friend bool operator==(const region_attribute&, const region_attribute&) = default;
+};
+
+/// result: which of its operand's values.
+struct result_attribute {
+  std::size_t index = 0;
+  static void each(auto& self, auto visit) { visit("index", self.index); }
+  friend bool operator==(const result_attribute&, const result_attribute&) = default;
 };
 
 /// What is applied to a product before it is stored: argument 0 is the accumulator, argument k + 1 what accesses[k]
@@ -156,7 +180,8 @@ struct convolve_attribute {
 using attribute =
     std::variant<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, reduce_attribute,
                  contract_attribute, view_attribute, pad_attribute, axis_attribute, convolution_attribute,
-                 window_attribute, optimizer_attribute, region_attribute, matmul_attribute, convolve_attribute>;
+                 window_attribute, optimizer_attribute, region_attribute, matmul_attribute, convolve_attribute,
+                 result_attribute>;
 
 [[nodiscard]] std::uint64_t hash(const attribute& value);
 

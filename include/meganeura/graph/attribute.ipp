@@ -108,8 +108,11 @@ struct attribute_printer {
   }
   std::string operator()(const optimizer_attribute& a) const { return a.name; }
   std::string operator()(const region_attribute& a) const {
+    std::vector<scalar_ref> results;
+    for (const further_result& each : a.further) results.push_back(each.value);
+    if (!a.program.nodes.empty()) results.insert(results.begin(), static_cast<scalar_ref>(a.program.nodes.size() - 1));
     return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes, a.per_row ? " per_row" : "",
-                       to_string(a.program));
+                       to_string(a.program, results));
   }
   std::string operator()(const matmul_attribute& a) const {
     return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,

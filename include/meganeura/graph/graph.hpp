@@ -55,6 +55,12 @@ struct index_range {
   std::string rule;
 };
 
+/// Dtype and extents of a tensor.
+struct tensor_type {
+  dtype type = dtype::f32;
+  shape extents;
+};
+
 struct graph_output {
   std::string name;
   node_id node = no_id;
@@ -191,6 +197,12 @@ class graph {
     return std::get<Attribute>(attributes_[nodes_[id].attribute]);
   }
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
+  /// What a node stores: its one value, or the several that `result` nodes name.
+  [[nodiscard]] std::vector<tensor_type> results(node_id id) const;
+  [[nodiscard]] bool has_several_results(node_id id) const {
+    const auto* region = std::get_if<region_attribute>(&attribute_of(id));
+    return region && !region->further.empty();
+  }
   [[nodiscard]] const path_pool& paths() const { return paths_; }
   /// Of the scopes that live, where new nodes belong.
   [[nodiscard]] path_id scope_path() const { return path_; }

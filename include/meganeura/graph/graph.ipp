@@ -673,6 +673,14 @@ MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
   return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank()) - 1) & ~(1u << axis));
 }
 
+MEGANEURA_INLINE std::vector<tensor_type> graph::results(node_id id) const {
+  std::vector<tensor_type> all = {{nodes_[id].type, nodes_[id].extents}};
+  if (const auto* region = std::get_if<region_attribute>(&attribute_of(id))) {
+    for (const further_result& each : region->further) all.push_back({each.type, each.extents});
+  }
+  return all;
+}
+
 MEGANEURA_INLINE double graph::flops() const {
   double total = 0;
   for (node_id id{0}; id < size(); ++id) total += flops(id);

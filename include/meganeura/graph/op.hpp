@@ -35,9 +35,10 @@ enum class op : std::uint8_t {
   region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
   matmul,    // contract with strided operands and an epilogue program
   convolve,  // convolution with an epilogue program
+  result,    // one of the values that its operand, an implementation with several, stores
 };
 
-inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
+inline constexpr int op_count = static_cast<int>(op::result) + 1;
 
 /// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
 /// NaN is larger and smaller than every number: the first one is the extremum.
@@ -88,6 +89,7 @@ enum class op_stage : std::uint8_t {
   primitive,       // a value of operands
   effect,          // no value
   implementation,  // what the e-graph makes of primitives
+  projection,      // names one of its operand's values
 };
 
 struct op_info {
@@ -123,6 +125,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::region, "region", -1, op_stage::implementation, true},
     {op::matmul, "matmul", -1, op_stage::implementation, true},
     {op::convolve, "convolve", -1, op_stage::implementation, true},
+    {op::result, "result", 1, op_stage::projection},
 };
 static_assert(
     [] {

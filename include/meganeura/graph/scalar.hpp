@@ -107,6 +107,8 @@ void expect_representable(std::string_view asked, double value, dtype type);
 
 /// One line, e.g. "exp(subtract(a0, row_max(a0)))".
 [[nodiscard]] std::string to_string(const scalar_program& program);
+/// The same of several results: "exp(a0) | t" and so on.
+[[nodiscard]] std::string to_string(const scalar_program& program, std::span<const scalar_ref> results);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 

@@ -376,7 +376,8 @@ namespace detail {
 // nodes and not with its paths.
 class program_printer {
  public:
-  explicit program_printer(const scalar_program& program) : nodes_(program.nodes), names_(program.nodes.size(), -1) {
+  program_printer(const scalar_program& program, std::span<const scalar_ref> results)
+      : nodes_(program.nodes), results_(results), names_(program.nodes.size(), -1) {
     std::vector<double> expanded;
     std::vector<int> uses(nodes_.size(), 0);
     for (const scalar_node& node : nodes_) {
@@ -387,7 +388,7 @@ class program_printer {
       }
       expanded.push_back(size);
     }
-    if (nodes_.empty() || expanded.back() <= longest) return;
+    if (std::ranges::all_of(results, [&](scalar_ref each) { return expanded[each] <= longest; })) return;
     std::vector<int> depth(nodes_.size(), 0);  // of the calls written inside of each other
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const int arity = info(nodes_[i].op).arity;
@@ -403,7 +404,10 @@ class program_printer {
     }
   }
   [[nodiscard]] std::string text() {
-    if (!nodes_.empty()) write(nodes_.size() - 1);
+    for (const scalar_ref& each : results_) {
+      if (&each != results_.data()) text_ += " | ";
+      write(each);
+    }
     return std::move(text_);
   }
 
@@ -429,6 +433,7 @@ class program_printer {
   static constexpr double longest = 24;  // nodes that are still read at a glance
   static constexpr int deepest = 100;    // calls inside of calls
   const std::vector<scalar_node>& nodes_;
+  std::span<const scalar_ref> results_;
   std::vector<int> names_;  // of the nodes already written; -1: none
   int shared_ = 0;
   std::string text_;
@@ -436,8 +441,14 @@ class program_printer {
 
 }  // namespace detail
 
+MEGANEURA_INLINE std::string to_string(const scalar_program& program, std::span<const scalar_ref> results) {
+  return detail::program_printer(program, results).text();
+}
+
 MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
-  return detail::program_printer(program).text();
+  if (program.nodes.empty()) return {};
+  const auto last = static_cast<scalar_ref>(program.nodes.size() - 1);
+  return to_string(program, std::span(&last, 1));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

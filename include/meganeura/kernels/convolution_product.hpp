@@ -237,7 +237,7 @@ class convolution_memory {
       return load(owner_, nest_, node_.finish.accesses[static_cast<std::size_t>(argument - 1)], operands_, at,
                   vector_axis);
     });
-    store(nest_, *result_, value, at, vector_axis);
+    store(nest_, nest_.output, *result_, value, at, vector_axis);
   }
 
   spirv::kernel& owner_;

@@ -31,7 +31,7 @@ namespace detail {
 }
 
 [[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const device_profile& on,
-                                                            std::optional<std::size_t> overwritten) {
+                                                            operand_of_result overwritten) {
   kernel_dispatch made = make_kernel({g, id, on, overwritten});
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
@@ -53,7 +53,7 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
                                           const device_profile& on) {
   const graph& g = p.implementation;
   if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
-  if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operand(s));
+  if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operands(s));
   const auto count = static_cast<std::int64_t>(s.bindings.at(0).where.bytes / sizeof(float));
   return make_optimizer(g.get<optimizer_attribute>(s.node), count, on);
 }

@@ -7,17 +7,20 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// A node whose kernel is asked for. Where `overwritten` is the number of an operand, the result lies where that one
-/// does.
+/// The operand in whose memory each result is stored, if any; empty: every result has memory of its own.
+using operand_of_result = std::span<const std::optional<std::size_t>>;
+
+/// A node whose kernel is asked for.
 struct kernel_request {
   const graph& nodes;
   node_id id;
   const device_profile& on;
-  std::optional<std::size_t> overwritten;
+  operand_of_result overwritten;
 
   template <class Attribute>
   [[nodiscard]] const Attribute& get() const {
@@ -28,6 +31,11 @@ struct kernel_request {
   [[nodiscard]] std::vector<dtype> operand_types() const {
     std::vector<dtype> types;
     for (node_id operand : nodes.operands(id)) types.push_back(nodes[operand].type);
+    return types;
+  }
+  [[nodiscard]] std::vector<dtype> result_types() const {
+    std::vector<dtype> types;
+    for (const tensor_type& each : nodes.results(id)) types.push_back(each.type);
     return types;
   }
   [[nodiscard]] std::vector<shape> operand_extents() const {

@@ -8,21 +8,20 @@
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/generator.hpp>
 
-#include <cstddef>
-#include <optional>
 #include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// One dispatch that evaluates `region` over operands of the given types. The result may lie where operand number
-/// `overwritten` does.
-[[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
-                                          const device_profile& on, std::optional<std::size_t> overwritten = {});
+/// One dispatch that evaluates `region` over operands of the given types into results of the given types.
+[[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
+                                          std::span<const dtype> results, const device_profile& on,
+                                          operand_of_result overwritten = {});
 
 template <>
 struct generator<op::region> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
-    return make_region(asked.get<region_attribute>(), asked.operand_types(), asked.type(), asked.on, asked.overwritten);
+    return make_region(asked.get<region_attribute>(), asked.operand_types(), asked.result_types(), asked.on,
+                       asked.overwritten);
   }
 };
 

@@ -21,21 +21,66 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 namespace detail {
 
 [[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types,
-                                                             std::optional<std::size_t> overwritten) {
+                                                             operand_of_result overwritten) {
   std::vector<bound_tensor> operands;
   operands.reserve(types.size());
   for (std::size_t i = 0; i < types.size(); ++i)
     operands.emplace_back(owner, types[i], fmt::format("operand{}", i),
-                          i == overwritten ? spirv::access::read_write : spirv::access::read);
+                          std::ranges::find(overwritten, std::optional(i)) != overwritten.end()
+                              ? spirv::access::read_write
+                              : spirv::access::read);
   return operands;
 }
 
-[[nodiscard]] inline spirv::access result_access(std::optional<std::size_t> overwritten) {
-  return overwritten ? spirv::access::read_write : spirv::access::write;
+[[nodiscard]] inline int store_width(const loop_nest& nest, const index_map& output, int axis) {
+  return axis >= 0 && output.strides[axis] == 1 && vectorises(nest, output, axis) ? 4 : 1;
 }
 
-[[nodiscard]] inline int store_width(const loop_nest& nest, int axis) {
-  return axis >= 0 && nest.output.strides[axis] == 1 && vectorises(nest, nest.output, axis) ? 4 : 1;
+/// One of a region's results: node `value` of its program.
+struct region_result {
+  scalar_ref value{0};
+  bool per_row = false;
+  index_map output;
+};
+
+[[nodiscard]] inline std::vector<region_result> results_of(const region_attribute& region) {
+  const auto last = static_cast<scalar_ref>(region.program.nodes.size() - 1);
+  std::vector<region_result> all = {{last, region.per_row, region.output}};
+  for (const further_result& each : region.further) all.push_back({each.value, each.per_row, each.output});
+  return all;
+}
+
+// The loops of a region, in the order that is best for reading rows where only values of rows are stored, and else for
+// storing the first of the other results; `results` find their outputs in them.
+[[nodiscard]] inline loop_nest loops_of(const region_attribute& region, std::vector<region_result>& results,
+                                        int& guide) {
+  const auto leader = std::ranges::find(results, false, &region_result::per_row);
+  guide = leader == results.end() ? reading_guide(region) : -1;
+  const auto first = leader == results.end() ? results.begin() : leader;
+  std::vector<index_map> outputs = {first->output};
+  for (auto each = results.begin(); each != results.end(); ++each) {
+    if (each != first) outputs.push_back(each->output);
+  }
+  loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, outputs, guide);
+  auto further = nest.further.begin();
+  for (auto each = results.begin(); each != results.end(); ++each)
+    each->output = each == first ? nest.output : *further++;
+  return nest;
+}
+
+[[nodiscard]] inline std::vector<bound_tensor> bind_results(spirv::kernel& owner, const loop_nest& nest,
+                                                            std::span<const region_result> results,
+                                                            std::span<const dtype> types, int vector_axis,
+                                                            operand_of_result overwritten) {
+  std::vector<bound_tensor> bound;
+  bound.reserve(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const bool shares = i < overwritten.size() && overwritten[i];
+    bound.emplace_back(owner, types[i], i == 0 ? "result" : fmt::format("result{}", i),
+                       store_width(nest, results[i].output, vector_axis),
+                       shares ? spirv::access::read_write : spirv::access::write);
+  }
+  return bound;
 }
 
 // Enough workgroups to fill the device before they grow.
@@ -44,26 +89,30 @@ namespace detail {
   return std::min(wanted, on.max_invocations);
 }
 
+// Everything is read before anything is stored: results may lie where operands do.
 inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar_program& program,
-                       std::span<const bound_tensor> operands, const bound_tensor& result, const coordinates& at,
-                       int vector_axis) {
-  const scalar_value value = emit(owner, program, [&](int k) {
+                       std::span<const region_result> results, std::span<const bound_tensor> operands,
+                       std::span<const bound_tensor> stored, const coordinates& at, int vector_axis) {
+  const std::vector<scalar_value> values = emit_nodes(owner, program, [&](int k) {
     return load(owner, nest, nest.accesses[static_cast<std::size_t>(k)], operands, at, vector_axis);
   });
-  store(nest, result, value, at, vector_axis);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    store(nest, results[i].output, stored[i], values[results[i].value], at, vector_axis);
 }
 
 /// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
 /// cut into whole groups and up to three single elements, which one more invocation does.
 [[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
-                                                    dtype result_type, const device_profile& on,
-                                                    std::optional<std::size_t> overwritten) {
-  const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
+                                                    std::span<const dtype> result_types, const device_profile& on,
+                                                    operand_of_result overwritten) {
+  std::vector<region_result> results = results_of(region);
+  int guide = -1;
+  const loop_nest nest = loops_of(region, results, guide);
   const int last = nest.rank - 1;
   loop_nest groups = nest;
   const std::int64_t tail = nest.rank == 1 && nest.extents[0] >= 1024 ? nest.extents[0] % 4 : 0;
   if (tail != 0) groups.extents[0] -= tail;
-  const int axis = store_width(groups, last) == 4 ? last : -1;
+  const int axis = store_width(groups, groups.output, last) == 4 ? last : -1;
   if (axis >= 0) groups.extents[last] /= 4;
   const std::int64_t items = groups.count(0, nest.rank);
   const std::int64_t invocations = items + (axis >= 0 && tail != 0 ? 1 : 0);
@@ -71,7 +120,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   const flat_grid grid = make_flat_grid(invocations, size, on);
   spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
   const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
-  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1, result_access(overwritten));
+  const std::vector<bound_tensor> stored =
+      bind_results(owner, nest, results, result_types, tail == 0 ? axis : -1, overwritten);
 
   const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
   const auto whole = [&] {
@@ -82,12 +132,12 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
       at[static_cast<std::size_t>(last)] = at[static_cast<std::size_t>(last)] * 4u;
       aligned.extents[last] *= 4;
     }
-    emit_point(owner, aligned, region.program, operands, result, at, axis);
+    emit_point(owner, aligned, region.program, results, operands, stored, at, axis);
   };
   const auto single = [&] {
     for (std::int64_t i = 0; i < tail; ++i) {
       const coordinates at{spirv::u32(nest.extents[0] - tail + i)};
-      emit_point(owner, nest, region.program, operands, result, at, -1);
+      emit_point(owner, nest, region.program, results, operands, stored, at, -1);
     }
   };
   const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * size;
@@ -104,26 +154,32 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
-              std::span<const bound_tensor> operands, const device_profile& on, std::optional<std::size_t> overwritten)
+              std::span<const region_result> results, std::span<const bound_tensor> operands,
+              std::span<const bound_tensor> stored, const device_profile& on, std::optional<std::size_t> overwritten)
       : owner_(owner),
         nest_(nest),
         map_(map),
         program_(program),
+        results_(results),
         operands_(operands),
+        stored_(stored),
         on_(on),
         overwritten_(overwritten),
         totals_(owner, map.lanes * map.rows) {
     analyse();
   }
 
-  void run(const flat_grid& grid, const bound_tensor& result, bool per_row) {
+  void run(const flat_grid& grid) {
     place(grid);
     for (int level = 1; level <= levels_; ++level) {
       emit_uniform(level - 1);
       reduce(level);
     }
     emit_uniform(levels_);
-    per_row ? store_row(result) : store_elements(result);
+    const bool any_per_row = std::ranges::find(results_, true, &region_result::per_row) != results_.end();
+    const bool all_per_row = std::ranges::find(results_, false, &region_result::per_row) == results_.end();
+    if (any_per_row) store_rows();
+    if (!all_per_row) store_elements();
   }
 
  private:
@@ -414,20 +470,38 @@ class row_emitter {
     return map_.lanes == 1 ? row_exists_ : (row_exists_ && lane_ == 0u);
   }
 
-  void store_row(const bound_tensor& result) {
+  // The results that are of rows, or that are not, at one place.
+  struct stored_value {
+    const region_result* result;
+    const bound_tensor* to;
+    scalar_value value;
+  };
+  [[nodiscard]] std::vector<stored_value> evaluate_results(bool per_row, const coordinates& at) {
     memo known(program_.nodes.size());
-    const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), row_at_, known);
-    if (all_lanes_read_ && map_.lanes > 1) owner_.barrier(true);
-    owner_.if_(stores_row(), [&] { store(nest_, result, value, row_at_, map_.vector_axis); });
+    std::vector<stored_value> values;
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      if (results_[i].per_row != per_row) continue;
+      values.push_back({&results_[i], &stored_[i], evaluate_node(results_[i].value, at, known)});
+    }
+    return values;
+  }
+  void store_at(std::span<const stored_value> values, const coordinates& at) {
+    for (const stored_value& each : values)
+      store(nest_, each.result->output, *each.to, each.value, at, map_.vector_axis);
   }
 
-  void store_elements(const bound_tensor& result) {
+  void store_rows() {
+    const std::vector<stored_value> values = evaluate_results(true, row_at_);
+    if (all_lanes_read_ && map_.lanes > 1) owner_.barrier(true);
+    owner_.if_(stores_row(), [&] { store_at(values, row_at_); });
+  }
+
+  void store_elements() {
     for_items({}, [&](std::span<const row_item> items) {
       for (const row_item& item : items) {
         const coordinates at = element_at(item.position);
-        memo known(program_.nodes.size());
-        const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), at, known);
-        owner_.if_(item.exists && row_exists_, [&] { store(nest_, result, value, at, map_.vector_axis); });
+        const std::vector<stored_value> values = evaluate_results(false, at);
+        owner_.if_(item.exists && row_exists_, [&] { store_at(values, at); });
       }
     });
   }
@@ -436,7 +510,8 @@ class row_emitter {
   const loop_nest& nest_;
   const row_mapping& map_;
   const scalar_program& program_;
-  std::span<const bound_tensor> operands_;
+  std::span<const region_result> results_;
+  std::span<const bound_tensor> operands_, stored_;
   const device_profile& on_;
   std::optional<std::size_t> overwritten_;
   std::vector<node_facts> facts_;
@@ -450,8 +525,10 @@ class row_emitter {
 };
 
 [[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const loop_nest& nest, const row_mapping& map,
-                                               const device_profile& on, std::optional<std::size_t> overwritten) {
+                                               std::span<const dtype> result_types,
+                                               std::span<const region_result> results, const loop_nest& nest,
+                                               const row_mapping& map, const device_profile& on,
+                                               operand_of_result overwritten) {
   const flat_grid grid = make_flat_grid(map.outer_items, map.rows, on);
   if (map.row_items > max_count) {
     fail(error_category::unsupported,
@@ -463,30 +540,37 @@ class row_emitter {
       {map.lanes * map.rows, 1, 1});
   if (uses_subgroups(map, on)) owner.require_subgroup_size(on.subgroup_size);
   const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
-  const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis),
-                            result_access(overwritten));
-  row_emitter(owner, nest, map, region.program, operands, on, overwritten).run(grid, result, region.per_row);
+  const std::vector<bound_tensor> stored =
+      bind_results(owner, nest, results, result_types, map.vector_axis, overwritten);
+  const std::optional<std::size_t> first = overwritten.empty() ? std::nullopt : overwritten.front();
+  row_emitter(owner, nest, map, region.program, results, operands, stored, on, first).run(grid);
   return {owner.finish(), grid.groups};
 }
 
 [[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const device_profile& on,
-                                               std::optional<std::size_t> overwritten) {
-  const int guide = region.per_row ? reading_guide(region) : -1;
-  const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
+                                               std::span<const dtype> result_types, const device_profile& on,
+                                               operand_of_result overwritten) {
+  std::vector<region_result> results = results_of(region);
+  if (results.size() > 1 && !overwritten.empty()) {
+    fail(error_category::internal, "rows with several results were to be stored over what they are computed from");
+  }
+  int guide = -1;
+  const loop_nest nest = loops_of(region, results, guide);
   row_mapping map = make_row_mapping(nest, guide, on);
-  return make_within_loop_limit([&] { return emit_rows(region, types, result_type, nest, map, on, overwritten); },
-                                [&] { return share_rows_wider(map, on); }, on);
+  return make_within_loop_limit(
+      [&] { return emit_rows(region, types, result_types, results, nest, map, on, overwritten); },
+      [&] { return share_rows_wider(map, on); }, on);
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
-                                             dtype result, const device_profile& on,
-                                             std::optional<std::size_t> overwritten) {
-  const bool rows = region.per_row || region.program.has_rows();
-  return rows ? detail::make_rows(region, operands, result, on, overwritten)
-              : detail::make_pointwise(region, operands, result, on, overwritten);
+                                             std::span<const dtype> results, const device_profile& on,
+                                             operand_of_result overwritten) {
+  const bool rows = region.per_row || region.program.has_rows() ||
+                    std::ranges::find(region.further, true, &further_result::per_row) != region.further.end();
+  return rows ? detail::make_rows(region, operands, results, on, overwritten)
+              : detail::make_pointwise(region, operands, results, on, overwritten);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -47,14 +47,15 @@ struct loop_nest {
   std::int64_t extents[max_rank]{};
   std::vector<index_map> accesses;
   index_map output;
+  std::vector<index_map> further;  // where other results are stored
 
   [[nodiscard]] int outer_axes() const { return rank - row_axes; }
   [[nodiscard]] std::int64_t count(int first, int last) const;  // positions of axes [first, last)
 };
 
-/// Sorts outer and row axes by falling stride of `guide` (an access number, -1 = the output), then merges.
+/// Sorts outer and row axes by falling stride of `guide` (an access number, -1 = the first output), then merges.
 [[nodiscard]] loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
-                                       const index_map& output, int guide);
+                                       std::span<const index_map> outputs, int guide);
 
 /// Whether four consecutive positions along `axis` may be read (stored) at once: consecutive and aligned, or all the
 /// same.
@@ -68,9 +69,9 @@ void decode(const loop_nest& nest, const spirv::u32& position, int first, int la
 [[nodiscard]] scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
                                 std::span<const bound_tensor> operands, const coordinates& at, int vector_axis);
 
-/// Stores one value, or four along `vector_axis`.
-void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value, const coordinates& at,
-           int vector_axis);
+/// Stores one value, or four along `vector_axis`, where `to` says.
+void store(const loop_nest& nest, const index_map& to, const bound_tensor& result, const scalar_value& value,
+           const coordinates& at, int vector_axis);
 
 /// Workgroups over three axes, and which of them this one is.
 struct flat_grid {

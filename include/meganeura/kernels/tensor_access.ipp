@@ -65,8 +65,10 @@ inline void merge_axes(loop_nest& nest) {
     if (inner == nest.outer_axes()) continue;  // outer and row axes stay apart
     const std::int64_t extent = nest.extents[inner];
     const auto fits = [&](const index_map& each) { return mergeable(each, inner, extent); };
-    if (!fits(nest.output) || !std::all_of(nest.accesses.begin(), nest.accesses.end(), fits)) continue;
+    if (!fits(nest.output) || !std::ranges::all_of(nest.further, fits) || !std::ranges::all_of(nest.accesses, fits))
+      continue;
     merge_axis(nest.output, inner, extent, nest.rank);
+    for (index_map& each : nest.further) merge_axis(each, inner, extent, nest.rank);
     for (index_map& each : nest.accesses) merge_axis(each, inner, extent, nest.rank);
     nest.extents[inner - 1] *= extent;
     std::copy(nest.extents + inner + 1, nest.extents + nest.rank, nest.extents + inner);
@@ -87,9 +89,9 @@ inline index_map permuted(const index_map& from, std::span<const int> axes) {
 }  // namespace detail
 
 MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
-                                          const index_map& output, int guide) {
+                                          std::span<const index_map> outputs, int guide) {
   const int outer = space.rank() - row_axes;
-  const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
+  const index_map& leader = guide < 0 ? outputs.front() : accesses[static_cast<std::size_t>(guide)];
   std::vector<int> axes;
   for (int axis = 0; axis < space.rank(); ++axis) {
     const bool kept = std::any_of(accesses.begin(), accesses.end(),
@@ -105,7 +107,8 @@ MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std:
   nest.row_axes = static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](int axis) { return axis >= outer; }));
   for (std::size_t i = 0; i < axes.size(); ++i) nest.extents[i] = space[axes[i]];
   for (const index_map& each : accesses) nest.accesses.push_back(detail::permuted(each, axes));
-  nest.output = detail::permuted(output, axes);
+  nest.output = detail::permuted(outputs.front(), axes);
+  for (const index_map& each : outputs.subspan(1)) nest.further.push_back(detail::permuted(each, axes));
   detail::merge_axes(nest);
   return nest;
 }
@@ -199,14 +202,14 @@ MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, 
   return grouped(owner, parts);
 }
 
-MEGANEURA_INLINE void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value,
-                            const coordinates& at, int vector_axis) {
-  const spirv::u32 address = detail::flat_address(nest, nest.output, at);
-  if (vector_axis < 0 || is_uniform(nest.output, vector_axis)) return result.store(address, component(value, 0));
+MEGANEURA_INLINE void store(const loop_nest& nest, const index_map& to, const bound_tensor& result,
+                            const scalar_value& value, const coordinates& at, int vector_axis) {
+  const spirv::u32 address = detail::flat_address(nest, to, at);
+  if (vector_axis < 0 || is_uniform(to, vector_axis)) return result.store(address, component(value, 0));
   if (result.width() == 4) return result.store(address / 4u, value);
   const scalar_value wide = widened(value, 4);
   for (std::uint32_t i = 0; i < 4; ++i) {
-    result.store(detail::flat_address(nest, nest.output, detail::shifted(at, vector_axis, i)),
+    result.store(detail::flat_address(nest, to, detail::shifted(at, vector_axis, i)),
                  component(wide, static_cast<int>(i)));
   }
 }

@@ -95,7 +95,7 @@ struct binding {
   usage how = usage::read;
 };
 
-/// One dispatch (or one copy) with what it touches, in the kernel's binding order.
+/// One dispatch (or one copy) with what it touches, in the kernel's binding order: operands, then results.
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
@@ -104,8 +104,8 @@ struct step {
   std::vector<binding> bindings{};
 };
 
-/// The operand of a kernel whose memory its result overwrites, if there is one.
-[[nodiscard]] std::optional<std::size_t> overwritten_operand(const step& s);
+/// The operand of a kernel whose memory each of its results overwrites, if there is one; empty if none does.
+[[nodiscard]] std::vector<std::optional<std::size_t>> overwritten_operands(const step& s);
 
 struct named_range {
   std::string name;

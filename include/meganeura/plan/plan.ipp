@@ -41,13 +41,18 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
   return std::accumulate(area_bytes.begin(), area_bytes.end(), std::uint64_t{0});
 }
 
-MEGANEURA_INLINE std::optional<std::size_t> overwritten_operand(const step& s) {
-  const auto result = std::ranges::find(s.bindings, usage::write, &binding::how);
-  if (s.kind != step::kernel || result == s.bindings.end()) return {};
-  const auto operand =
-      std::find_if(s.bindings.begin(), result, [&](const binding& b) { return b.where.overlaps(result->where); });
-  if (operand == result) return {};
-  return static_cast<std::size_t>(operand - s.bindings.begin());
+MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(const step& s) {
+  std::vector<std::optional<std::size_t>> found;
+  if (s.kind != step::kernel) return found;
+  const auto first = std::ranges::find(s.bindings, usage::write, &binding::how);
+  for (auto result = first; result != s.bindings.end() && result->how == usage::write; ++result) {
+    const auto operand =
+        std::find_if(s.bindings.begin(), first, [&](const binding& b) { return b.where.overlaps(result->where); });
+    if (operand == first) continue;
+    found.resize(static_cast<std::size_t>(result - first) + 1);
+    found.back() = static_cast<std::size_t>(operand - s.bindings.begin());
+  }
+  return found;
 }
 
 namespace detail {
@@ -235,6 +240,19 @@ class planner {
   [[nodiscard]] const graph& g() const { return result_.implementation; }
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
+  /// The node whose step stores this value.
+  [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
+  /// The values that a node's step stores, by number; no_id where nothing names one.
+  [[nodiscard]] std::vector<node_id> values_of(node_id id) const {
+    if (!g().has_several_results(id)) return {id};
+    std::vector<node_id> values(g().results(id).size(), no_id);
+    for (node_id reader : readers_[id]) values[g().get<result_attribute>(reader).index] = reader;
+    return values;
+  }
+  /// Whether a node's memory is its own: what has several results leaves it to them.
+  [[nodiscard]] bool is_value(node_id id) const {
+    return !is_leaf(id) && !is_effect(id) && !g().has_several_results(id);
+  }
 
   void find_readers() {
     readers_.resize(g().size());
@@ -261,6 +279,10 @@ class planner {
       }
       const op kind = g()[id].kind;
       if (is_leaf(id)) continue;
+      if (kind == op::result) {
+        places_[id].level = places_[producer(id)].level;
+        continue;
+      }
       if (!info(kind).runs && !is_effect(id)) {
         fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
              id, to_string(kind));
@@ -274,11 +296,23 @@ class planner {
   // As late as its readers allow, when its result is larger than the operands that would have to wait for it.
   void schedule_late() {
     for (node_id id = static_cast<node_id>(g().size()); id-- > 0;) {
-      if (is_leaf(id) || is_effect(id) || readers_[id].empty() || is_output_[id] || read_by_effect_[id]) continue;
+      if (is_leaf(id) || is_effect(id) || g()[id].kind == op::result) continue;
       std::uint32_t latest = never;
-      for (node_id reader : readers_[id]) latest = std::min(latest, places_[reader].level - 1);
-      if (latest > places_[id].level && tensor_bytes(g()[id]) > kept_for(id, latest)) places_[id].level = latest;
+      std::uint64_t bytes = 0;
+      for (node_id value : values_of(id)) latest = std::min(latest, latest_level(value, bytes));
+      if (latest == never || latest <= places_[id].level || bytes <= kept_for(id, latest)) continue;
+      for (node_id value : values_of(id)) places_[value].level = latest;
+      places_[id].level = latest;
     }
+  }
+
+  // That the readers of a value allow: 0 for one that is needed otherwise. Adds its bytes.
+  [[nodiscard]] std::uint32_t latest_level(node_id value, std::uint64_t& bytes) const {
+    if (value == no_id || readers_[value].empty() || is_output_[value] || read_by_effect_[value]) return 0;
+    std::uint32_t latest = never;
+    for (node_id reader : readers_[value]) latest = std::min(latest, places_[reader].level - 1);
+    bytes += tensor_bytes(g()[value]);
+    return latest;
   }
 
   // Bytes of operands that live longer if a node runs at a later level.
@@ -393,16 +427,16 @@ class planner {
   }
 
   void place_state(node_id effect) {
-    const node_id state = g().operand(effect, 0), source = g().operand(effect, 1);
+    const node_id state = g().operand(effect, 0), source = g().operand(effect, 1), made_by = producer(source);
     placement& value = places_[source];
     const bool kept = is_output_[state] || !copied_by_[state].empty() || saved_.contains(state);
     if (value.placed || kept) return;
     std::uint32_t level = value.level;  // after all other kernels that read the old value
     for (node_id reader : readers_[state]) {
-      if (reader != source) level = std::max(level, places_[reader].level + 1);
+      if (reader != made_by) level = std::max(level, places_[reader].level + 1);
     }
     if (level != value.level && !can_wait(source, state, level)) return;
-    const auto operands = g().operands(source);
+    const auto operands = g().operands(made_by);
     const auto itself = std::ranges::find(operands, state);
     if (itself != operands.end() && !writes_where_it_reads(source, static_cast<std::size_t>(itself - operands.begin())))
       return;
@@ -416,6 +450,7 @@ class planner {
   // that is overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
   [[nodiscard]] bool can_wait(node_id value, node_id state, std::uint32_t level) const {
     const auto reads_written = [&](node_id operand) { return operand != state && is_written(operand); };
+    if (producer(value) != value) return false;  // its step stores others, too
     return readers_[value].empty() && !is_output_[value] && std::ranges::none_of(g().operands(value), reads_written) &&
            kept_for(value, level) <= tensor_bytes(g()[value]);
   }
@@ -488,10 +523,13 @@ class planner {
   void lifetimes() {
     for (node_id id{0}; id < g().size(); ++id) {
       placement& p = places_[id];
-      if (is_leaf(id) || is_effect(id)) continue;
+      if (!is_value(id)) continue;
       p.in_arena = !p.placed;
       p.last_use = is_output_[id] ? never : p.level;
       for (node_id reader : readers_[id]) p.last_use = std::max(p.last_use, places_[reader].level);
+    }
+    for (node_id id{0}; id < g().size(); ++id) {
+      if (g().has_several_results(id)) find_unnamed_results(id);
     }
     for (const copy& each : copies_) places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
     for (node_id id{0}; id < g().size(); ++id) {
@@ -500,14 +538,30 @@ class planner {
     for (const scratch& each : scratch_) result_.unaliased_arena_bytes += aligned(each.bytes);
   }
 
+  // A kernel stores all of its results: what nobody names has bytes for as long as it runs.
+  void find_unnamed_results(node_id id) {
+    const std::vector<node_id> values = values_of(id);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != no_id) continue;
+      const tensor_type unnamed = g().results(id)[i];
+      const auto bytes = static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type));
+      unnamed_[id].push_back(scratch_.size());
+      scratch_.push_back({.first = places_[id].level, .last = places_[id].level, .bytes = bytes, .where = {}});
+    }
+  }
+
   // An operand that dies here and is read element by element where the result is written can give its memory away.
   void share_in_place() {
     same_memory_.assign(g().size(), no_id);
     for (node_id id{0}; id < g().size(); ++id) {
-      if (g()[id].kind != op::region || !places_[id].in_arena) continue;
-      for (std::size_t k = 0; k < g().operands(id).size(); ++k) {
-        if (!dies_at(g().operand(id, k), id) || !writes_where_it_reads(id, k)) continue;
-        same_memory_[id] = g().operand(id, k);
+      const node_id made_by = producer(id);
+      if (g()[made_by].kind != op::region || !places_[id].in_arena) continue;
+      for (std::size_t k = 0; k < g().operands(made_by).size(); ++k) {
+        const node_id operand = g().operand(made_by, k);
+        const auto has_it = [&](node_id other) { return other != no_id && same_memory_[other] == operand; };
+        if (!dies_at(operand, made_by) || !writes_where_it_reads(id, k)) continue;
+        if (made_by != id && std::ranges::any_of(values_of(made_by), has_it)) continue;
+        same_memory_[id] = operand;
         break;
       }
     }
@@ -524,16 +578,19 @@ class planner {
   // Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
   // both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
   [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const {
-    if (g()[id].kind != op::region) return false;
-    const auto& region = g().get<region_attribute>(id);
-    const auto operands = g().operands(id);
-    if (region.row_axes != 0 && !region.per_row) return false;
+    const node_id made_by = producer(id);
+    if (g()[made_by].kind != op::region) return false;
+    const auto& region = g().get<region_attribute>(made_by);
+    const auto operands = g().operands(made_by);
+    if (region.row_axes != 0 && (!region.per_row || made_by != id)) return false;
+    const std::size_t number = made_by == id ? 0 : g().get<result_attribute>(id).index;
+    const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
     const node &from = g()[operands[which]], &to = g()[id];
     if (!same_storage(from.type, to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
     if (std::ranges::count(operands, operands[which]) != 1) return false;
     return std::ranges::all_of(region.accesses, [&](const index_map& a) {
-      return a.source != static_cast<int>(which) || (a.bounded == 0 && a.offset == region.output.offset &&
-                                                     std::ranges::equal(a.strides, region.output.strides));
+      return a.source != static_cast<int>(which) ||
+             (a.bounded == 0 && a.offset == output.offset && std::ranges::equal(a.strides, output.strides));
     });
   }
 
@@ -599,7 +656,7 @@ class planner {
     std::vector<event> events;
     for (const copy& each : copies_) events.push_back({each.level, each.order, each.from, &each});
     for (node_id id{0}; id < g().size(); ++id) {
-      if (is_leaf(id) || g()[id].kind == op::assign) continue;
+      if (is_leaf(id) || g()[id].kind == op::assign || g()[id].kind == op::result) continue;
       events.push_back({places_[id].level, is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
     }
     std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
@@ -625,7 +682,11 @@ class planner {
     step s{.kind = step::kernel, .node = id};
     s.bindings.reserve(g().operands(id).size() + 2);
     for (node_id operand : g().operands(id)) s.bindings.push_back({places_[operand].where, usage::read});
-    s.bindings.push_back({places_[id].where, usage::write});
+    std::size_t unnamed = 0;
+    for (node_id value : values_of(id)) {
+      const range& where = value != no_id ? places_[value].where : scratch_[unnamed_.at(id)[unnamed++]].where;
+      s.bindings.push_back({where, usage::write});
+    }
     if (g()[id].kind == op::random) s.bindings.push_back({step_values_range(0), usage::read});
     result_.steps.push_back(std::move(s));
   }
@@ -735,6 +796,7 @@ class planner {
   std::unordered_set<node_id> saved_;              // leaves copied into a gradient
   std::unordered_set<node_id> computed_in_place_;  // assigns that need no copy
   std::unordered_map<node_id, std::size_t> saves_of_, saved_outputs_;  // scratch holding a leaf's old value
+  std::unordered_map<node_id, std::vector<std::size_t>> unnamed_;      // scratch of results without a name
 };
 
 }  // namespace detail

@@ -147,29 +147,49 @@ class replay {
             "an operand is not bound as it is");
       check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
     }
-    const binding& result = s.bindings[operands.size()];
-    check(result.how == usage::write && result.where.bytes == needed_bytes(s.node), "a result is not bound as it is");
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      check(!s.bindings[i].where.overlaps(result.where) ||
-                (s.bindings[i].where.offset == result.where.offset && goes_element_by_element(s.node, i)),
-            "a result overwrites elements that are still to be read");
+    const auto* region = std::get_if<region_attribute>(&g().attribute_of(s.node));
+    const std::size_t results = region ? region->further.size() + 1 : 1;
+    check(s.bindings.size() >= operands.size() + results, "a kernel has too few bindings");
+    for (std::size_t number = 0; number < results; ++number) {
+      const range& where = s.bindings[operands.size() + number].where;
+      check(s.bindings[operands.size() + number].how == usage::write, "a result is not bound as it is");
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        check(!s.bindings[i].where.overlaps(where) ||
+                  (s.bindings[i].where.offset == where.offset && goes_element_by_element(s.node, i, number)),
+              "a result overwrites elements that are still to be read");
+      }
+      for (std::size_t other = 0; other < number; ++other)
+        check(!s.bindings[operands.size() + other].where.overlaps(where), "two results of a step lie in one place");
     }
-    write(result.where, s.node);
+    if (results == 1) return store(s, operands.size(), s.node);
+    for (node_id id{0}; id < g().size(); ++id) {
+      if (g()[id].kind == op::result && g().operand(id, 0) == s.node)
+        store(s, operands.size() + g().get<result_attribute>(id).index, id);
+    }
+  }
+  void store(const step& s, std::size_t binding, node_id id) {
+    const range& where = s.bindings.at(binding).where;
+    check(where.bytes == needed_bytes(id), "a result is not bound as it is");
+    write(where, id);
   }
 
   // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
   // row stores one.
-  [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand) const {
-    if (g()[id].kind != op::region || !same_storage(g()[id].type, g()[g().operand(id, operand)].type)) return false;
+  [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand, std::size_t number) const {
+    if (g()[id].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(id);
+    const dtype type = number == 0 ? g()[id].type : region.further[number - 1].type;
+    const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
+    if (!same_storage(type, g()[g().operand(id, operand)].type)) return false;
+    if (region.row_axes > 0 && !region.further.empty()) return false;  // rows of one result are still to be read
     for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis) {
-      if (region.output.strides[axis] != 0) return false;
+      if (output.strides[axis] != 0) return false;
     }
     for (const index_map& read : region.accesses) {
       if (read.source != static_cast<int>(operand)) continue;
-      if (read.bounded != 0 || read.offset != region.output.offset) return false;
+      if (read.bounded != 0 || read.offset != output.offset) return false;
       for (int axis = 0; axis < region.space.rank(); ++axis) {
-        if (read.strides[axis] != region.output.strides[axis]) return false;
+        if (read.strides[axis] != output.strides[axis]) return false;
       }
     }
     return true;
