@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The sample graphs and the comparison of their forms.
 #include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/egraph/extract.hpp>
 #include <meganeura/egraph/saturate.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 
@@ -179,7 +180,8 @@ double bound() { return 1e3 * oracle::tolerance_f64(1 << 20); }
 std::size_t expect_all_forms_agree(const graph& source, const oracle::tensors<double>& leaves,
                                    const egraph::optimize_options& options) {
   egraph::optimize_report report;
-  const egraph::saturated_graph all = egraph::saturate(source, options, report);
+  egraph::saturated_graph all = egraph::saturate(source, options, report);
+  (void)egraph::extract(all.graph, all.order, all.roots, options.device, options.region);  // adds merged regions
   const egraph::engine& e = all.graph;
   const support::egraph_forms forms(e);
   const graph& g = forms.nodes;

@@ -137,8 +137,12 @@ void plan_executor::check_group(std::size_t index, std::size_t first, std::size_
 bool plan_executor::in_place(const plan::step& s) const {
   if (s.kind != plan::step::kernel || plan_.implementation[s.node].kind != op::region) return false;
   const auto& region = plan_.implementation.get<region_attribute>(s.node);
-  // Else elements are read again when others of the row are stored.
-  return region.row_axes == 0 || (region.per_row && region.further.empty());
+  const auto overwritten = plan::overwritten_operands(s);
+  for (std::size_t i = 0; i < overwritten.size(); ++i) {  // elements are read again when others of the row are stored
+    const bool per_row = i == 0 ? region.per_row : region.further[i - 1].per_row;
+    if (overwritten[i] && region.row_axes != 0 && !per_row) return false;
+  }
+  return true;
 }
 
 void plan_executor::run_step(const plan::step& s) {
@@ -182,15 +186,19 @@ void plan_executor::run_in_place(const plan::step& s) {
         target[k] = read(s, region.accesses.at(argument), index, rank);
       }
     };
-    const double value = machine.run(items.size(), fill)[0];
-    const auto store_value = [&](std::size_t number, dtype type, const index_map& to, double element) {
-      store_element(s.bindings[g.operands(s.node).size() + number].where, type,
-                    oracle::flat_index(to.offset, to.strides, at, rank), element, memory_);
+    const std::vector<double>& values = machine.run(items.size(), fill);
+    const auto store_row = [&](std::size_t number, dtype type, const index_map& to, bool per_row, const auto& from) {
+      for (std::size_t k = 0; k < (per_row ? 1 : items.size()); ++k) {
+        oracle::index_vector index = at;
+        for (std::size_t axis = 0; axis < index.size(); ++axis) index[axis] += items[k][axis];
+        store_element(s.bindings[g.operands(s.node).size() + number].where, type,
+                      oracle::flat_index(to.offset, to.strides, index, rank), from[k], memory_);
+      }
     };
-    store_value(0, g[s.node].type, region.output, value);
+    store_row(0, g[s.node].type, region.output, region.per_row, values);
     for (std::size_t i = 0; i < region.further.size(); ++i) {
       const further_result& more = region.further[i];
-      store_value(i + 1, more.type, more.output, machine.value(more.value)[0]);
+      store_row(i + 1, more.type, more.output, more.per_row, machine.value(more.value));
     }
   }
 }

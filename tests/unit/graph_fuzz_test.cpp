@@ -6,6 +6,7 @@
 // MEGANEURA_FUZZ_FIRST=s   the first seed, 1 otherwise; seeds count up
 // MEGANEURA_FUZZ_SEED=s    this one graph alone, from the seed a failure prints
 #include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/egraph/extract.hpp>
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/egraph/saturate.hpp>
 #include <meganeura/plan/plan.hpp>
@@ -51,7 +52,8 @@ std::string text_of(const graph& g, node_id id) {
 
 void check_forms(const sample& s, verdict& v) {
   egraph::optimize_report report;
-  const egraph::saturated_graph all = egraph::saturate(s.source, s.optimize, report);
+  egraph::saturated_graph all = egraph::saturate(s.source, s.optimize, report);
+  (void)egraph::extract(all.graph, all.order, all.roots, s.optimize.device, s.optimize.region);  // adds merged regions
   const egraph::engine& e = all.graph;
   const support::egraph_forms forms(e);
   const graph& g = forms.nodes;
@@ -172,6 +174,17 @@ TEST(graph_fuzz, forms_extraction_and_plans_agree_with_the_source) {
     const auto s = make_sample(seed, steps, output);
     return s ? to_text(s->source) : std::string();
   });
+}
+
+TEST(graph_fuzz, kernels_with_several_results_are_among_what_is_drawn) {
+  int several = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const auto s = make_sample(seed, 18);
+    if (!s) continue;
+    const graph chosen = egraph::optimize(s->source, s->optimize);
+    for (node_id id{0}; id < chosen.size(); ++id) several += chosen.has_several_results(id);
+  }
+  EXPECT_GE(several, 10);
 }
 
 // A device in f32 that is as wrong as Vulkan permits: what the analysis of graphs has to forgive, and no more.

@@ -105,6 +105,58 @@ void expect_in_place(const scalar_program& program, bool read_by_reduction) {
   }
 }
 
+// s + the sum of the row over s, and x - s for each element, which every lane reads s for.
+TEST(kernels_in_place, a_row_is_stored_over_what_its_elements_are_computed_from) {
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, dtype::f32), s = b.argument(1, dtype::f32);
+  scalar_ref results[] = {b.binary(scalar_op::subtract, x, s),
+                          b.binary(scalar_op::add, s, b.unary(scalar_op::row_sum, x))};
+  const scalar_program program = b.finish(results);
+  for (const std::int64_t rows : {7, 64}) {
+    for (const std::int64_t length : {3, 600}) {
+      region_attribute region = make_update(rows, length, false, program);
+      index_map elements = region.accesses[0];
+      elements.source = 0;
+      region.further = {{results[0], false, elements, dtype::f32, {rows, length}}};
+      const oracle::tensor<double> in = oracle::random_tensor<double>({rows, length}, 1);
+      const oracle::tensor<double> state = oracle::random_tensor<double>({rows}, 2);
+      for (const device_profile& on : support::all_targets()) {
+        const dtype types[] = {dtype::f32, dtype::f32};
+        const std::optional<std::size_t> overwritten[] = {1};
+        const kernels::kernel_dispatch made = kernels::make_region(region, types, types, on, overwritten);
+        SCOPED_TRACE(made.module.name);
+        EXPECT_EQ(support::validation_of(made.module), "");
+        const bool shares = made.module.subgroup_operations != 0 || made.module.shared_bytes != 0;
+        EXPECT_EQ(reads_of(made.module, 1).waits, shares);
+        const vulkan::device& device = support::shared_device();
+        const auto upload = [&](const oracle::tensor<double>& values) {
+          const std::vector<std::byte> bytes = support::stored_bytes(values);
+          const vulkan::buffer buffer = device.allocate(bytes.size());
+          device.upload(buffer, 0, std::span<const std::byte>(bytes));
+          return buffer;
+        };
+        const vulkan::buffer from = upload(in), kept = upload(state), out = upload(in);
+        vulkan::recorder recorder(device);
+        recorder.dispatch(device.create_pipeline(made.module), {{from, 0, 0}, {kept, 0, 0}, {kept, 0, 0}, {out, 0, 0}},
+                          made.groups);
+        device.submit(recorder.finish());
+        oracle::tensor<double> total = state, rest = in;
+        for (std::int64_t row = 0; row < rows; ++row) {
+          for (std::int64_t i = 0; i < length; ++i) {
+            total[row] += in[row * length + i];
+            rest[row * length + i] -= state[row];
+          }
+        }
+        const auto found = [&](const vulkan::buffer& buffer, const shape& extents) {
+          return support::loaded(device.read_back(buffer).data(), dtype::f32, extents);
+        };
+        EXPECT_LE(oracle::relative_error(found(kept, {rows}), total), oracle::tolerance(dtype::f32, length));
+        EXPECT_LE(oracle::relative_error(found(out, {rows, length}), rest), oracle::tolerance(dtype::f32, 1));
+      }
+    }
+  }
+}
+
 TEST(kernels_in_place, who_stores_a_row_alone_reads_what_it_overwrites) {
   scalar_builder b;
   const scalar_ref total = b.unary(scalar_op::row_sum, b.argument(0, dtype::f32));

@@ -123,10 +123,8 @@ TEST(kernels_region, several_results_are_stored_by_one_kernel) {
     const scalar_ref x = b.argument(0, dtype::f32), y = b.argument(1, dtype::f32);
     const scalar_ref gate = b.unary(scalar_op::tanh, x), product = b.binary(scalar_op::multiply, gate, y);
     scalar_ref results[] = {product, gate, b.convert(b.binary(scalar_op::less, x, y), dtype::i32)};
-    region_attribute region{.space = space,
-                            .program = {},
-                            .accesses = {dense(space, 0), dense(space, 1)},
-                            .output = dense(space, 0)};
+    region_attribute region{
+        .space = space, .program = {}, .accesses = {dense(space, 0), dense(space, 1)}, .output = dense(space, 0)};
     region.program = b.finish(results);
     std::swap(results[0], *std::ranges::max_element(results));  // the first is the program's last node
     shape turned;
@@ -139,8 +137,9 @@ TEST(kernels_region, several_results_are_stored_by_one_kernel) {
                       {results[2], false, dense(space, 0), type(results[2]), space}};
     graph g;
     const std::vector<node_id> ids = {g.input("x0", dtype::f32, space), g.input("x1", dtype::f32, space)};
-    expect_results_match(region, {type(results[0]), space}, ids, g,
-                         {{"x0", oracle::random_tensor<double>(space, 1)}, {"x1", oracle::random_tensor<double>(space, 2)}});
+    expect_results_match(
+        region, {type(results[0]), space}, ids, g,
+        {{"x0", oracle::random_tensor<double>(space, 1)}, {"x1", oracle::random_tensor<double>(space, 2)}});
   }
 }
 
@@ -153,7 +152,8 @@ TEST(kernels_region, rows_store_their_elements_and_what_they_are_reduced_to) {
         const scalar_ref x = b.argument(0, dtype::f32), most = b.unary(scalar_op::row_max, x);
         const scalar_ref e = b.unary(scalar_op::exp, b.binary(scalar_op::subtract, x, most));
         const scalar_ref sum = b.unary(scalar_op::row_sum, e);
-        scalar_ref results[] = {elements ? b.binary(scalar_op::divide, e, sum) : b.unary(scalar_op::log, sum), most, sum};
+        scalar_ref results[] = {elements ? b.binary(scalar_op::divide, e, sum) : b.unary(scalar_op::log, sum), most,
+                                sum};
         index_map lies = dense(space, 0);
         if (across) lies.strides[0] = rows == 1 ? 0 : 1, lies.strides[1] = rows;
         region_attribute region{.space = space,

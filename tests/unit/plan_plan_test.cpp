@@ -103,8 +103,8 @@ TEST(plan_plan, a_result_that_nobody_names_has_memory_while_its_kernel_runs) {
   const node_id x = g.input("x", dtype::f32, {1000}), y = g.input("y", dtype::f32, {1000});
   g.add_output("product", sum_and_product(g, x, y, {1})[0]);
   const auto p = plan::make_plan(std::move(g), {});
-  expect_plan_computes(p, {{"x", oracle::random_tensor<double>({1000}, 1)},
-                           {"y", oracle::random_tensor<double>({1000}, 2)}});
+  expect_plan_computes(
+      p, {{"x", oracle::random_tensor<double>({1000}, 1)}, {"y", oracle::random_tensor<double>({1000}, 2)}});
   ASSERT_EQ(p.steps.size(), 1u);
   EXPECT_EQ(p.steps[0].bindings.size(), 4u);
   EXPECT_EQ(p.area_bytes[plan::index_of(plan::area::arena)], 2 * 4096u);
@@ -120,8 +120,8 @@ TEST(plan_plan, results_of_one_step_are_states_gradients_and_outputs) {
   g.optimizer_step(optimizer(sgd{}).rule(), pair);
   const auto parameters = plan::make_layout(g);
   auto p = plan::make_plan(std::move(g), parameters);
-  expect_plan_computes(p, {{"s", oracle::random_tensor<double>({100}, 1)},
-                           {"w", oracle::random_tensor<double>({100}, 2)}});
+  expect_plan_computes(
+      p, {{"s", oracle::random_tensor<double>({100}, 1)}, {"w", oracle::random_tensor<double>({100}, 2)}});
   EXPECT_EQ(p.steps.size(), 2u) << plan::to_text(p);
   std::swap(p.steps[0].bindings[2], p.steps[0].bindings[3]);  // the verifier sees a mistake
   EXPECT_THROW(plan::verify(p), error);

@@ -98,7 +98,8 @@ struct gradient_rule<Kind> : gradient_step {
   void propagate(node_id, node_id) {}
 };
 template <op Kind>
-  requires(info(Kind).stage == op_stage::effect || info(Kind).stage == op_stage::implementation)
+  requires(info(Kind).stage == op_stage::effect || info(Kind).stage == op_stage::implementation ||
+           info(Kind).stage == op_stage::projection)
 struct gradient_rule<Kind> : gradient_step {
   using gradient_step::gradient_step;
   void propagate(node_id, node_id) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/egraph/extract.hpp>
+#include <meganeura/egraph/merge.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,24 +17,41 @@ class extractor {
  public:
   extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
             const device_profile& device)
-      : g_(g), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
+      : g_(g), device_(device), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
     std::vector<bool> listed(g.class_slots(), false);
     for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
       if (!listed[g.find(id)]) order_.push_back(g.find(id));
       listed[g.find(id)] = true;
     }
     for (class_id id : roots) roots_.push_back(g.find(id));
-    for (enode_id node{0}; node < g.node_count(); ++node) {
-      first_operand_.push_back(operands_.size());
-      for (class_id operand : g.operands(node)) {
-        operand = g.find(operand);
-        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
-        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
-      }
-    }
-    first_operand_.push_back(operands_.size());
-    rank_classes(device);
+    list_operands();
+    rank_classes();
     choose_first();
+  }
+
+  /// Takes in a class of one node, a region with several results, and the nodes that name these, all new. Whether it is
+  /// chosen now.
+  bool offer(class_id several) {
+    cost_.resize(g_.node_count(), 0);
+    live_.resize(g_.class_slots());
+    classes_.resize(g_.class_slots());
+    const auto first = static_cast<enode_id>(first_operand_.size() - 1);
+    list_operands();
+    order_.push_back(several);
+    const enode_id region = g_[several].nodes.front();
+    cost_[region] = node_cost(g_, region, device_);
+    live_[several].node = region;
+    classes_[several].candidates = {region};
+    classes_[several].rank = 0;
+    note_reader(several, region);
+    for (enode_id node = first; node < g_.node_count(); ++node) {
+      if (node == region) continue;
+      const class_id value = g_.find(g_.node(node).owner);
+      classes_[value].candidates.push_back(node);
+      note_reader(value, node);
+    }
+    improve_shared(several);
+    return live_[several].uses > 0;
   }
 
   void repair(int max_passes, int& passes) {
@@ -58,11 +76,41 @@ class extractor {
     }
     std::stable_sort(live.begin(), live.end(),
                      [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    made.order = std::move(live);
+    std::vector<bool> listed(g_.class_slots());
+    std::vector<class_id> waiting;
+    for (class_id id : live) list(id, waiting, listed, made.order);
     return made;
   }
 
  private:
+  // After what it reads: what has several results may read values of a higher rank than those it computes.
+  void list(class_id id, std::vector<class_id>& waiting, std::vector<bool>& listed,
+            std::vector<class_id>& order) const {
+    for (waiting.push_back(id); !waiting.empty();) {
+      const class_id next = waiting.back();
+      const std::size_t before = waiting.size();
+      for (class_id operand : distinct_operands(live_[next].node)) {
+        if (!listed[next] && !listed[operand]) waiting.push_back(operand);
+      }
+      if (waiting.size() > before) continue;
+      if (!listed[next]) order.push_back(next);
+      listed[next] = true;
+      waiting.pop_back();
+    }
+  }
+
+  // The operands of nodes that are new.
+  void list_operands() {
+    for (auto node = static_cast<enode_id>(first_operand_.size() - 1); node < g_.node_count(); ++node) {
+      for (class_id operand : g_.operands(node)) {
+        operand = g_.find(operand);
+        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
+        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
+      }
+      first_operand_.push_back(operands_.size());
+    }
+  }
+
   static constexpr std::uint32_t unranked = ~std::uint32_t{0};
   struct class_choice {
     std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
@@ -75,7 +123,7 @@ class extractor {
   };
 
   // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
-  void rank_classes(const device_profile& device) {
+  void rank_classes() {
     std::uint32_t next = 0;
     std::vector<class_id> waiting = order_;
     for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
@@ -83,7 +131,7 @@ class extractor {
       std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, device);
+          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, device_);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
@@ -235,8 +283,9 @@ class extractor {
 
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
+  const device_profile& device_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
-  std::vector<std::size_t> first_operand_;
+  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
   std::vector<class_choice> classes_;
   std::vector<double> cost_;
   std::vector<live_class> live_;
@@ -246,12 +295,23 @@ class extractor {
 
 }  // namespace detail
 
-MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const device_profile& device, int max_passes) {
+MEGANEURA_INLINE extraction extract(engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                    const device_profile& device, const std::optional<region_limits>& merging,
+                                    int max_passes) {
   detail::extractor work(g, order, roots, device);
   int passes = 0;
   work.repair(max_passes, passes);
+  std::size_t offered = 0, merged = 0;
+  const auto offer = [&](class_id several) {
+    ++offered;
+    const bool taken = work.offer(several);
+    merged += taken;
+    return taken;
+  };
+  if (merging) merge_regions(g, work.result(), *merging, offer);
   extraction result = work.result();
+  result.offered = offered;
+  result.merged = merged;
   result.passes = passes;
   return result;
 }

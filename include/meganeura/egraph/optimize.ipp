@@ -178,15 +178,19 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   optimize_report& r = report ? *report : local;
   r = {};
   meganeura::detail::stopwatch total;
-  const saturated_graph all = saturate(g, options, r);
+  saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
-  const extraction plan = extract(all.graph, all.order, all.roots, options.device);
+  const char* merging = to_string(structural::merge_regions);
+  const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
+  const extraction plan =
+      extract(all.graph, all.order, all.roots, options.device, merges ? std::optional(options.region) : std::nullopt);
   graph result = detail::export_graph(g, all, plan);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
   r.nodes_out = result.size();
   r.repair_passes = plan.passes;
   r.predicted_seconds = plan.cost;
+  r.rules[static_cast<std::size_t>(structural::merge_regions)] = {merging, plan.offered, plan.merged};
   if (report) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }

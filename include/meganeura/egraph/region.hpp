@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -64,6 +65,12 @@ class region_draft {
   /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason:
   /// the root alone has to have a kernel.
   [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
+  /// The same of a region that stores each argument, as a tensor of that type, where it was read from. Result
+  /// `number[i]` is argument i.
+  [[nodiscard]] const char* finish_several(std::span<const tensor_type> types, region_form& result,
+                                           std::vector<std::size_t>& number) const;
+  /// Where the value of each row lies in a dense tensor of `rows` elements; nothing where there are no such rows.
+  [[nodiscard]] std::optional<index_map> row_positions(std::int64_t rows) const;
 
  private:
   struct box {  // the value is valid where low <= coordinate < high
@@ -84,17 +91,22 @@ class region_draft {
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from,
                                       const std::vector<int>& argument) const;
   struct distinct_reads {
-    nest loops;                       // accesses[0]: output; then each read once
-    std::vector<class_id> sources{};  // of accesses[i + 1]
+    nest loops;                       // accesses: outputs; then each read once
+    std::vector<class_id> sources{};  // of the reads
     std::vector<int> argument{};      // by position in the draft's accesses
   };
-  [[nodiscard]] distinct_reads collect_reads() const;
+  // `outputs`: places in `loops.accesses`.
+  [[nodiscard]] distinct_reads collect_reads(std::span<const std::size_t> outputs) const;
+  // The loops and operands of a region with this program; outputs come first among the loops' accesses.
+  [[nodiscard]] const char* finish_loops(scalar_program& program, distinct_reads all, region_form& result, nest& kept,
+                                         bool limited) const;
   [[nodiscard]] std::size_t buffers() const;
 
   const region_limits* limits_;
   std::vector<class_id> sources_;  // of loops.accesses[i + 1]; no_id: the index itself
   std::vector<dtype> types_;
   std::vector<slot> slots_;
+  std::vector<std::size_t> read_at_;  // of each argument: its place in loops.accesses when it was read
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

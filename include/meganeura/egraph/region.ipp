@@ -31,6 +31,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
 
 MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
   slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
+  read_at_.push_back(loops.accesses.size());
   loops.accesses.push_back(how);
   sources_.push_back(source);
   types_.push_back(compute_type(type));
@@ -38,6 +39,7 @@ MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const 
 
 MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
   slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
+  read_at_.push_back(0);
 }
 
 MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
@@ -272,12 +274,12 @@ MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, co
   return value;
 }
 
-MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() const {
+MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::span<const std::size_t> outputs) const {
   distinct_reads result;
   result.loops.space = loops.space;
   std::copy(loops.group, loops.group + max_rank, result.loops.group);
   result.loops.accesses.reserve(loops.accesses.size());
-  result.loops.accesses.push_back(loops.accesses[0]);
+  for (std::size_t output : outputs) result.loops.accesses.push_back(loops.accesses[output]);
   result.sources.reserve(sources_.size());
   result.argument.assign(loops.accesses.size(), -1);
   for (const slot& s : slots_) {
@@ -288,7 +290,7 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() cons
       for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
       while (same < result.sources.size() &&
-             !(result.sources[same] == source && result.loops.accesses[same + 1] == read)) {
+             !(result.sources[same] == source && result.loops.accesses[same + outputs.size()] == read)) {
         ++same;
       }
       result.argument[position] = static_cast<int>(same);
@@ -320,14 +322,8 @@ inline std::vector<std::size_t> number_arguments(scalar_program& program, std::s
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
-  if (limited && buffers() > limits_->buffers) return "too many buffers";
-  distinct_reads all = collect_reads();
-  scalar_builder builder;
-  std::vector<scalar_ref> arguments;
-  arguments.reserve(slots_.size());
-  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
-  scalar_program program = builder.finish(builder.inlined(root, arguments));
+MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program, distinct_reads all,
+                                                        region_form& result, nest& kept, bool limited) const {
   if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
   if (!program.has_rows() && all.loops.count(row) > 0) {
     if (per_row) return "the reduction folded away";
@@ -335,13 +331,14 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   }
   const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
   if (limited && used.size() > limits_->accesses) return "too many accesses";
-  nest kept = std::move(all.loops);
-  const std::vector<index_map> reads = std::exchange(kept.accesses, {});
-  kept.accesses.reserve(used.size() + 1);
-  kept.accesses.push_back(reads[0]);
+  kept = std::move(all.loops);
+  const std::vector<index_map> accesses = std::exchange(kept.accesses, {});
+  const auto first_read = accesses.begin() + static_cast<std::ptrdiff_t>(accesses.size() - all.sources.size());
+  kept.accesses.reserve(accesses.size());
+  kept.accesses.assign(accesses.begin(), first_read);
   result.operands.clear();
   for (std::size_t old : used) {  // sources are numbered by their first argument
-    index_map read = reads[old + 1];
+    index_map read = first_read[static_cast<std::ptrdiff_t>(old)];
     if (all.sources[old] != no_id) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
@@ -350,15 +347,79 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
     kept.accesses.push_back(read);
   }
   normalise(kept);
-  if (kept.count(row) == 0 && program.has_rows()) program = detail::without_rows(program);  // rows of one element
-  const int rows = kept.count(row);
   result.loops.space = kept.space;
-  result.loops.row_axes = rows;
-  result.loops.per_row = per_row && rows > 0;
+  result.loops.row_axes = kept.count(row);
+  result.loops.accesses.assign(kept.accesses.end() - static_cast<std::ptrdiff_t>(used.size()), kept.accesses.end());
+  return nullptr;
+}
+
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
+  if (limited && buffers() > limits_->buffers) return "too many buffers";
+  constexpr std::size_t output = 0;
+  const distinct_reads all = collect_reads(std::span(&output, 1));
+  scalar_builder builder;
+  std::vector<scalar_ref> arguments;
+  arguments.reserve(slots_.size());
+  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(builder.inlined(root, arguments));
+  nest kept;
+  if (const char* problem = finish_loops(program, all, result, kept, limited)) return problem;
+  const bool rows = result.loops.row_axes > 0;
+  if (!rows && program.has_rows()) program = detail::without_rows(program);  // rows of one element
+  result.loops.per_row = per_row && rows;
   result.loops.program = std::move(program);
   result.loops.output = kept.accesses[0];
-  result.loops.accesses.assign(kept.accesses.begin() + 1, kept.accesses.end());
   return nullptr;
+}
+
+MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_type> types, region_form& result,
+                                                          std::vector<std::size_t>& number) const {
+  if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
+  const distinct_reads all = collect_reads(read_at_);
+  scalar_builder builder;
+  std::vector<scalar_ref> values;
+  for (const slot& s : slots_) values.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(values);
+  nest kept;
+  if (const char* problem = finish_loops(program, all, result, kept, true)) return problem;
+  if (result.loops.row_axes == 0 && program.has_rows()) return "rows of one element";
+  const int rows = result.loops.row_axes, rank = kept.space.rank();
+  const auto is_per_row = [&](const index_map& output) {
+    return rows > 0 && std::all_of(output.strides + rank - rows, output.strides + rank, [](auto s) { return s == 0; });
+  };
+  const auto first = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
+  number.assign(types.size(), 0);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const index_map& output = kept.accesses[i];
+    if (i == first) {
+      result.loops.output = output;
+      result.loops.per_row = is_per_row(output);
+    } else {
+      result.loops.further.push_back({values[i], is_per_row(output), output, types[i].type, types[i].extents});
+      number[i] = result.loops.further.size();
+    }
+  }
+  result.loops.program = std::move(program);
+  return nullptr;
+}
+
+MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64_t rows) const {
+  std::vector<int> axes;
+  std::int64_t elements = 1;
+  for (int k = 0; k < loops.space.rank(); ++k) {
+    if (loops.group[k] == row) continue;
+    axes.push_back(k);
+    elements *= loops.space[k];
+  }
+  if (elements != rows || static_cast<int>(axes.size()) == loops.space.rank()) return {};
+  std::ranges::stable_sort(axes, {}, [&](int k) { return loops.accesses[0].strides[k]; });
+  index_map position;
+  std::int64_t stride = 1;
+  for (int k : axes) {
+    position.strides[k] = loops.space[k] == 1 ? 0 : stride;
+    stride *= loops.space[k];
+  }
+  return position;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

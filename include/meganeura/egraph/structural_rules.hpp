@@ -28,15 +28,16 @@ enum class structural : std::uint8_t {
   matmul_epilogue,
   convolve_epilogue,
   relu_mask,
-  split_sum,  // a product with few results and a long sum
+  split_sum,      // a product with few results and a long sum
+  merge_regions,  // values computed from the same operands as results of one kernel
 };
-inline constexpr int structural_count = static_cast<int>(structural::split_sum) + 1;
+inline constexpr int structural_count = static_cast<int>(structural::merge_regions) + 1;
 [[nodiscard]] constexpr const char* to_string(structural rule) {
   constexpr const char* names[structural_count] = {
       "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
       "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
       "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
-      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum"};
+      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum",          "merge_regions"};
   return names[static_cast<int>(rule)];
 }
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }

@@ -177,11 +177,10 @@ struct convolve_attribute {
   friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
 };
 
-using attribute =
-    std::variant<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, reduce_attribute,
-                 contract_attribute, view_attribute, pad_attribute, axis_attribute, convolution_attribute,
-                 window_attribute, optimizer_attribute, region_attribute, matmul_attribute, convolve_attribute,
-                 result_attribute>;
+using attribute = std::variant<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute,
+                               reduce_attribute, contract_attribute, view_attribute, pad_attribute, axis_attribute,
+                               convolution_attribute, window_attribute, optimizer_attribute, region_attribute,
+                               matmul_attribute, convolve_attribute, result_attribute>;
 
 [[nodiscard]] std::uint64_t hash(const attribute& value);
 

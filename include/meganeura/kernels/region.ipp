@@ -155,7 +155,7 @@ class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
               std::span<const region_result> results, std::span<const bound_tensor> operands,
-              std::span<const bound_tensor> stored, const device_profile& on, std::optional<std::size_t> overwritten)
+              std::span<const bound_tensor> stored, const device_profile& on, operand_of_result overwritten)
       : owner_(owner),
         nest_(nest),
         map_(map),
@@ -210,11 +210,15 @@ class row_emitter {
       levels_ = std::max(levels_, facts.level);
       facts_.push_back(facts);
     }
+    for (const region_result& each : results_)
+      all_lanes_read_ = all_lanes_read_ || (!each.per_row && facts_[each.value].overwritten);
     row_values_.resize(program_.nodes.size());
   }
 
   [[nodiscard]] bool overwrites(const index_map& access) const {
-    return overwritten_ && access.source == static_cast<int>(*overwritten_);
+    return std::ranges::any_of(overwritten_, [&](std::optional<std::size_t> operand) {
+      return operand && access.source == static_cast<int>(*operand);
+    });
   }
 
   // Which row this invocation works on and which lane of it it is.
@@ -513,7 +517,7 @@ class row_emitter {
   std::span<const region_result> results_;
   std::span<const bound_tensor> operands_, stored_;
   const device_profile& on_;
-  std::optional<std::size_t> overwritten_;
+  operand_of_result overwritten_;
   std::vector<node_facts> facts_;
   int levels_ = 0;
   bool all_lanes_read_ = false;  // what the result is written over
@@ -542,8 +546,7 @@ class row_emitter {
   const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
   const std::vector<bound_tensor> stored =
       bind_results(owner, nest, results, result_types, map.vector_axis, overwritten);
-  const std::optional<std::size_t> first = overwritten.empty() ? std::nullopt : overwritten.front();
-  row_emitter(owner, nest, map, region.program, results, operands, stored, on, first).run(grid);
+  row_emitter(owner, nest, map, region.program, results, operands, stored, on, overwritten).run(grid);
   return {owner.finish(), grid.groups};
 }
 
@@ -551,9 +554,6 @@ class row_emitter {
                                                std::span<const dtype> result_types, const device_profile& on,
                                                operand_of_result overwritten) {
   std::vector<region_result> results = results_of(region);
-  if (results.size() > 1 && !overwritten.empty()) {
-    fail(error_category::internal, "rows with several results were to be stored over what they are computed from");
-  }
   int guide = -1;
   const loop_nest nest = loops_of(region, results, guide);
   row_mapping map = make_row_mapping(nest, guide, on);

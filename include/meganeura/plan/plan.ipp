@@ -582,9 +582,9 @@ class planner {
     if (g()[made_by].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(made_by);
     const auto operands = g().operands(made_by);
-    if (region.row_axes != 0 && (!region.per_row || made_by != id)) return false;
     const std::size_t number = made_by == id ? 0 : g().get<result_attribute>(id).index;
     const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
+    if (region.row_axes != 0 && !(number == 0 ? region.per_row : region.further[number - 1].per_row)) return false;
     const node &from = g()[operands[which]], &to = g()[id];
     if (!same_storage(from.type, to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
     if (std::ranges::count(operands, operands[which]) != 1) return false;

@@ -181,7 +181,6 @@ class replay {
     const dtype type = number == 0 ? g()[id].type : region.further[number - 1].type;
     const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
     if (!same_storage(type, g()[g().operand(id, operand)].type)) return false;
-    if (region.row_axes > 0 && !region.further.empty()) return false;  // rows of one result are still to be read
     for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis) {
       if (output.strides[axis] != 0) return false;
     }

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Regions side by side: values that are computed from the same operands, as results of one kernel.
+#pragma once
+#include <meganeura/egraph/extract.hpp>
+#include <meganeura/egraph/region.hpp>
+
+#include <functional>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
+/// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
+/// whether the choice has changed to it; what it refuses is not built upon. What such a region reads is computed in
+/// earlier steps than any of its values is chosen to be, so that no choice is a circle.
+void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
+                   const std::function<bool(class_id)>& offer);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/merge.ipp>
+#endif
