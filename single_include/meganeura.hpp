@@ -1093,9 +1093,10 @@ enum class op : std::uint8_t {
   region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
   matmul,    // contract with strided operands and an epilogue program
   convolve,  // convolution with an epilogue program
+  result,    // one of the values that its operand, an implementation with several, stores
 };
 
-inline constexpr int op_count = static_cast<int>(op::convolve) + 1;
+inline constexpr int op_count = static_cast<int>(op::result) + 1;
 
 /// arg_max and arg_min give the place of the first extremum as i32: its row-major position along the reduced axes. A
 /// NaN is larger and smaller than every number: the first one is the extremum.
@@ -1146,6 +1147,7 @@ enum class op_stage : std::uint8_t {
   primitive,       // a value of operands
   effect,          // no value
   implementation,  // what the e-graph makes of primitives
+  projection,      // names one of its operand's values
 };
 
 struct op_info {
@@ -1181,6 +1183,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::region, "region", -1, op_stage::implementation, true},
     {op::matmul, "matmul", -1, op_stage::implementation, true},
     {op::convolve, "convolve", -1, op_stage::implementation, true},
+    {op::result, "result", 1, op_stage::projection},
 };
 static_assert(
     [] {
@@ -1669,6 +1672,8 @@ void expect_representable(std::string_view asked, double value, dtype type);
 
 /// One line, e.g. "exp(subtract(a0, row_max(a0)))".
 [[nodiscard]] std::string to_string(const scalar_program& program);
+/// The same of several results: "exp(a0) | t" and so on.
+[[nodiscard]] std::string to_string(const scalar_program& program, std::span<const scalar_ref> results);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -1755,10 +1760,25 @@ struct index_map {
   friend bool operator==(const index_map&, const index_map&) = default;
 };
 
+/// A value that a region stores besides its first: what node `value` of its program gives.
+struct further_result {
+  scalar_ref value{0};
+  bool per_row = false;
+  index_map output;
+  dtype type = dtype::f32;
+  shape extents;
+  static void each(auto& self, auto visit) {
+    visit("value", self.value), visit("per_row", self.per_row), visit("output", self.output), visit("type", self.type),
+        visit("extents", self.extents);
+  }
+  friend bool operator==(const further_result&, const further_result&) = default;
+};
+
 /// A fused loop nest: for every index of `space`, program(argument k = the value accesses[k] reads). The last
 /// `row_axes` axes form the row that row_sum, row_max, ... reduce over (0: a pointwise kernel). If `per_row`, the
 /// program's result is the same all along the row and one value is stored for each row. The result is stored at
-/// `output`: strides of the iteration axes in the dense result (0 for row axes when per_row).
+/// `output`: strides of the iteration axes in the dense result (0 for row axes when per_row). With `further` results
+/// the node is no value itself: `result` nodes name them, number 0 the one of the program's last node.
 struct region_attribute {
   shape space;
   int row_axes = 0;
@@ -1766,11 +1786,20 @@ struct region_attribute {
   scalar_program program;
   std::vector<index_map> accesses;
   index_map output;
+  std::vector<further_result> further{};
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("row_axes", self.row_axes), visit("per_row", self.per_row),
-        visit("program", self.program), visit("accesses", self.accesses), visit("output", self.output);
+        visit("program", self.program), visit("accesses", self.accesses), visit("output", self.output),
+        visit("further", self.further);
   }
   friend bool operator==(const region_attribute&, const region_attribute&) = default;
+};
+
+/// result: which of its operand's values.
+struct result_attribute {
+  std::size_t index = 0;
+  static void each(auto& self, auto visit) { visit("index", self.index); }
+  friend bool operator==(const result_attribute&, const result_attribute&) = default;
 };
 
 /// What is applied to a product before it is stored: argument 0 is the accumulator, argument k + 1 what accesses[k]
@@ -1812,10 +1841,10 @@ struct convolve_attribute {
   friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
 };
 
-using attribute =
-    std::variant<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, reduce_attribute,
-                 contract_attribute, view_attribute, pad_attribute, axis_attribute, convolution_attribute,
-                 window_attribute, optimizer_attribute, region_attribute, matmul_attribute, convolve_attribute>;
+using attribute = std::variant<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute,
+                               reduce_attribute, contract_attribute, view_attribute, pad_attribute, axis_attribute,
+                               convolution_attribute, window_attribute, optimizer_attribute, region_attribute,
+                               matmul_attribute, convolve_attribute, result_attribute>;
 
 [[nodiscard]] std::uint64_t hash(const attribute& value);
 
@@ -1907,6 +1936,12 @@ struct index_range {
   std::int64_t count = 0;
   std::optional<std::int64_t> ignored;
   std::string rule;
+};
+
+/// Dtype and extents of a tensor.
+struct tensor_type {
+  dtype type = dtype::f32;
+  shape extents;
 };
 
 struct graph_output {
@@ -2045,6 +2080,12 @@ class graph {
     return std::get<Attribute>(attributes_[nodes_[id].attribute]);
   }
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
+  /// What a node stores: its one value, or the several that `result` nodes name.
+  [[nodiscard]] std::vector<tensor_type> results(node_id id) const;
+  [[nodiscard]] bool has_several_results(node_id id) const {
+    const auto* region = std::get_if<region_attribute>(&attribute_of(id));
+    return region && !region->further.empty();
+  }
   [[nodiscard]] const path_pool& paths() const { return paths_; }
   /// Of the scopes that live, where new nodes belong.
   [[nodiscard]] path_id scope_path() const { return path_; }
@@ -6935,6 +6976,12 @@ class region_draft {
   /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason:
   /// the root alone has to have a kernel.
   [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
+  /// The same of a region that stores each argument, as a tensor of that type, where it was read from. Result
+  /// `number[i]` is argument i.
+  [[nodiscard]] const char* finish_several(std::span<const tensor_type> types, region_form& result,
+                                           std::vector<std::size_t>& number) const;
+  /// Where the value of each row lies in a dense tensor of `rows` elements; nothing where there are no such rows.
+  [[nodiscard]] std::optional<index_map> row_positions(std::int64_t rows) const;
 
  private:
   struct box {  // the value is valid where low <= coordinate < high
@@ -6955,17 +7002,22 @@ class region_draft {
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from,
                                       const std::vector<int>& argument) const;
   struct distinct_reads {
-    nest loops;                       // accesses[0]: output; then each read once
-    std::vector<class_id> sources{};  // of accesses[i + 1]
+    nest loops;                       // accesses: outputs; then each read once
+    std::vector<class_id> sources{};  // of the reads
     std::vector<int> argument{};      // by position in the draft's accesses
   };
-  [[nodiscard]] distinct_reads collect_reads() const;
+  // `outputs`: places in `loops.accesses`.
+  [[nodiscard]] distinct_reads collect_reads(std::span<const std::size_t> outputs) const;
+  // The loops and operands of a region with this program; outputs come first among the loops' accesses.
+  [[nodiscard]] const char* finish_loops(scalar_program& program, distinct_reads all, region_form& result, nest& kept,
+                                         bool limited) const;
   [[nodiscard]] std::size_t buffers() const;
 
   const region_limits* limits_;
   std::vector<class_id> sources_;  // of loops.accesses[i + 1]; no_id: the index itself
   std::vector<dtype> types_;
   std::vector<slot> slots_;
+  std::vector<std::size_t> read_at_;  // of each argument: its place in loops.accesses when it was read
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -7681,7 +7733,7 @@ struct binding {
   usage how = usage::read;
 };
 
-/// One dispatch (or one copy) with what it touches, in the kernel's binding order.
+/// One dispatch (or one copy) with what it touches, in the kernel's binding order: operands, then results.
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
@@ -7690,8 +7742,8 @@ struct step {
   std::vector<binding> bindings{};
 };
 
-/// The operand of a kernel whose memory its result overwrites, if there is one.
-[[nodiscard]] std::optional<std::size_t> overwritten_operand(const step& s);
+/// The operand of a kernel whose memory each of its results overwrites, if there is one; empty if none does.
+[[nodiscard]] std::vector<std::optional<std::size_t>> overwritten_operands(const step& s);
 
 struct named_range {
   std::string name;
@@ -8194,15 +8246,16 @@ enum class structural : std::uint8_t {
   matmul_epilogue,
   convolve_epilogue,
   relu_mask,
-  split_sum,  // a product with few results and a long sum
+  split_sum,      // a product with few results and a long sum
+  merge_regions,  // values computed from the same operands as results of one kernel
 };
-inline constexpr int structural_count = static_cast<int>(structural::split_sum) + 1;
+inline constexpr int structural_count = static_cast<int>(structural::merge_regions) + 1;
 [[nodiscard]] constexpr const char* to_string(structural rule) {
   constexpr const char* names[structural_count] = {
       "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
       "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
       "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
-      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum"};
+      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum",          "merge_regions"};
   return names[static_cast<int>(rule)];
 }
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
@@ -8486,9 +8539,9 @@ struct saturated_graph {
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
-/// convolve, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. A fused node has the
-/// path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its parts
-/// have in common, which for a layer's input and the normalisation behind it would name no layer. Errors:
+/// convolve, result, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. A fused node
+/// has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its
+/// parts have in common, which for a layer's input and the normalisation behind it would name no layer. Errors:
 /// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
@@ -10017,7 +10070,8 @@ namespace detail {
 // nodes and not with its paths.
 class program_printer {
  public:
-  explicit program_printer(const scalar_program& program) : nodes_(program.nodes), names_(program.nodes.size(), -1) {
+  program_printer(const scalar_program& program, std::span<const scalar_ref> results)
+      : nodes_(program.nodes), results_(results), names_(program.nodes.size(), -1) {
     std::vector<double> expanded;
     std::vector<int> uses(nodes_.size(), 0);
     for (const scalar_node& node : nodes_) {
@@ -10028,7 +10082,7 @@ class program_printer {
       }
       expanded.push_back(size);
     }
-    if (nodes_.empty() || expanded.back() <= longest) return;
+    if (std::ranges::all_of(results, [&](scalar_ref each) { return expanded[each] <= longest; })) return;
     std::vector<int> depth(nodes_.size(), 0);  // of the calls written inside of each other
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const int arity = info(nodes_[i].op).arity;
@@ -10044,7 +10098,10 @@ class program_printer {
     }
   }
   [[nodiscard]] std::string text() {
-    if (!nodes_.empty()) write(nodes_.size() - 1);
+    for (const scalar_ref& each : results_) {
+      if (&each != results_.data()) text_ += " | ";
+      write(each);
+    }
     return std::move(text_);
   }
 
@@ -10070,6 +10127,7 @@ class program_printer {
   static constexpr double longest = 24;  // nodes that are still read at a glance
   static constexpr int deepest = 100;    // calls inside of calls
   const std::vector<scalar_node>& nodes_;
+  std::span<const scalar_ref> results_;
   std::vector<int> names_;  // of the nodes already written; -1: none
   int shared_ = 0;
   std::string text_;
@@ -10077,8 +10135,14 @@ class program_printer {
 
 }  // namespace detail
 
+MEGANEURA_INLINE std::string to_string(const scalar_program& program, std::span<const scalar_ref> results) {
+  return detail::program_printer(program, results).text();
+}
+
 MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
-  return detail::program_printer(program).text();
+  if (program.nodes.empty()) return {};
+  const auto last = static_cast<scalar_ref>(program.nodes.size() - 1);
+  return to_string(program, std::span(&last, 1));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -10177,8 +10241,11 @@ struct attribute_printer {
   }
   std::string operator()(const optimizer_attribute& a) const { return a.name; }
   std::string operator()(const region_attribute& a) const {
+    std::vector<scalar_ref> results;
+    for (const further_result& each : a.further) results.push_back(each.value);
+    if (!a.program.nodes.empty()) results.insert(results.begin(), static_cast<scalar_ref>(a.program.nodes.size() - 1));
     return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes, a.per_row ? " per_row" : "",
-                       to_string(a.program));
+                       to_string(a.program, results));
   }
   std::string operator()(const matmul_attribute& a) const {
     return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
@@ -11296,6 +11363,14 @@ MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
   return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank()) - 1) & ~(1u << axis));
 }
 
+MEGANEURA_INLINE std::vector<tensor_type> graph::results(node_id id) const {
+  std::vector<tensor_type> all = {{nodes_[id].type, nodes_[id].extents}};
+  if (const auto* region = std::get_if<region_attribute>(&attribute_of(id))) {
+    for (const further_result& each : region->further) all.push_back({each.type, each.extents});
+  }
+  return all;
+}
+
 MEGANEURA_INLINE double graph::flops() const {
   double total = 0;
   for (node_id id{0}; id < size(); ++id) total += flops(id);
@@ -11498,7 +11573,8 @@ struct gradient_rule<Kind> : gradient_step {
   void propagate(node_id, node_id) {}
 };
 template <op Kind>
-  requires(info(Kind).stage == op_stage::effect || info(Kind).stage == op_stage::implementation)
+  requires(info(Kind).stage == op_stage::effect || info(Kind).stage == op_stage::implementation ||
+           info(Kind).stage == op_stage::projection)
 struct gradient_rule<Kind> : gradient_step {
   using gradient_step::gradient_step;
   void propagate(node_id, node_id) {
@@ -14173,6 +14249,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
 
 MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
   slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
+  read_at_.push_back(loops.accesses.size());
   loops.accesses.push_back(how);
   sources_.push_back(source);
   types_.push_back(compute_type(type));
@@ -14180,6 +14257,7 @@ MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const 
 
 MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
   slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
+  read_at_.push_back(0);
 }
 
 MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
@@ -14414,12 +14492,12 @@ MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, co
   return value;
 }
 
-MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() const {
+MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::span<const std::size_t> outputs) const {
   distinct_reads result;
   result.loops.space = loops.space;
   std::copy(loops.group, loops.group + max_rank, result.loops.group);
   result.loops.accesses.reserve(loops.accesses.size());
-  result.loops.accesses.push_back(loops.accesses[0]);
+  for (std::size_t output : outputs) result.loops.accesses.push_back(loops.accesses[output]);
   result.sources.reserve(sources_.size());
   result.argument.assign(loops.accesses.size(), -1);
   for (const slot& s : slots_) {
@@ -14430,7 +14508,7 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads() cons
       for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
       std::size_t same = 0;
       while (same < result.sources.size() &&
-             !(result.sources[same] == source && result.loops.accesses[same + 1] == read)) {
+             !(result.sources[same] == source && result.loops.accesses[same + outputs.size()] == read)) {
         ++same;
       }
       result.argument[position] = static_cast<int>(same);
@@ -14462,14 +14540,8 @@ inline std::vector<std::size_t> number_arguments(scalar_program& program, std::s
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
-  if (limited && buffers() > limits_->buffers) return "too many buffers";
-  distinct_reads all = collect_reads();
-  scalar_builder builder;
-  std::vector<scalar_ref> arguments;
-  arguments.reserve(slots_.size());
-  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
-  scalar_program program = builder.finish(builder.inlined(root, arguments));
+MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program, distinct_reads all,
+                                                        region_form& result, nest& kept, bool limited) const {
   if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
   if (!program.has_rows() && all.loops.count(row) > 0) {
     if (per_row) return "the reduction folded away";
@@ -14477,13 +14549,14 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   }
   const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
   if (limited && used.size() > limits_->accesses) return "too many accesses";
-  nest kept = std::move(all.loops);
-  const std::vector<index_map> reads = std::exchange(kept.accesses, {});
-  kept.accesses.reserve(used.size() + 1);
-  kept.accesses.push_back(reads[0]);
+  kept = std::move(all.loops);
+  const std::vector<index_map> accesses = std::exchange(kept.accesses, {});
+  const auto first_read = accesses.begin() + static_cast<std::ptrdiff_t>(accesses.size() - all.sources.size());
+  kept.accesses.reserve(accesses.size());
+  kept.accesses.assign(accesses.begin(), first_read);
   result.operands.clear();
   for (std::size_t old : used) {  // sources are numbered by their first argument
-    index_map read = reads[old + 1];
+    index_map read = first_read[static_cast<std::ptrdiff_t>(old)];
     if (all.sources[old] != no_id) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
@@ -14492,15 +14565,79 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
     kept.accesses.push_back(read);
   }
   normalise(kept);
-  if (kept.count(row) == 0 && program.has_rows()) program = detail::without_rows(program);  // rows of one element
-  const int rows = kept.count(row);
   result.loops.space = kept.space;
-  result.loops.row_axes = rows;
-  result.loops.per_row = per_row && rows > 0;
+  result.loops.row_axes = kept.count(row);
+  result.loops.accesses.assign(kept.accesses.end() - static_cast<std::ptrdiff_t>(used.size()), kept.accesses.end());
+  return nullptr;
+}
+
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
+  if (limited && buffers() > limits_->buffers) return "too many buffers";
+  constexpr std::size_t output = 0;
+  const distinct_reads all = collect_reads(std::span(&output, 1));
+  scalar_builder builder;
+  std::vector<scalar_ref> arguments;
+  arguments.reserve(slots_.size());
+  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(builder.inlined(root, arguments));
+  nest kept;
+  if (const char* problem = finish_loops(program, all, result, kept, limited)) return problem;
+  const bool rows = result.loops.row_axes > 0;
+  if (!rows && program.has_rows()) program = detail::without_rows(program);  // rows of one element
+  result.loops.per_row = per_row && rows;
   result.loops.program = std::move(program);
   result.loops.output = kept.accesses[0];
-  result.loops.accesses.assign(kept.accesses.begin() + 1, kept.accesses.end());
   return nullptr;
+}
+
+MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_type> types, region_form& result,
+                                                          std::vector<std::size_t>& number) const {
+  if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
+  const distinct_reads all = collect_reads(read_at_);
+  scalar_builder builder;
+  std::vector<scalar_ref> values;
+  for (const slot& s : slots_) values.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(values);
+  nest kept;
+  if (const char* problem = finish_loops(program, all, result, kept, true)) return problem;
+  if (result.loops.row_axes == 0 && program.has_rows()) return "rows of one element";
+  const int rows = result.loops.row_axes, rank = kept.space.rank();
+  const auto is_per_row = [&](const index_map& output) {
+    return rows > 0 && std::all_of(output.strides + rank - rows, output.strides + rank, [](auto s) { return s == 0; });
+  };
+  const auto first = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
+  number.assign(types.size(), 0);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const index_map& output = kept.accesses[i];
+    if (i == first) {
+      result.loops.output = output;
+      result.loops.per_row = is_per_row(output);
+    } else {
+      result.loops.further.push_back({values[i], is_per_row(output), output, types[i].type, types[i].extents});
+      number[i] = result.loops.further.size();
+    }
+  }
+  result.loops.program = std::move(program);
+  return nullptr;
+}
+
+MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64_t rows) const {
+  std::vector<int> axes;
+  std::int64_t elements = 1;
+  for (int k = 0; k < loops.space.rank(); ++k) {
+    if (loops.group[k] == row) continue;
+    axes.push_back(k);
+    elements *= loops.space[k];
+  }
+  if (elements != rows || static_cast<int>(axes.size()) == loops.space.rank()) return {};
+  std::ranges::stable_sort(axes, {}, [&](int k) { return loops.accesses[0].strides[k]; });
+  index_map position;
+  std::int64_t stride = 1;
+  for (int k : axes) {
+    position.strides[k] = loops.space[k] == 1 ? 0 : stride;
+    stride *= loops.space[k];
+  }
+  return position;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -15637,13 +15774,18 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
   return std::accumulate(area_bytes.begin(), area_bytes.end(), std::uint64_t{0});
 }
 
-MEGANEURA_INLINE std::optional<std::size_t> overwritten_operand(const step& s) {
-  const auto result = std::ranges::find(s.bindings, usage::write, &binding::how);
-  if (s.kind != step::kernel || result == s.bindings.end()) return {};
-  const auto operand =
-      std::find_if(s.bindings.begin(), result, [&](const binding& b) { return b.where.overlaps(result->where); });
-  if (operand == result) return {};
-  return static_cast<std::size_t>(operand - s.bindings.begin());
+MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(const step& s) {
+  std::vector<std::optional<std::size_t>> found;
+  if (s.kind != step::kernel) return found;
+  const auto first = std::ranges::find(s.bindings, usage::write, &binding::how);
+  for (auto result = first; result != s.bindings.end() && result->how == usage::write; ++result) {
+    const auto operand =
+        std::find_if(s.bindings.begin(), first, [&](const binding& b) { return b.where.overlaps(result->where); });
+    if (operand == first) continue;
+    found.resize(static_cast<std::size_t>(result - first) + 1);
+    found.back() = static_cast<std::size_t>(operand - s.bindings.begin());
+  }
+  return found;
 }
 
 namespace detail {
@@ -15831,6 +15973,19 @@ class planner {
   [[nodiscard]] const graph& g() const { return result_.implementation; }
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
+  /// The node whose step stores this value.
+  [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
+  /// The values that a node's step stores, by number; no_id where nothing names one.
+  [[nodiscard]] std::vector<node_id> values_of(node_id id) const {
+    if (!g().has_several_results(id)) return {id};
+    std::vector<node_id> values(g().results(id).size(), no_id);
+    for (node_id reader : readers_[id]) values[g().get<result_attribute>(reader).index] = reader;
+    return values;
+  }
+  /// Whether a node's memory is its own: what has several results leaves it to them.
+  [[nodiscard]] bool is_value(node_id id) const {
+    return !is_leaf(id) && !is_effect(id) && !g().has_several_results(id);
+  }
 
   void find_readers() {
     readers_.resize(g().size());
@@ -15857,6 +16012,10 @@ class planner {
       }
       const op kind = g()[id].kind;
       if (is_leaf(id)) continue;
+      if (kind == op::result) {
+        places_[id].level = places_[producer(id)].level;
+        continue;
+      }
       if (!info(kind).runs && !is_effect(id)) {
         fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
              id, to_string(kind));
@@ -15870,11 +16029,23 @@ class planner {
   // As late as its readers allow, when its result is larger than the operands that would have to wait for it.
   void schedule_late() {
     for (node_id id = static_cast<node_id>(g().size()); id-- > 0;) {
-      if (is_leaf(id) || is_effect(id) || readers_[id].empty() || is_output_[id] || read_by_effect_[id]) continue;
+      if (is_leaf(id) || is_effect(id) || g()[id].kind == op::result) continue;
       std::uint32_t latest = never;
-      for (node_id reader : readers_[id]) latest = std::min(latest, places_[reader].level - 1);
-      if (latest > places_[id].level && tensor_bytes(g()[id]) > kept_for(id, latest)) places_[id].level = latest;
+      std::uint64_t bytes = 0;
+      for (node_id value : values_of(id)) latest = std::min(latest, latest_level(value, bytes));
+      if (latest == never || latest <= places_[id].level || bytes <= kept_for(id, latest)) continue;
+      for (node_id value : values_of(id)) places_[value].level = latest;
+      places_[id].level = latest;
     }
+  }
+
+  // That the readers of a value allow: 0 for one that is needed otherwise. Adds its bytes.
+  [[nodiscard]] std::uint32_t latest_level(node_id value, std::uint64_t& bytes) const {
+    if (value == no_id || readers_[value].empty() || is_output_[value] || read_by_effect_[value]) return 0;
+    std::uint32_t latest = never;
+    for (node_id reader : readers_[value]) latest = std::min(latest, places_[reader].level - 1);
+    bytes += tensor_bytes(g()[value]);
+    return latest;
   }
 
   // Bytes of operands that live longer if a node runs at a later level.
@@ -15989,16 +16160,16 @@ class planner {
   }
 
   void place_state(node_id effect) {
-    const node_id state = g().operand(effect, 0), source = g().operand(effect, 1);
+    const node_id state = g().operand(effect, 0), source = g().operand(effect, 1), made_by = producer(source);
     placement& value = places_[source];
     const bool kept = is_output_[state] || !copied_by_[state].empty() || saved_.contains(state);
     if (value.placed || kept) return;
     std::uint32_t level = value.level;  // after all other kernels that read the old value
     for (node_id reader : readers_[state]) {
-      if (reader != source) level = std::max(level, places_[reader].level + 1);
+      if (reader != made_by) level = std::max(level, places_[reader].level + 1);
     }
     if (level != value.level && !can_wait(source, state, level)) return;
-    const auto operands = g().operands(source);
+    const auto operands = g().operands(made_by);
     const auto itself = std::ranges::find(operands, state);
     if (itself != operands.end() && !writes_where_it_reads(source, static_cast<std::size_t>(itself - operands.begin())))
       return;
@@ -16012,6 +16183,7 @@ class planner {
   // that is overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
   [[nodiscard]] bool can_wait(node_id value, node_id state, std::uint32_t level) const {
     const auto reads_written = [&](node_id operand) { return operand != state && is_written(operand); };
+    if (producer(value) != value) return false;  // its step stores others, too
     return readers_[value].empty() && !is_output_[value] && std::ranges::none_of(g().operands(value), reads_written) &&
            kept_for(value, level) <= tensor_bytes(g()[value]);
   }
@@ -16084,10 +16256,13 @@ class planner {
   void lifetimes() {
     for (node_id id{0}; id < g().size(); ++id) {
       placement& p = places_[id];
-      if (is_leaf(id) || is_effect(id)) continue;
+      if (!is_value(id)) continue;
       p.in_arena = !p.placed;
       p.last_use = is_output_[id] ? never : p.level;
       for (node_id reader : readers_[id]) p.last_use = std::max(p.last_use, places_[reader].level);
+    }
+    for (node_id id{0}; id < g().size(); ++id) {
+      if (g().has_several_results(id)) find_unnamed_results(id);
     }
     for (const copy& each : copies_) places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
     for (node_id id{0}; id < g().size(); ++id) {
@@ -16096,14 +16271,30 @@ class planner {
     for (const scratch& each : scratch_) result_.unaliased_arena_bytes += aligned(each.bytes);
   }
 
+  // A kernel stores all of its results: what nobody names has bytes for as long as it runs.
+  void find_unnamed_results(node_id id) {
+    const std::vector<node_id> values = values_of(id);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != no_id) continue;
+      const tensor_type unnamed = g().results(id)[i];
+      const auto bytes = static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type));
+      unnamed_[id].push_back(scratch_.size());
+      scratch_.push_back({.first = places_[id].level, .last = places_[id].level, .bytes = bytes, .where = {}});
+    }
+  }
+
   // An operand that dies here and is read element by element where the result is written can give its memory away.
   void share_in_place() {
     same_memory_.assign(g().size(), no_id);
     for (node_id id{0}; id < g().size(); ++id) {
-      if (g()[id].kind != op::region || !places_[id].in_arena) continue;
-      for (std::size_t k = 0; k < g().operands(id).size(); ++k) {
-        if (!dies_at(g().operand(id, k), id) || !writes_where_it_reads(id, k)) continue;
-        same_memory_[id] = g().operand(id, k);
+      const node_id made_by = producer(id);
+      if (g()[made_by].kind != op::region || !places_[id].in_arena) continue;
+      for (std::size_t k = 0; k < g().operands(made_by).size(); ++k) {
+        const node_id operand = g().operand(made_by, k);
+        const auto has_it = [&](node_id other) { return other != no_id && same_memory_[other] == operand; };
+        if (!dies_at(operand, made_by) || !writes_where_it_reads(id, k)) continue;
+        if (made_by != id && std::ranges::any_of(values_of(made_by), has_it)) continue;
+        same_memory_[id] = operand;
         break;
       }
     }
@@ -16120,16 +16311,19 @@ class planner {
   // Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
   // both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
   [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const {
-    if (g()[id].kind != op::region) return false;
-    const auto& region = g().get<region_attribute>(id);
-    const auto operands = g().operands(id);
-    if (region.row_axes != 0 && !region.per_row) return false;
+    const node_id made_by = producer(id);
+    if (g()[made_by].kind != op::region) return false;
+    const auto& region = g().get<region_attribute>(made_by);
+    const auto operands = g().operands(made_by);
+    const std::size_t number = made_by == id ? 0 : g().get<result_attribute>(id).index;
+    const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
+    if (region.row_axes != 0 && !(number == 0 ? region.per_row : region.further[number - 1].per_row)) return false;
     const node &from = g()[operands[which]], &to = g()[id];
     if (!same_storage(from.type, to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
     if (std::ranges::count(operands, operands[which]) != 1) return false;
     return std::ranges::all_of(region.accesses, [&](const index_map& a) {
-      return a.source != static_cast<int>(which) || (a.bounded == 0 && a.offset == region.output.offset &&
-                                                     std::ranges::equal(a.strides, region.output.strides));
+      return a.source != static_cast<int>(which) ||
+             (a.bounded == 0 && a.offset == output.offset && std::ranges::equal(a.strides, output.strides));
     });
   }
 
@@ -16195,7 +16389,7 @@ class planner {
     std::vector<event> events;
     for (const copy& each : copies_) events.push_back({each.level, each.order, each.from, &each});
     for (node_id id{0}; id < g().size(); ++id) {
-      if (is_leaf(id) || g()[id].kind == op::assign) continue;
+      if (is_leaf(id) || g()[id].kind == op::assign || g()[id].kind == op::result) continue;
       events.push_back({places_[id].level, is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
     }
     std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
@@ -16221,7 +16415,11 @@ class planner {
     step s{.kind = step::kernel, .node = id};
     s.bindings.reserve(g().operands(id).size() + 2);
     for (node_id operand : g().operands(id)) s.bindings.push_back({places_[operand].where, usage::read});
-    s.bindings.push_back({places_[id].where, usage::write});
+    std::size_t unnamed = 0;
+    for (node_id value : values_of(id)) {
+      const range& where = value != no_id ? places_[value].where : scratch_[unnamed_.at(id)[unnamed++]].where;
+      s.bindings.push_back({where, usage::write});
+    }
     if (g()[id].kind == op::random) s.bindings.push_back({step_values_range(0), usage::read});
     result_.steps.push_back(std::move(s));
   }
@@ -16331,6 +16529,7 @@ class planner {
   std::unordered_set<node_id> saved_;              // leaves copied into a gradient
   std::unordered_set<node_id> computed_in_place_;  // assigns that need no copy
   std::unordered_map<node_id, std::size_t> saves_of_, saved_outputs_;  // scratch holding a leaf's old value
+  std::unordered_map<node_id, std::vector<std::size_t>> unnamed_;      // scratch of results without a name
 };
 
 }  // namespace detail
@@ -16542,29 +16741,48 @@ class replay {
             "an operand is not bound as it is");
       check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
     }
-    const binding& result = s.bindings[operands.size()];
-    check(result.how == usage::write && result.where.bytes == needed_bytes(s.node), "a result is not bound as it is");
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      check(!s.bindings[i].where.overlaps(result.where) ||
-                (s.bindings[i].where.offset == result.where.offset && goes_element_by_element(s.node, i)),
-            "a result overwrites elements that are still to be read");
+    const auto* region = std::get_if<region_attribute>(&g().attribute_of(s.node));
+    const std::size_t results = region ? region->further.size() + 1 : 1;
+    check(s.bindings.size() >= operands.size() + results, "a kernel has too few bindings");
+    for (std::size_t number = 0; number < results; ++number) {
+      const range& where = s.bindings[operands.size() + number].where;
+      check(s.bindings[operands.size() + number].how == usage::write, "a result is not bound as it is");
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        check(!s.bindings[i].where.overlaps(where) ||
+                  (s.bindings[i].where.offset == where.offset && goes_element_by_element(s.node, i, number)),
+              "a result overwrites elements that are still to be read");
+      }
+      for (std::size_t other = 0; other < number; ++other)
+        check(!s.bindings[operands.size() + other].where.overlaps(where), "two results of a step lie in one place");
     }
-    write(result.where, s.node);
+    if (results == 1) return store(s, operands.size(), s.node);
+    for (node_id id{0}; id < g().size(); ++id) {
+      if (g()[id].kind == op::result && g().operand(id, 0) == s.node)
+        store(s, operands.size() + g().get<result_attribute>(id).index, id);
+    }
+  }
+  void store(const step& s, std::size_t binding, node_id id) {
+    const range& where = s.bindings.at(binding).where;
+    check(where.bytes == needed_bytes(id), "a result is not bound as it is");
+    write(where, id);
   }
 
   // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
   // row stores one.
-  [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand) const {
-    if (g()[id].kind != op::region || !same_storage(g()[id].type, g()[g().operand(id, operand)].type)) return false;
+  [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand, std::size_t number) const {
+    if (g()[id].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(id);
+    const dtype type = number == 0 ? g()[id].type : region.further[number - 1].type;
+    const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
+    if (!same_storage(type, g()[g().operand(id, operand)].type)) return false;
     for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis) {
-      if (region.output.strides[axis] != 0) return false;
+      if (output.strides[axis] != 0) return false;
     }
     for (const index_map& read : region.accesses) {
       if (read.source != static_cast<int>(operand)) continue;
-      if (read.bounded != 0 || read.offset != region.output.offset) return false;
+      if (read.bounded != 0 || read.offset != output.offset) return false;
       for (int axis = 0; axis < region.space.rank(); ++axis) {
-        if (read.strides[axis] != region.output.strides[axis]) return false;
+        if (read.strides[axis] != output.strides[axis]) return false;
       }
     }
     return true;
@@ -18034,7 +18252,7 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
 
 MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
   return visit_op(g.node(id).kind, [&]<op Kind> {
-    if constexpr (info(Kind).stage == op_stage::leaf) return 0.0;
+    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return 0.0;
     if constexpr (info(Kind).stage == op_stage::primitive && !info(Kind).runs) {
       return std::numeric_limits<double>::infinity();
     } else {
@@ -18064,8 +18282,10 @@ MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enod
 MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
   std::vector<std::int64_t> sources;
   for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
-  const double result = bytes_of(g, g.find(g.node(id).owner));
-  return region_cost(g.get<region_attribute>(id), sources, static_cast<std::int64_t>(result), device);
+  const auto& region = g.get<region_attribute>(id);
+  auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));
+  for (const further_result& each : region.further) results += each.extents.bytes(each.type);
+  return region_cost(region, sources, results, device);
 }
 
 }  // namespace detail
@@ -18794,27 +19014,31 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
 /// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
 struct product_tiles {
   std::int64_t side = 16, count = 1;
   double share = 1;
+  std::int64_t overhead = 0;
 };
 
-/// The sizes there are and the share that each reaches where it fills the device, as measured on an H200.
-inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95},
-                                               {.side = 64, .share = 0.78},
-                                               {.side = 32, .share = 0.41},
-                                               {.side = 16, .share = 0.21}};
+/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
+/// an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
+                                               {.side = 64, .share = 0.78, .overhead = 110},
+                                               {.side = 32, .share = 0.41, .overhead = 32},
+                                               {.side = 16, .share = 0.21, .overhead = 16}};
 
-/// The best of them for `batch` products of [m, n] results.
+/// The best of them for `batch` products of [m, n] results, sums of k terms each.
 [[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t compute_units) {
+                                                       std::int64_t k, std::int64_t compute_units) {
   product_tiles best{.share = 0};
   for (product_tiles tiles : tile_sizes) {
     const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
     tiles.count = batch * down * across;
     const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
     const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
-    tiles.share *= filled * static_cast<double>(tiles.count) / static_cast<double>(places);
+    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
+    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
     if (tiles.share > best.share) best = tiles;
   }
   return best;
@@ -18973,11 +19197,12 @@ inline double product_seconds(const matmul_attribute& product, const device_prof
     for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
     return elements;
   };
-  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes);
+  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes),
+                     k = extent(product.k_axes);
   const auto flops = 2 * static_cast<double>(product.space.elements());
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
   const double share = device.parallel
-                           ? tiles_of_product(batch, m, n, device.compute_units).share
+                           ? tiles_of_product(batch, m, n, k, device.compute_units).share
                            : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
   return flops / (device.matmul_flops * share);
 }
@@ -19165,7 +19390,8 @@ inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const de
   for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
   const auto results = static_cast<double>(group[0] * group[1] * group[2]);
   const auto seconds = [&](std::int64_t parts) {
-    const double share = tiles_of_product(group[0] * parts, group[1], group[2], device.compute_units).share;
+    const double share =
+        tiles_of_product(group[0] * parts, group[1], group[2], group[3] / parts, device.compute_units).share;
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
     return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
   };
@@ -19276,17 +19502,20 @@ template <class Make>
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 struct extraction {
-  std::vector<enode_id> chosen;  // by canonical class; no_id where no kernel computes the class
-  std::vector<class_id> order;   // live classes, operands before users
-  double cost = 0;               // seconds predicted for the whole
-  int passes = 0;                // of the repair
+  std::vector<enode_id> chosen;         // by canonical class; no_id where no kernel computes the class
+  std::vector<class_id> order;          // live classes, operands before users
+  double cost = 0;                      // seconds predicted for the whole
+  int passes = 0;                       // of the repair
+  std::size_t offered = 0, merged = 0;  // kernels with several results: added to the e-graph, and taken
 };
 
 /// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
-/// gets cheaper (at most `max_passes`). `order` names the classes, operands before users as far as possible. Errors:
-/// internal when a root has no kernel.
-[[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const device_profile& device, int max_passes = 8);
+/// gets cheaper (at most `max_passes`). Where a kernel with several results, within the limits of `merging`, is cheaper
+/// than the kernels of these, it is added and taken. `order` names the classes, operands before users as far as
+/// possible. Errors: internal when a root has no kernel.
+[[nodiscard]] extraction extract(engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                 const device_profile& device, const std::optional<region_limits>& merging = {},
+                                 int max_passes = 8);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
@@ -20093,15 +20322,19 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   optimize_report& r = report ? *report : local;
   r = {};
   meganeura::detail::stopwatch total;
-  const saturated_graph all = saturate(g, options, r);
+  saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
-  const extraction plan = extract(all.graph, all.order, all.roots, options.device);
+  const char* merging = to_string(structural::merge_regions);
+  const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
+  const extraction plan =
+      extract(all.graph, all.order, all.roots, options.device, merges ? std::optional(options.region) : std::nullopt);
   graph result = detail::export_graph(g, all, plan);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
   r.nodes_out = result.size();
   r.repair_passes = plan.passes;
   r.predicted_seconds = plan.cost;
+  r.rules[static_cast<std::size_t>(structural::merge_regions)] = {merging, plan.offered, plan.merged};
   if (report) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }
@@ -23607,6 +23840,18 @@ MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barr
 }  // namespace detail
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // Definitions for egraph/extract.hpp.
+// Regions side by side: values that are computed from the same operands, as results of one kernel.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
+/// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
+/// whether the choice has changed to it; what it refuses is not built upon. What such a region reads is computed in
+/// earlier steps than any of its values is chosen to be, so that no choice is a circle.
+void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
+                   const std::function<bool(class_id)>& offer);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -23616,24 +23861,41 @@ class extractor {
  public:
   extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
             const device_profile& device)
-      : g_(g), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
+      : g_(g), device_(device), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
     std::vector<bool> listed(g.class_slots(), false);
     for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
       if (!listed[g.find(id)]) order_.push_back(g.find(id));
       listed[g.find(id)] = true;
     }
     for (class_id id : roots) roots_.push_back(g.find(id));
-    for (enode_id node{0}; node < g.node_count(); ++node) {
-      first_operand_.push_back(operands_.size());
-      for (class_id operand : g.operands(node)) {
-        operand = g.find(operand);
-        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
-        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
-      }
-    }
-    first_operand_.push_back(operands_.size());
-    rank_classes(device);
+    list_operands();
+    rank_classes();
     choose_first();
+  }
+
+  /// Takes in a class of one node, a region with several results, and the nodes that name these, all new. Whether it is
+  /// chosen now.
+  bool offer(class_id several) {
+    cost_.resize(g_.node_count(), 0);
+    live_.resize(g_.class_slots());
+    classes_.resize(g_.class_slots());
+    const auto first = static_cast<enode_id>(first_operand_.size() - 1);
+    list_operands();
+    order_.push_back(several);
+    const enode_id region = g_[several].nodes.front();
+    cost_[region] = node_cost(g_, region, device_);
+    live_[several].node = region;
+    classes_[several].candidates = {region};
+    classes_[several].rank = 0;
+    note_reader(several, region);
+    for (enode_id node = first; node < g_.node_count(); ++node) {
+      if (node == region) continue;
+      const class_id value = g_.find(g_.node(node).owner);
+      classes_[value].candidates.push_back(node);
+      note_reader(value, node);
+    }
+    improve_shared(several);
+    return live_[several].uses > 0;
   }
 
   void repair(int max_passes, int& passes) {
@@ -23658,11 +23920,41 @@ class extractor {
     }
     std::stable_sort(live.begin(), live.end(),
                      [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    made.order = std::move(live);
+    std::vector<bool> listed(g_.class_slots());
+    std::vector<class_id> waiting;
+    for (class_id id : live) list(id, waiting, listed, made.order);
     return made;
   }
 
  private:
+  // After what it reads: what has several results may read values of a higher rank than those it computes.
+  void list(class_id id, std::vector<class_id>& waiting, std::vector<bool>& listed,
+            std::vector<class_id>& order) const {
+    for (waiting.push_back(id); !waiting.empty();) {
+      const class_id next = waiting.back();
+      const std::size_t before = waiting.size();
+      for (class_id operand : distinct_operands(live_[next].node)) {
+        if (!listed[next] && !listed[operand]) waiting.push_back(operand);
+      }
+      if (waiting.size() > before) continue;
+      if (!listed[next]) order.push_back(next);
+      listed[next] = true;
+      waiting.pop_back();
+    }
+  }
+
+  // The operands of nodes that are new.
+  void list_operands() {
+    for (auto node = static_cast<enode_id>(first_operand_.size() - 1); node < g_.node_count(); ++node) {
+      for (class_id operand : g_.operands(node)) {
+        operand = g_.find(operand);
+        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
+        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
+      }
+      first_operand_.push_back(operands_.size());
+    }
+  }
+
   static constexpr std::uint32_t unranked = ~std::uint32_t{0};
   struct class_choice {
     std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
@@ -23675,7 +23967,7 @@ class extractor {
   };
 
   // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
-  void rank_classes(const device_profile& device) {
+  void rank_classes() {
     std::uint32_t next = 0;
     std::vector<class_id> waiting = order_;
     for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
@@ -23683,7 +23975,7 @@ class extractor {
       std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, device);
+          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, device_);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
@@ -23835,8 +24127,9 @@ class extractor {
 
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
+  const device_profile& device_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
-  std::vector<std::size_t> first_operand_;
+  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
   std::vector<class_choice> classes_;
   std::vector<double> cost_;
   std::vector<live_class> live_;
@@ -23846,12 +24139,23 @@ class extractor {
 
 }  // namespace detail
 
-MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const device_profile& device, int max_passes) {
+MEGANEURA_INLINE extraction extract(engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                    const device_profile& device, const std::optional<region_limits>& merging,
+                                    int max_passes) {
   detail::extractor work(g, order, roots, device);
   int passes = 0;
   work.repair(max_passes, passes);
+  std::size_t offered = 0, merged = 0;
+  const auto offer = [&](class_id several) {
+    ++offered;
+    const bool taken = work.offer(several);
+    merged += taken;
+    return taken;
+  };
+  if (merging) merge_regions(g, work.result(), *merging, offer);
   extraction result = work.result();
+  result.offered = offered;
+  result.merged = merged;
   result.passes = passes;
   return result;
 }
@@ -24049,13 +24353,15 @@ MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& exten
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// A node whose kernel is asked for. Where `overwritten` is the number of an operand, the result lies where that one
-/// does.
+/// The operand in whose memory each result is stored, if any; empty: every result has memory of its own.
+using operand_of_result = std::span<const std::optional<std::size_t>>;
+
+/// A node whose kernel is asked for.
 struct kernel_request {
   const graph& nodes;
   node_id id;
   const device_profile& on;
-  std::optional<std::size_t> overwritten;
+  operand_of_result overwritten;
 
   template <class Attribute>
   [[nodiscard]] const Attribute& get() const {
@@ -24066,6 +24372,11 @@ struct kernel_request {
   [[nodiscard]] std::vector<dtype> operand_types() const {
     std::vector<dtype> types;
     for (node_id operand : nodes.operands(id)) types.push_back(nodes[operand].type);
+    return types;
+  }
+  [[nodiscard]] std::vector<dtype> result_types() const {
+    std::vector<dtype> types;
+    for (const tensor_type& each : nodes.results(id)) types.push_back(each.type);
     return types;
   }
   [[nodiscard]] std::vector<shape> operand_extents() const {
@@ -25248,15 +25559,16 @@ struct generator<op::random> {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// One dispatch that evaluates `region` over operands of the given types. The result may lie where operand number
-/// `overwritten` does.
-[[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands, dtype result,
-                                          const device_profile& on, std::optional<std::size_t> overwritten = {});
+/// One dispatch that evaluates `region` over operands of the given types into results of the given types.
+[[nodiscard]] kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
+                                          std::span<const dtype> results, const device_profile& on,
+                                          operand_of_result overwritten = {});
 
 template <>
 struct generator<op::region> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
-    return make_region(asked.get<region_attribute>(), asked.operand_types(), asked.type(), asked.on, asked.overwritten);
+    return make_region(asked.get<region_attribute>(), asked.operand_types(), asked.result_types(), asked.on,
+                       asked.overwritten);
   }
 };
 
@@ -25309,7 +25621,7 @@ namespace detail {
 }
 
 [[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const device_profile& on,
-                                                            std::optional<std::size_t> overwritten) {
+                                                            operand_of_result overwritten) {
   kernel_dispatch made = make_kernel({g, id, on, overwritten});
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
@@ -25331,7 +25643,7 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
                                           const device_profile& on) {
   const graph& g = p.implementation;
   if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
-  if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operand(s));
+  if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operands(s));
   const auto count = static_cast<std::int64_t>(s.bindings.at(0).where.bytes / sizeof(float));
   return make_optimizer(g.get<optimizer_attribute>(s.node), count, on);
 }
@@ -25636,6 +25948,196 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+// Definitions for egraph/merge.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+class region_merger {
+ public:
+  region_merger(engine& g, const extraction& chosen, const region_limits& limits,
+                const std::function<bool(class_id)>& offer)
+      : g_(g),
+        chosen_(chosen),
+        limits_(limits),
+        offer_(offer),
+        levels_(g.class_slots(), -1),
+        readers_(g.class_slots()) {
+    for (class_id id : chosen.order) {
+      levels_[id] = 0;
+      for (class_id operand : g.operands(chosen.chosen[id]))
+        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + 1);
+    }
+  }
+
+  void run() {
+    for (class_id id : chosen_.order) {
+      if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
+        begin_group(id);
+    }
+  }
+
+ private:
+  struct member {
+    class_id value = no_id;
+    enode_id region = no_id;              // one that computes it
+    std::optional<region_form> inside{};  // the same without reads of other members
+  };
+  using members = std::vector<member>;
+  struct group {
+    members all;
+    int first = 0, last = 0;  // levels of the members
+    int reads = -1;           // the latest level of what they read
+  };
+
+  [[nodiscard]] const region_attribute& region(enode_id form) const { return g_.get<region_attribute>(form); }
+  [[nodiscard]] region_view view(const member& of) const {
+    if (of.inside) return {of.inside->loops, of.inside->operands};
+    return {region(of.region), g_.operands(of.region)};
+  }
+
+  void begin_group(class_id id) {
+    const int level = levels_[id];
+    groups_.push_back({{{id, chosen_.chosen[id]}}, level, level, level - 1});
+    note_reads(groups_.size() - 1, chosen_.chosen[id]);
+  }
+  void note_reads(std::size_t which, enode_id form) {
+    for (class_id operand : g_.operands(form)) {
+      std::vector<std::size_t>& readers = readers_[g_.find(operand)];
+      if (readers.empty() || readers.back() != which) readers.push_back(which);
+    }
+  }
+
+  bool joins_another(class_id id) {
+    const std::vector<enode_id> forms = g_[id].nodes;
+    for (enode_id form : forms) {
+      if (g_.node(form).dead || g_.node(form).kind != op::region || g_.node(form).operand_count == 0) continue;
+      for (class_id operand : g_.operands(form)) {
+        const std::vector<std::size_t>& readers = readers_[g_.find(operand)];
+        const std::size_t first = readers.size() - std::min<std::size_t>(readers.size(), 2);
+        for (std::size_t i = readers.size(); i-- > first;) {
+          if (join(groups_[readers[i]], readers[i], id, form)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Due with the group: what it reads is there before any of them is due, and none is computed long before that, which
+  // would only keep its memory.
+  bool join(group& others, std::size_t which, class_id id, enode_id form) {
+    group joined{{}, std::min(others.first, levels_[id]), std::max(others.last, levels_[id]), others.reads};
+    for (class_id operand : g_.operands(form)) {
+      operand = g_.find(operand);
+      if (find(others.all, operand) != others.all.end()) continue;
+      if (levels_[operand] < 0) return false;
+      joined.reads = std::max(joined.reads, levels_[operand]);
+    }
+    if (joined.reads >= joined.first || joined.last > joined.reads + 3) return false;
+    member joining{id, form};
+    if (!compute_inside(joining, others.all) || !alike(view(others.all[0]).loops, view(joining).loops)) return false;
+    joined.all = others.all;
+    joined.all.push_back(std::move(joining));
+    const std::optional<class_id> made = add(joined.all);
+    if (!made || !offer_(*made)) return false;
+    others = std::move(joined);
+    note_reads(which, form);
+    return true;
+  }
+  [[nodiscard]] static members::const_iterator find(const members& among, class_id value) {
+    return std::ranges::find(among, value, &member::value);
+  }
+
+  // The loops of rows of one length and as many of them, or of single elements.
+  [[nodiscard]] static bool alike(const region_attribute& a, const region_attribute& b) {
+    const auto row = [](const region_attribute& each) {
+      std::int64_t length = 1;
+      for (int i = each.space.rank() - each.row_axes; i < each.space.rank(); ++i) length *= each.space[i];
+      return length;
+    };
+    return a.space.elements() == b.space.elements() && (row(a) == row(b) || row(a) == 1 || row(b) == 1);
+  }
+
+  // What the new member reads of the others it takes from inside of the kernel, where it is before it is rounded to
+  // the dtype it is stored in. False where it cannot.
+  [[nodiscard]] bool compute_inside(member& joining, const members& others) const {
+    const region_attribute& own = region(joining.region);
+    const std::span<const class_id> operands = g_.operands(joining.region);
+    const auto source = [&](const index_map& read) {
+      return read.source < 0 ? static_cast<class_id>(no_id) : g_.find(operands[static_cast<std::size_t>(read.source)]);
+    };
+    const auto reads_member = [&](const index_map& read) { return find(others, source(read)) != others.end(); };
+    if (std::ranges::none_of(own.accesses, reads_member)) return true;
+    std::vector<dtype> types(own.accesses.size(), dtype::f32);
+    for (const scalar_node& node : own.program.nodes) {
+      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
+    }
+    region_draft draft(limits_);
+    draft.loops = to_nest(own);
+    draft.loops.accesses = {own.output};
+    draft.per_row = own.per_row;
+    for (std::size_t i = 0; i < own.accesses.size(); ++i)
+      draft.add_read(source(own.accesses[i]), types[i], own.accesses[i]);
+    for (std::size_t i = 0; i < own.accesses.size(); ++i) {
+      if (!reads_member(own.accesses[i])) continue;
+      const member& read = *find(others, source(own.accesses[i]));
+      if (is_narrow(g_[read.value].type) || draft.inline_form(i, view(read)) != nullptr) return false;
+    }
+    region_form form;
+    if (draft.finish(own.program, form, true) != nullptr) return false;
+    joining.inside = std::move(form);
+    return true;
+  }
+
+  // The class of the region with these values as results; nothing where there is no such region.
+  std::optional<class_id> add(members values) {
+    const auto elements = [&](const member& each) { return g_.extents(each.value).elements(); };
+    std::ranges::stable_sort(values, std::ranges::greater(), elements);  // a row's value needs the row
+    region_draft draft(limits_);
+    flat_loops(draft, {elements(values[0])});
+    std::vector<tensor_type> types;
+    rule_mask reasons = bit(structural::merge_regions);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const class_id id = values[i].value;
+      const bool whole = elements(values[i]) == elements(values[0]);
+      const std::optional<index_map> where = whole ? draft.loops.accesses[0] : draft.row_positions(elements(values[i]));
+      if (!where) return {};
+      draft.add_read(id, g_[id].type, *where);
+      if (draft.inline_form(i, view(values[i])) != nullptr) return {};
+      types.push_back({g_[id].type, g_.extents(id)});
+      reasons |= g_.node(values[i].region).reasons;
+    }
+    region_form form;
+    std::vector<std::size_t> number;  // of each value among the results
+    if (draft.finish_several(types, form, number) != nullptr) return {};
+    g_.at(g_.node(values[0].region).path);
+    const tensor_type& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
+    const std::size_t before = g_.class_slots();
+    const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
+    if (g_.class_slots() == before) return {};
+    for (std::size_t i = 0; i < values.size(); ++i)
+      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons);
+    return made;
+  }
+
+  engine& g_;
+  const extraction& chosen_;
+  const region_limits& limits_;
+  const std::function<bool(class_id)>& offer_;
+  std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
+  std::vector<group> groups_;
+  std::vector<std::vector<std::size_t>> readers_;  // of a class: groups
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
+                                    const std::function<bool(class_id)>& offer) {
+  detail::region_merger(g, chosen, limits, offer).run();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
 // Convolutions whose operands every invocation reads straight from their buffers.
 // The three forms of a convolution as one product: its indices, loads and stores.
@@ -25675,14 +26177,15 @@ struct loop_nest {
   std::int64_t extents[max_rank]{};
   std::vector<index_map> accesses;
   index_map output;
+  std::vector<index_map> further;  // where other results are stored
 
   [[nodiscard]] int outer_axes() const { return rank - row_axes; }
   [[nodiscard]] std::int64_t count(int first, int last) const;  // positions of axes [first, last)
 };
 
-/// Sorts outer and row axes by falling stride of `guide` (an access number, -1 = the output), then merges.
+/// Sorts outer and row axes by falling stride of `guide` (an access number, -1 = the first output), then merges.
 [[nodiscard]] loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
-                                       const index_map& output, int guide);
+                                       std::span<const index_map> outputs, int guide);
 
 /// Whether four consecutive positions along `axis` may be read (stored) at once: consecutive and aligned, or all the
 /// same.
@@ -25696,9 +26199,9 @@ void decode(const loop_nest& nest, const spirv::u32& position, int first, int la
 [[nodiscard]] scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
                                 std::span<const bound_tensor> operands, const coordinates& at, int vector_axis);
 
-/// Stores one value, or four along `vector_axis`.
-void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value, const coordinates& at,
-           int vector_axis);
+/// Stores one value, or four along `vector_axis`, where `to` says.
+void store(const loop_nest& nest, const index_map& to, const bound_tensor& result, const scalar_value& value,
+           const coordinates& at, int vector_axis);
 
 /// Workgroups over three axes, and which of them this one is.
 struct flat_grid {
@@ -25936,7 +26439,7 @@ class convolution_memory {
       return load(owner_, nest_, node_.finish.accesses[static_cast<std::size_t>(argument - 1)], operands_, at,
                   vector_axis);
     });
-    store(nest_, *result_, value, at, vector_axis);
+    store(nest_, nest_.output, *result_, value, at, vector_axis);
   }
 
   spirv::kernel& owner_;
@@ -28650,8 +29153,8 @@ namespace detail {
 // slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const device_profile& device, const matmul_problem& problem) {
   const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
-  const egraph::product_tiles tiles =
-      egraph::tiles_of_product(extent(problem.batch), extent(problem.m), extent(problem.n), device.compute_units);
+  const egraph::product_tiles tiles = egraph::tiles_of_product(
+      extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k), device.compute_units);
   constexpr auto tiled = matmul_tier::tiled;
   if (tiles.side == 128) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
   if (tiles.side == 64) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
@@ -29814,21 +30317,66 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 namespace detail {
 
 [[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types,
-                                                             std::optional<std::size_t> overwritten) {
+                                                             operand_of_result overwritten) {
   std::vector<bound_tensor> operands;
   operands.reserve(types.size());
   for (std::size_t i = 0; i < types.size(); ++i)
     operands.emplace_back(owner, types[i], fmt::format("operand{}", i),
-                          i == overwritten ? spirv::access::read_write : spirv::access::read);
+                          std::ranges::find(overwritten, std::optional(i)) != overwritten.end()
+                              ? spirv::access::read_write
+                              : spirv::access::read);
   return operands;
 }
 
-[[nodiscard]] inline spirv::access result_access(std::optional<std::size_t> overwritten) {
-  return overwritten ? spirv::access::read_write : spirv::access::write;
+[[nodiscard]] inline int store_width(const loop_nest& nest, const index_map& output, int axis) {
+  return axis >= 0 && output.strides[axis] == 1 && vectorises(nest, output, axis) ? 4 : 1;
 }
 
-[[nodiscard]] inline int store_width(const loop_nest& nest, int axis) {
-  return axis >= 0 && nest.output.strides[axis] == 1 && vectorises(nest, nest.output, axis) ? 4 : 1;
+/// One of a region's results: node `value` of its program.
+struct region_result {
+  scalar_ref value{0};
+  bool per_row = false;
+  index_map output;
+};
+
+[[nodiscard]] inline std::vector<region_result> results_of(const region_attribute& region) {
+  const auto last = static_cast<scalar_ref>(region.program.nodes.size() - 1);
+  std::vector<region_result> all = {{last, region.per_row, region.output}};
+  for (const further_result& each : region.further) all.push_back({each.value, each.per_row, each.output});
+  return all;
+}
+
+// The loops of a region, in the order that is best for reading rows where only values of rows are stored, and else for
+// storing the first of the other results; `results` find their outputs in them.
+[[nodiscard]] inline loop_nest loops_of(const region_attribute& region, std::vector<region_result>& results,
+                                        int& guide) {
+  const auto leader = std::ranges::find(results, false, &region_result::per_row);
+  guide = leader == results.end() ? reading_guide(region) : -1;
+  const auto first = leader == results.end() ? results.begin() : leader;
+  std::vector<index_map> outputs = {first->output};
+  for (auto each = results.begin(); each != results.end(); ++each) {
+    if (each != first) outputs.push_back(each->output);
+  }
+  loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, outputs, guide);
+  auto further = nest.further.begin();
+  for (auto each = results.begin(); each != results.end(); ++each)
+    each->output = each == first ? nest.output : *further++;
+  return nest;
+}
+
+[[nodiscard]] inline std::vector<bound_tensor> bind_results(spirv::kernel& owner, const loop_nest& nest,
+                                                            std::span<const region_result> results,
+                                                            std::span<const dtype> types, int vector_axis,
+                                                            operand_of_result overwritten) {
+  std::vector<bound_tensor> bound;
+  bound.reserve(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const bool shares = i < overwritten.size() && overwritten[i];
+    bound.emplace_back(owner, types[i], i == 0 ? "result" : fmt::format("result{}", i),
+                       store_width(nest, results[i].output, vector_axis),
+                       shares ? spirv::access::read_write : spirv::access::write);
+  }
+  return bound;
 }
 
 // Enough workgroups to fill the device before they grow.
@@ -29837,26 +30385,30 @@ namespace detail {
   return std::min(wanted, on.max_invocations);
 }
 
+// Everything is read before anything is stored: results may lie where operands do.
 inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar_program& program,
-                       std::span<const bound_tensor> operands, const bound_tensor& result, const coordinates& at,
-                       int vector_axis) {
-  const scalar_value value = emit(owner, program, [&](int k) {
+                       std::span<const region_result> results, std::span<const bound_tensor> operands,
+                       std::span<const bound_tensor> stored, const coordinates& at, int vector_axis) {
+  const std::vector<scalar_value> values = emit_nodes(owner, program, [&](int k) {
     return load(owner, nest, nest.accesses[static_cast<std::size_t>(k)], operands, at, vector_axis);
   });
-  store(nest, result, value, at, vector_axis);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    store(nest, results[i].output, stored[i], values[results[i].value], at, vector_axis);
 }
 
 /// Four elements an invocation where the result allows it, else one. A flat nest whose length is no multiple of four is
 /// cut into whole groups and up to three single elements, which one more invocation does.
 [[nodiscard]] inline kernel_dispatch make_pointwise(const region_attribute& region, std::span<const dtype> types,
-                                                    dtype result_type, const device_profile& on,
-                                                    std::optional<std::size_t> overwritten) {
-  const loop_nest nest = make_loop_nest(region.space, 0, region.accesses, region.output, -1);
+                                                    std::span<const dtype> result_types, const device_profile& on,
+                                                    operand_of_result overwritten) {
+  std::vector<region_result> results = results_of(region);
+  int guide = -1;
+  const loop_nest nest = loops_of(region, results, guide);
   const int last = nest.rank - 1;
   loop_nest groups = nest;
   const std::int64_t tail = nest.rank == 1 && nest.extents[0] >= 1024 ? nest.extents[0] % 4 : 0;
   if (tail != 0) groups.extents[0] -= tail;
-  const int axis = store_width(groups, last) == 4 ? last : -1;
+  const int axis = store_width(groups, groups.output, last) == 4 ? last : -1;
   if (axis >= 0) groups.extents[last] /= 4;
   const std::int64_t items = groups.count(0, nest.rank);
   const std::int64_t invocations = items + (axis >= 0 && tail != 0 ? 1 : 0);
@@ -29864,7 +30416,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   const flat_grid grid = make_flat_grid(invocations, size, on);
   spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
   const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
-  const bound_tensor result(owner, result_type, "result", axis >= 0 && tail == 0 ? 4 : 1, result_access(overwritten));
+  const std::vector<bound_tensor> stored =
+      bind_results(owner, nest, results, result_types, tail == 0 ? axis : -1, overwritten);
 
   const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
   const auto whole = [&] {
@@ -29875,12 +30428,12 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
       at[static_cast<std::size_t>(last)] = at[static_cast<std::size_t>(last)] * 4u;
       aligned.extents[last] *= 4;
     }
-    emit_point(owner, aligned, region.program, operands, result, at, axis);
+    emit_point(owner, aligned, region.program, results, operands, stored, at, axis);
   };
   const auto single = [&] {
     for (std::int64_t i = 0; i < tail; ++i) {
       const coordinates at{spirv::u32(nest.extents[0] - tail + i)};
-      emit_point(owner, nest, region.program, operands, result, at, -1);
+      emit_point(owner, nest, region.program, results, operands, stored, at, -1);
     }
   };
   const std::int64_t launched = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * size;
@@ -29897,26 +30450,32 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
 class row_emitter {
  public:
   row_emitter(spirv::kernel& owner, const loop_nest& nest, const row_mapping& map, const scalar_program& program,
-              std::span<const bound_tensor> operands, const device_profile& on, std::optional<std::size_t> overwritten)
+              std::span<const region_result> results, std::span<const bound_tensor> operands,
+              std::span<const bound_tensor> stored, const device_profile& on, operand_of_result overwritten)
       : owner_(owner),
         nest_(nest),
         map_(map),
         program_(program),
+        results_(results),
         operands_(operands),
+        stored_(stored),
         on_(on),
         overwritten_(overwritten),
         totals_(owner, map.lanes * map.rows) {
     analyse();
   }
 
-  void run(const flat_grid& grid, const bound_tensor& result, bool per_row) {
+  void run(const flat_grid& grid) {
     place(grid);
     for (int level = 1; level <= levels_; ++level) {
       emit_uniform(level - 1);
       reduce(level);
     }
     emit_uniform(levels_);
-    per_row ? store_row(result) : store_elements(result);
+    const bool any_per_row = std::ranges::find(results_, true, &region_result::per_row) != results_.end();
+    const bool all_per_row = std::ranges::find(results_, false, &region_result::per_row) == results_.end();
+    if (any_per_row) store_rows();
+    if (!all_per_row) store_elements();
   }
 
  private:
@@ -29947,11 +30506,15 @@ class row_emitter {
       levels_ = std::max(levels_, facts.level);
       facts_.push_back(facts);
     }
+    for (const region_result& each : results_)
+      all_lanes_read_ = all_lanes_read_ || (!each.per_row && facts_[each.value].overwritten);
     row_values_.resize(program_.nodes.size());
   }
 
   [[nodiscard]] bool overwrites(const index_map& access) const {
-    return overwritten_ && access.source == static_cast<int>(*overwritten_);
+    return std::ranges::any_of(overwritten_, [&](std::optional<std::size_t> operand) {
+      return operand && access.source == static_cast<int>(*operand);
+    });
   }
 
   // Which row this invocation works on and which lane of it it is.
@@ -30207,20 +30770,38 @@ class row_emitter {
     return map_.lanes == 1 ? row_exists_ : (row_exists_ && lane_ == 0u);
   }
 
-  void store_row(const bound_tensor& result) {
+  // The results that are of rows, or that are not, at one place.
+  struct stored_value {
+    const region_result* result;
+    const bound_tensor* to;
+    scalar_value value;
+  };
+  [[nodiscard]] std::vector<stored_value> evaluate_results(bool per_row, const coordinates& at) {
     memo known(program_.nodes.size());
-    const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), row_at_, known);
-    if (all_lanes_read_ && map_.lanes > 1) owner_.barrier(true);
-    owner_.if_(stores_row(), [&] { store(nest_, result, value, row_at_, map_.vector_axis); });
+    std::vector<stored_value> values;
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      if (results_[i].per_row != per_row) continue;
+      values.push_back({&results_[i], &stored_[i], evaluate_node(results_[i].value, at, known)});
+    }
+    return values;
+  }
+  void store_at(std::span<const stored_value> values, const coordinates& at) {
+    for (const stored_value& each : values)
+      store(nest_, each.result->output, *each.to, each.value, at, map_.vector_axis);
   }
 
-  void store_elements(const bound_tensor& result) {
+  void store_rows() {
+    const std::vector<stored_value> values = evaluate_results(true, row_at_);
+    if (all_lanes_read_ && map_.lanes > 1) owner_.barrier(true);
+    owner_.if_(stores_row(), [&] { store_at(values, row_at_); });
+  }
+
+  void store_elements() {
     for_items({}, [&](std::span<const row_item> items) {
       for (const row_item& item : items) {
         const coordinates at = element_at(item.position);
-        memo known(program_.nodes.size());
-        const scalar_value value = evaluate_node(static_cast<scalar_ref>(program_.nodes.size() - 1), at, known);
-        owner_.if_(item.exists && row_exists_, [&] { store(nest_, result, value, at, map_.vector_axis); });
+        const std::vector<stored_value> values = evaluate_results(false, at);
+        owner_.if_(item.exists && row_exists_, [&] { store_at(values, at); });
       }
     });
   }
@@ -30229,9 +30810,10 @@ class row_emitter {
   const loop_nest& nest_;
   const row_mapping& map_;
   const scalar_program& program_;
-  std::span<const bound_tensor> operands_;
+  std::span<const region_result> results_;
+  std::span<const bound_tensor> operands_, stored_;
   const device_profile& on_;
-  std::optional<std::size_t> overwritten_;
+  operand_of_result overwritten_;
   std::vector<node_facts> facts_;
   int levels_ = 0;
   bool all_lanes_read_ = false;  // what the result is written over
@@ -30243,8 +30825,10 @@ class row_emitter {
 };
 
 [[nodiscard]] inline kernel_dispatch emit_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const loop_nest& nest, const row_mapping& map,
-                                               const device_profile& on, std::optional<std::size_t> overwritten) {
+                                               std::span<const dtype> result_types,
+                                               std::span<const region_result> results, const loop_nest& nest,
+                                               const row_mapping& map, const device_profile& on,
+                                               operand_of_result overwritten) {
   const flat_grid grid = make_flat_grid(map.outer_items, map.rows, on);
   if (map.row_items > max_count) {
     fail(error_category::unsupported,
@@ -30256,30 +30840,33 @@ class row_emitter {
       {map.lanes * map.rows, 1, 1});
   if (uses_subgroups(map, on)) owner.require_subgroup_size(on.subgroup_size);
   const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
-  const bound_tensor result(owner, result_type, "result", store_width(nest, map.vector_axis),
-                            result_access(overwritten));
-  row_emitter(owner, nest, map, region.program, operands, on, overwritten).run(grid, result, region.per_row);
+  const std::vector<bound_tensor> stored =
+      bind_results(owner, nest, results, result_types, map.vector_axis, overwritten);
+  row_emitter(owner, nest, map, region.program, results, operands, stored, on, overwritten).run(grid);
   return {owner.finish(), grid.groups};
 }
 
 [[nodiscard]] inline kernel_dispatch make_rows(const region_attribute& region, std::span<const dtype> types,
-                                               dtype result_type, const device_profile& on,
-                                               std::optional<std::size_t> overwritten) {
-  const int guide = region.per_row ? reading_guide(region) : -1;
-  const loop_nest nest = make_loop_nest(region.space, region.row_axes, region.accesses, region.output, guide);
+                                               std::span<const dtype> result_types, const device_profile& on,
+                                               operand_of_result overwritten) {
+  std::vector<region_result> results = results_of(region);
+  int guide = -1;
+  const loop_nest nest = loops_of(region, results, guide);
   row_mapping map = make_row_mapping(nest, guide, on);
-  return make_within_loop_limit([&] { return emit_rows(region, types, result_type, nest, map, on, overwritten); },
-                                [&] { return share_rows_wider(map, on); }, on);
+  return make_within_loop_limit(
+      [&] { return emit_rows(region, types, result_types, results, nest, map, on, overwritten); },
+      [&] { return share_rows_wider(map, on); }, on);
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_region(const region_attribute& region, std::span<const dtype> operands,
-                                             dtype result, const device_profile& on,
-                                             std::optional<std::size_t> overwritten) {
-  const bool rows = region.per_row || region.program.has_rows();
-  return rows ? detail::make_rows(region, operands, result, on, overwritten)
-              : detail::make_pointwise(region, operands, result, on, overwritten);
+                                             std::span<const dtype> results, const device_profile& on,
+                                             operand_of_result overwritten) {
+  const bool rows = region.per_row || region.program.has_rows() ||
+                    std::ranges::find(region.further, true, &further_result::per_row) != region.further.end();
+  return rows ? detail::make_rows(region, operands, results, on, overwritten)
+              : detail::make_pointwise(region, operands, results, on, overwritten);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -30623,8 +31210,10 @@ inline void merge_axes(loop_nest& nest) {
     if (inner == nest.outer_axes()) continue;  // outer and row axes stay apart
     const std::int64_t extent = nest.extents[inner];
     const auto fits = [&](const index_map& each) { return mergeable(each, inner, extent); };
-    if (!fits(nest.output) || !std::all_of(nest.accesses.begin(), nest.accesses.end(), fits)) continue;
+    if (!fits(nest.output) || !std::ranges::all_of(nest.further, fits) || !std::ranges::all_of(nest.accesses, fits))
+      continue;
     merge_axis(nest.output, inner, extent, nest.rank);
+    for (index_map& each : nest.further) merge_axis(each, inner, extent, nest.rank);
     for (index_map& each : nest.accesses) merge_axis(each, inner, extent, nest.rank);
     nest.extents[inner - 1] *= extent;
     std::copy(nest.extents + inner + 1, nest.extents + nest.rank, nest.extents + inner);
@@ -30645,9 +31234,9 @@ inline index_map permuted(const index_map& from, std::span<const int> axes) {
 }  // namespace detail
 
 MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
-                                          const index_map& output, int guide) {
+                                          std::span<const index_map> outputs, int guide) {
   const int outer = space.rank() - row_axes;
-  const index_map& leader = guide < 0 ? output : accesses[static_cast<std::size_t>(guide)];
+  const index_map& leader = guide < 0 ? outputs.front() : accesses[static_cast<std::size_t>(guide)];
   std::vector<int> axes;
   for (int axis = 0; axis < space.rank(); ++axis) {
     const bool kept = std::any_of(accesses.begin(), accesses.end(),
@@ -30663,7 +31252,8 @@ MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std:
   nest.row_axes = static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](int axis) { return axis >= outer; }));
   for (std::size_t i = 0; i < axes.size(); ++i) nest.extents[i] = space[axes[i]];
   for (const index_map& each : accesses) nest.accesses.push_back(detail::permuted(each, axes));
-  nest.output = detail::permuted(output, axes);
+  nest.output = detail::permuted(outputs.front(), axes);
+  for (const index_map& each : outputs.subspan(1)) nest.further.push_back(detail::permuted(each, axes));
   detail::merge_axes(nest);
   return nest;
 }
@@ -30757,14 +31347,14 @@ MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, 
   return grouped(owner, parts);
 }
 
-MEGANEURA_INLINE void store(const loop_nest& nest, const bound_tensor& result, const scalar_value& value,
-                            const coordinates& at, int vector_axis) {
-  const spirv::u32 address = detail::flat_address(nest, nest.output, at);
-  if (vector_axis < 0 || is_uniform(nest.output, vector_axis)) return result.store(address, component(value, 0));
+MEGANEURA_INLINE void store(const loop_nest& nest, const index_map& to, const bound_tensor& result,
+                            const scalar_value& value, const coordinates& at, int vector_axis) {
+  const spirv::u32 address = detail::flat_address(nest, to, at);
+  if (vector_axis < 0 || is_uniform(to, vector_axis)) return result.store(address, component(value, 0));
   if (result.width() == 4) return result.store(address / 4u, value);
   const scalar_value wide = widened(value, 4);
   for (std::uint32_t i = 0; i < 4; ++i) {
-    result.store(detail::flat_address(nest, nest.output, detail::shifted(at, vector_axis, i)),
+    result.store(detail::flat_address(nest, to, detail::shifted(at, vector_axis, i)),
                  component(wide, static_cast<int>(i)));
   }
 }

@@ -244,6 +244,17 @@ TEST(kernels_matmul, sums_that_32_bits_would_shorten_are_refused) {
   }
 }
 
+// Gradients of weights over a short batch, on 132 multiprocessors.
+TEST(kernels_matmul, large_tiles_are_for_long_sums) {
+  const auto side = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return egraph::tiles_of_product(1, m, n, k, 132).side;
+  };
+  EXPECT_EQ(side(576, 576, 128), 32);
+  EXPECT_EQ(side(576, 576, 4096), 64);
+  EXPECT_EQ(side(1536, 576, 128), 64);
+  EXPECT_EQ(side(49152, 576, 128), 128);
+}
+
 TEST(kernels_matmul, a_device_of_the_least_limits_still_gets_tiles) {
   device_profile device;
   device.max_shared_bytes = 16384;

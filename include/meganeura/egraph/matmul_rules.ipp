@@ -162,11 +162,12 @@ inline double product_seconds(const matmul_attribute& product, const device_prof
     for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
     return elements;
   };
-  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes);
+  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes),
+                     k = extent(product.k_axes);
   const auto flops = 2 * static_cast<double>(product.space.elements());
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
   const double share = device.parallel
-                           ? tiles_of_product(batch, m, n, device.compute_units).share
+                           ? tiles_of_product(batch, m, n, k, device.compute_units).share
                            : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
   return flops / (device.matmul_flops * share);
 }

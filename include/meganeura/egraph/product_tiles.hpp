@@ -9,27 +9,31 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
 /// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
 struct product_tiles {
   std::int64_t side = 16, count = 1;
   double share = 1;
+  std::int64_t overhead = 0;
 };
 
-/// The sizes there are and the share that each reaches where it fills the device, as measured on an H200.
-inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95},
-                                               {.side = 64, .share = 0.78},
-                                               {.side = 32, .share = 0.41},
-                                               {.side = 16, .share = 0.21}};
+/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
+/// an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
+                                               {.side = 64, .share = 0.78, .overhead = 110},
+                                               {.side = 32, .share = 0.41, .overhead = 32},
+                                               {.side = 16, .share = 0.21, .overhead = 16}};
 
-/// The best of them for `batch` products of [m, n] results.
+/// The best of them for `batch` products of [m, n] results, sums of k terms each.
 [[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t compute_units) {
+                                                       std::int64_t k, std::int64_t compute_units) {
   product_tiles best{.share = 0};
   for (product_tiles tiles : tile_sizes) {
     const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
     tiles.count = batch * down * across;
     const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
     const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
-    tiles.share *= filled * static_cast<double>(tiles.count) / static_cast<double>(places);
+    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
+    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
     if (tiles.share > best.share) best = tiles;
   }
   return best;

@@ -19,7 +19,8 @@ inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const de
   for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
   const auto results = static_cast<double>(group[0] * group[1] * group[2]);
   const auto seconds = [&](std::int64_t parts) {
-    const double share = tiles_of_product(group[0] * parts, group[1], group[2], device.compute_units).share;
+    const double share =
+        tiles_of_product(group[0] * parts, group[1], group[2], group[3] / parts, device.compute_units).share;
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
     return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
   };

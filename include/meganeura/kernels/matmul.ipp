@@ -251,8 +251,8 @@ namespace detail {
 // slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const device_profile& device, const matmul_problem& problem) {
   const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
-  const egraph::product_tiles tiles =
-      egraph::tiles_of_product(extent(problem.batch), extent(problem.m), extent(problem.n), device.compute_units);
+  const egraph::product_tiles tiles = egraph::tiles_of_product(
+      extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k), device.compute_units);
   constexpr auto tiled = matmul_tier::tiled;
   if (tiles.side == 128) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
   if (tiles.side == 64) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
