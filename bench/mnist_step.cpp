@@ -55,10 +55,10 @@ nlohmann::json measure(const options& o) {
   std::vector<double> builds;  // the second build finds the pipeline cache warm
   for (int i = 0; i < 3; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    mn::trainer<model> fresh(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", o.batch}});
+    mn::trainer<model, mn::cross_entropy<"label">> fresh(gpu, mn::adam{}, {{"batch", o.batch}});
     builds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
-  mn::trainer<model> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", o.batch}});
+  mn::trainer<model, mn::cross_entropy<"label">> run(gpu, mn::adam{}, {{"batch", o.batch}});
   run.parameters().init({.seed = 1});
   const auto step = [&] { return run.step(mn::bind<"image">(images), mn::bind<"label">(labels)); };
   const auto before = gpu.counters();
@@ -74,8 +74,8 @@ nlohmann::json measure(const options& o) {
   const bool replayed = after.allocations == before.allocations && after.pipelines == before.pipelines &&
                         after.recordings == before.recordings;
 
-  mn::trainer<model> profiled(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", o.batch}},
-                              {.program = {.profile = true}}, run.parameters());
+  mn::trainer<model, mn::cross_entropy<"label">> profiled(gpu, mn::adam{}, {{"batch", o.batch}},
+                                                          {.program = {.profile = true}}, run.parameters());
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   nlohmann::json kernels = nlohmann::json::array();

@@ -29,7 +29,7 @@ double milliseconds(std::chrono::steady_clock::time_point from, std::chrono::ste
 nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* explain) {
   const mn::binding symbols[] = {{"seq", sequence}};
   const auto start = std::chrono::steady_clock::now();
-  const mn::graph g = mn::make_training_graph<model>(mn::cross_entropy{"label"}, mn::adam{}, symbols);
+  const mn::graph g = mn::make_training_graph<model, mn::cross_entropy<"label">>(mn::adam{}, symbols);
   const auto traced = std::chrono::steady_clock::now();
   mn::egraph::optimize_report report;
   mn::graph chosen = mn::egraph::optimize(g, {}, &report);

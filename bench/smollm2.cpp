@@ -106,7 +106,8 @@ nlohmann::json deviations(const mn::program& run, const mn::parameters& weights,
 nlohmann::json measure(const std::string& device_name, const std::string& reference_file, int rounds) {
   const mn::binding symbols[] = {{"seq", sequence}};
   mn::graph forward = mn::lower<model>(symbols), g;
-  const mn::node_id loss = mn::cross_entropy{"label"}(g, mn::lower_into<model>(g, symbols));
+  const auto logits = mn::lower_into<model>(g, symbols);
+  const mn::node_id loss = mn::lower_loss<model, mn::cross_entropy<"label">>(g, logits, symbols)[0];
   g.add_output("loss", loss);
   const auto leaves = g.leaves(mn::op::parameter);
   const auto slopes = mn::gradients(g, loss, leaves);

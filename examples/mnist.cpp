@@ -67,8 +67,9 @@ void train(const options& o) {
   mn::device gpu({.device = o.device});
   fmt::print("{}\ndevice: {}\n", digits.source, gpu.facts().name);
   const float rate = o.rate > 0 ? o.rate : o.model == "cnn" ? 3e-3f : 1e-3f;
-  mn::trainer<Model> run(gpu, mn::cross_entropy{"label"}, mn::adam{.learning_rate = rate},
-                         {{"batch", static_cast<std::int64_t>(o.batch)}}, {.program = {.checks = mn::checks::all}});
+  mn::trainer<Model, mn::cross_entropy<"label">> run(gpu, mn::adam{.learning_rate = rate},
+                                                     {{"batch", static_cast<std::int64_t>(o.batch)}},
+                                                     {.program = {.checks = mn::checks::all}});
   run.parameters().init({.seed = o.seed});
   fmt::print("{} parameters, {} kernels in {} groups, ready in {:.0f} ms\n", Model::parameter_count,
              run.program().plan().steps.size(), run.program().plan().groups, run.program().times().total());

@@ -730,6 +730,9 @@ inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <>
 inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
 
+/// The C++ type in which a program's user reads its elements: floats of any width are float.
+[[nodiscard]] constexpr dtype host_type(dtype type) { return is_float(type) ? dtype::f32 : type; }
+
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -2064,6 +2067,11 @@ class graph {
 
   void add_output(std::string_view name, node_id node);
 
+  /// Notes that a value can be asked for by a name: a program that is asked to (run_options::taps) makes it an output.
+  /// errors: invalid_argument for a second value of one name.
+  void tap(std::string_view name, node_id node);
+  [[nodiscard]] const std::vector<graph_output>& taps() const { return taps_; }
+
   /// Notes what `indices` should be; gather and scatter_add do it themselves.
   void expect_indices(index_range expected);
   [[nodiscard]] const std::vector<index_range>& index_ranges() const { return index_ranges_; }
@@ -2118,7 +2126,7 @@ class graph {
   path_id path_ = path_pool::root;  // of the scopes that live
   run_mode mode_ = run_mode::evaluation;
   bool depends_on_mode_ = false;
-  std::vector<graph_output> outputs_;
+  std::vector<graph_output> outputs_, taps_;
   std::vector<node_id> effects_;
   struct text_hash {
     using is_transparent = void;
@@ -2509,6 +2517,105 @@ inline constexpr bool is_fixed<fixed_text<Text>> = true;
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Several values with names: what a forward function returns, and what a run gives.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+/// Names in an order; a compiler's message lists them.
+template <fixed_string... Names>
+struct name_list {
+  static constexpr int size = sizeof...(Names);
+  static constexpr const symbol* symbols[size + 1]{&symbol_of<Names>...};
+
+  /// -1 for a name that is none of them.
+  [[nodiscard]] static constexpr int index_of(const char* name) {
+    for (int i = 0; i < size; ++i) {
+      if (texts_equal(symbols[i]->text, name)) return i;
+    }
+    return -1;
+  }
+  [[nodiscard]] static constexpr bool differ() {
+    for (int i = 0; i < size; ++i) {
+      if (index_of(symbols[i]->text) != i) return false;
+    }
+    return true;
+  }
+};
+
+// A template of its own, so that the compiler's message spells what was asked for and what there is.
+template <fixed_string Asked, class Names>
+inline constexpr bool is_one_of = Names::index_of(Asked.text) >= 0;
+
+template <std::size_t Index, class T>
+struct result_holder {
+  T value;
+};
+template <std::size_t Index, class T>
+constexpr const T& held(const result_holder<Index, T>& holder) {
+  return holder.value;
+}
+template <std::size_t Index, class T>
+constexpr T& held(result_holder<Index, T>& holder) {
+  return holder.value;
+}
+
+template <class Indices, class... T>
+struct result_holders;
+template <std::size_t... Indices, class... T>
+struct result_holders<std::index_sequence<Indices...>, T...> : result_holder<Indices, T>... {};
+
+}  // namespace detail
+
+/// Values by position and by name: `auto [logits, hidden] = r;` and `r.get<"logits">()`. `Names` is a list of names.
+template <class Names, class... T>
+class result_list {
+ public:
+  constexpr result_list() = default;
+  constexpr explicit result_list(T... values) : held_{{std::move(values)}...} {}
+
+  template <std::size_t Index>
+  [[nodiscard]] constexpr const auto& get() const& {
+    return detail::held<Index>(held_);
+  }
+  template <std::size_t Index>
+  [[nodiscard]] constexpr auto& get() & {
+    return detail::held<Index>(held_);
+  }
+  template <std::size_t Index>
+  [[nodiscard]] constexpr auto get() && {
+    return std::move(detail::held<Index>(held_));
+  }
+  /// errors: "there is no result of that name".
+  template <fixed_string Name>
+  [[nodiscard]] constexpr const auto& get() const& {
+    return get<place<Name>()>();
+  }
+  template <fixed_string Name>
+  [[nodiscard]] constexpr auto get() && {
+    return std::move(*this).template get<place<Name>()>();
+  }
+
+ private:
+  template <fixed_string Name>
+  static constexpr std::size_t place() {
+    static_assert(detail::is_one_of<Name, Names>, "meganeura: get<name>(): there is no result of that name");
+    return detail::is_one_of<Name, Names> ? static_cast<std::size_t>(Names::index_of(Name.text)) : 0;
+  }
+
+  detail::result_holders<std::make_index_sequence<sizeof...(T)>, T...> held_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+template <class Names, class... T>
+struct std::tuple_size<meganeura::result_list<Names, T...>> : std::integral_constant<std::size_t, sizeof...(T)> {};
+template <std::size_t Index, class Names, class... T>
+struct std::tuple_element<Index, meganeura::result_list<Names, T...>> {
+  using type =
+      std::remove_cvref_t<decltype(std::declval<const meganeura::result_list<Names, T...>&>().template get<Index>())>;
+};
 // The nodes of a graph that lives in a type: primitives only, flat, comparable.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -2534,8 +2641,10 @@ enum class primitive : std::uint8_t {
   class_index,  // its operand, which should hold 0 .. count-1 or `value`
   assign,       // its first operand; the state that is the second one becomes the third
   by_mode,      // its first operand in training, the second in evaluation
-  call,         // a module's body
+  tap,          // its operand, which can be read by `name`
+  call,         // a module's body; its value is the first result
   repeat,       // a module's body, several times with parameters of its own each time
+  result,       // the result `count` of a call or repeat whose body has several
 };
 
 namespace detail {
@@ -2641,10 +2750,10 @@ struct typed_node {
   std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  /// argument: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
+  /// argument, result: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
   std::int32_t count = 0;
   double value = 0;                            // constant, class_index
-  const symbol* name = nullptr;                // parameter, state, random, call, repeat
+  const symbol* name = nullptr;                // parameter, state, random, tap, call, repeat
   const detail::integer_list* list = nullptr;  // of a leaf: how it begins
   const module_body* body = nullptr;
   const symbolic_shape* shape = nullptr;  // of the result
@@ -2701,12 +2810,32 @@ constexpr facts facts_of(const typed_node& n) { return {n.kind, n.function, n.ty
 
 }  // namespace detail
 
-/// A traced module: its nodes in topological order, the result last.
+namespace detail {
+struct body_result {
+  const symbol* name;
+  int place;  // among the nodes
+};
+}  // namespace detail
+
+/// A traced module: its nodes in topological order, and which of them are its results. Without names it has one, the
+/// last node.
 struct module_body {
   const typed_node* nodes;
   int size;
+  const detail::body_result* named = nullptr;
+  int result_count = 1;
 
-  [[nodiscard]] constexpr const typed_node& root() const { return nodes[size - 1]; }
+  [[nodiscard]] constexpr int place(int result) const { return named ? named[result].place : size - 1; }
+  [[nodiscard]] constexpr const typed_node& result(int index) const { return nodes[place(index)]; }
+  [[nodiscard]] constexpr const char* result_name(int index) const {
+    return named ? named[index].name->text : "output";
+  }
+};
+
+/// A body and the scope that its names stand in.
+struct scoped_body {
+  const char* scope;
+  const module_body* body;
 };
 
 /// A whole graph as a structural value: the template argument of `expr`.
@@ -2833,6 +2962,22 @@ template <auto Graph, int Root>
 inline constexpr auto cut_off = cut<Graph, Root>();
 template <auto Graph, int Root>
 inline constexpr auto rooted = shrink<cut_off<Graph, Root>.size>(cut_off<Graph, Root>);
+
+// Several values as one graph, and where they are in it.
+template <int Capacity, int Count>
+struct merged_values {
+  graph_merger<Capacity> merger{};
+  int places[Count]{};
+};
+template <class... Values>
+consteval auto merge() {
+  merged_values<(graph_size<Values> + ...), sizeof...(Values)> result;
+  int count = 0;
+  ((result.places[count++] = result.merger.merge(Values::graph)), ...);
+  return result;
+}
+template <class... Values>
+inline constexpr auto merged = merge<Values...>();
 
 // Stands for a body that has grown too large: the value's type goes on, its nodes are dropped, so that compiling stays
 // fast and `trace` has one short error to give.
@@ -3483,7 +3628,7 @@ constexpr bool holds_whole_body(const Graph& graph) {
   for (const typed_node& each : graph.nodes) {
     if (each.kind == primitive::argument && each.count == too_large) return false;
   }
-  return true;
+  return graph.size <= max_body_nodes;
 }
 
 template <class Module, bool Fits>
@@ -3497,8 +3642,39 @@ concept takes = requires(Operands... operands) {
 template <class Module, int Operands, bool Takes>
 inline constexpr bool forward_takes = Takes;
 
+// What forward may return: a value, or several.
+template <class T>
+inline constexpr bool is_result = value<T>;
+template <class Names, class... X>
+inline constexpr bool is_result<result_list<Names, X...>> = true;
+
 // Stands for a body that has an error already: a value of this type computes nothing and breaks nothing.
 inline constexpr graph_data<1> no_body{{make_node(primitive::constant, dtype::f32, interned_shape<symbolic_shape{}>)}};
+
+// What forward returned as one graph, and what of it are the results.
+template <auto Graph>
+consteval auto graph_of(expr<Graph>) {
+  return Graph;
+}
+template <class Names, class... X>
+consteval auto graph_of(result_list<Names, X...>) {
+  return shrink<merged<X...>.merger.size>(merged<X...>.merger);
+}
+template <auto Graph>
+consteval int named_results(expr<Graph>) {
+  return 0;
+}
+template <int Count>
+struct body_result_list {
+  body_result all[Count]{};
+};
+template <class Names, class... X>
+consteval auto named_results(result_list<Names, X...>) {
+  body_result_list<sizeof...(X)> list;
+  int count = 0;
+  for (body_result& each : list.all) each = {Names::symbols[count], merged<X...>.places[count]}, ++count;
+  return list;
+}
 
 template <class Module, tensor_type... Operands, int... Indices>
 consteval auto trace(std::integer_sequence<int, Indices...>) {
@@ -3506,18 +3682,19 @@ consteval auto trace(std::integer_sequence<int, Indices...>) {
     static_assert(
         forward_takes<Module, sizeof...(Operands), false>,
         "meganeura: forward(x...): a module needs a static function forward that takes one value for each input "
-        "of its model, or for each operand of its call");
-    return no_body;
+        "of its model, for each operand of its call, or, of a loss, for each result of the model and then each input");
+    return expr<no_body>{};
   } else {
-    using result = decltype(Module::forward(placeholder<Operands, Indices>...));
-    static_assert(value<result>, "meganeura: forward(x): a module must return a value");
-    if constexpr (value<result>) {
-      static_assert(body_fits<Module, holds_whole_body(result::graph)>,
+    using returned = decltype(Module::forward(placeholder<Operands, Indices>...));
+    static_assert(is_result<returned>,
+                  "meganeura: forward(x): a module must return a value, or several: results<names...>(values...)");
+    if constexpr (is_result<returned>) {
+      static_assert(body_fits<Module, holds_whole_body(graph_of(returned{}))>,
                     "meganeura: forward(x): the module's body has more than 96 nodes; move a part of it into a module "
                     "and call it");
-      return result::graph;
+      return returned{};
     } else {
-      return no_body;
+      return expr<no_body>{};
     }
   }
 }
@@ -3525,21 +3702,53 @@ consteval auto trace(std::integer_sequence<int, Indices...>) {
 // Traced once, whatever the number of calls. Symbols are named by the module and its operand types, not by a whole
 // graph.
 template <class Module, tensor_type... Operands>
-inline constexpr auto body_graph = trace<Module, Operands...>(std::make_integer_sequence<int, sizeof...(Operands)>{});
+inline constexpr auto returned = trace<Module, Operands...>(std::make_integer_sequence<int, sizeof...(Operands)>{});
 template <class Module, tensor_type... Operands>
-inline constexpr module_body body_of{body_graph<Module, Operands...>.nodes, body_graph<Module, Operands...>.size};
+inline constexpr auto body_graph = graph_of(returned<Module, Operands...>);
+template <class Module, tensor_type... Operands>
+inline constexpr auto body_results = named_results(returned<Module, Operands...>);
+
+template <int Size>
+constexpr module_body body_from(const graph_data<Size>& graph, int) {
+  return {graph.nodes, Size};
+}
+template <int Size, int Count>
+constexpr module_body body_from(const graph_data<Size>& graph, const body_result_list<Count>& results) {
+  return {graph.nodes, Size, results.all, Count};
+}
+template <class Module, tensor_type... Operands>
+inline constexpr module_body body_of = body_from(body_graph<Module, Operands...>, body_results<Module, Operands...>);
 
 template <auto Graph>
 inline constexpr tensor_type type_of{Graph.root().type, Graph.root().shape};
 
 constexpr typed_node call_node(primitive kind, const module_body* body, const symbol* name, int count) {
-  typed_node result = with_name(make_node(kind, body->root().type, body->root().shape, count), name);
+  typed_node result = with_name(make_node(kind, body->result(0).type, body->result(0).shape, count), name);
   result.body = body;
   return result;
 }
 
+// The value of a call, or its values by the names that its module gave them.
+template <const module_body& Body, auto Call, auto Result>
+constexpr auto called(expr<Call> call, expr<Result>) {
+  return call;
+}
+template <const module_body& Body, auto Call, class Names, class... X>
+constexpr auto called(expr<Call>, result_list<Names, X...>) {
+  return []<int... Index>(std::integer_sequence<int, Index...>) {
+    return result_list<
+        Names, decltype(apply<make_node(primitive::result, Body.result(Index).type, Body.result(Index).shape, Index),
+                              expr<Call>>())...>();
+  }
+  (std::make_integer_sequence<int, sizeof...(X)>{});
+}
+
 // Of a call, a parameter or a state. (A random stream's `function` is its distribution: it is shared by its call.)
 constexpr bool is_shared(const typed_node& n) { return n.kind != primitive::random && n.function == 1; }
+template <class Graph>
+constexpr int layer_place(const Graph& graph) {  // of the call whose result the last node is, or of the last node
+  return graph.root().kind == primitive::result ? graph.root().operand(0) : graph.size - 1;
+}
 constexpr bool can_share(const typed_node& n) {
   return n.kind == primitive::call || n.kind == primitive::repeat || n.kind == primitive::parameter ||
          n.kind == primitive::state;
@@ -3548,7 +3757,7 @@ constexpr bool can_share(const typed_node& n) {
 template <auto Graph>
 consteval auto marked_shared() {
   auto marked = Graph;
-  marked.nodes[marked.size - 1].function = 1;
+  marked.nodes[layer_place(marked)].function = 1;
   return marked;
 }
 template <auto Graph>
@@ -3561,6 +3770,10 @@ constexpr const char* text_of(const Name& name) {
   } else {
     return name.c_str();
   }
+}
+
+constexpr node_spec describe_tap(const facts& x, const symbol* name) {
+  return {.kind = primitive::tap, .type = x.type, .shape = x.shape, .name = name};
 }
 
 // A number as text; <string> is none of the front end's.
@@ -3578,6 +3791,19 @@ inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) &&
 
 }  // namespace detail
 
+/// Several values as what a forward function returns: `return results<"logits", "hidden">(y, h);`. A run gives them by
+/// name or as `auto [logits, hidden] = s.run(...)`, and so does a module's call: `auto [h, c] = call<"cell", lstm>(x,
+/// h, c)`. errors: "one name for each value", "names differ".
+template <fixed_string... Names, class... X>
+[[nodiscard]] constexpr auto results(X... values) {
+  static_assert(sizeof...(Names) == sizeof...(X) && sizeof...(X) >= 1,
+                "meganeura: results<names...>(values...): one name for each value, and at least one");
+  static_assert((detail::is_name(Names) && ...) && detail::name_list<Names...>::differ(),
+                "meganeura: results<names...>(values...): names differ, and none is empty");
+  static_assert((value<X> && ...), "meganeura: results<names...>(values...): a result is a value");
+  return result_list<detail::name_list<Names...>, X...>(values...);
+}
+
 /// Module::forward(operands...) as one node; `Name` stands before the names of its parameters, "" adds nothing. A
 /// module is a struct with `static constexpr auto forward(value auto...)`. On values of run time it is run then and
 /// there, and the name may be an argument: call<block>("layers." + std::to_string(i), x).
@@ -3589,9 +3815,10 @@ template <fixed_string Name, class Module, value... X>
     static_assert(sizeof...(X) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
     static_assert(detail::no_conditions<X::graph...>,
                   "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");
-    return detail::apply<detail::call_node(primitive::call, &detail::body_of<Module, detail::type_of<X::graph>...>,
-                                           &detail::symbol_of<Name>, 1),
-                         X...>();
+    constexpr const module_body& body = detail::body_of<Module, detail::type_of<X::graph>...>;
+    return detail::called<body>(
+        detail::apply<detail::call_node(primitive::call, &body, &detail::symbol_of<Name>, 1), X...>(),
+        detail::returned<Module, detail::type_of<X::graph>...>);
   } else {
     return call<Module>(Name.text, operands...);
   }
@@ -3603,8 +3830,44 @@ template <class Module, detail::name_like Name, value... X>
   return Module::forward(carrier.lifted(operands)...);
 }
 
-/// Module applied `Count` times, each result the first operand of the next; further operands go to all alike.
-/// Parameters of turn i are named "Name.i.": typed once, run `Count` times.
+namespace detail {
+
+// Whether what the module returns can be its first operands again.
+template <class... X>
+constexpr bool closes(const module_body& body) {
+  constexpr tensor_type operands[]{type_of<X::graph>...};
+  if (body.result_count > static_cast<int>(sizeof...(X))) return false;
+  for (int i = 0; i < body.result_count; ++i) {
+    if (operands[i] != tensor_type{body.result(i).type, body.result(i).shape}) return false;
+  }
+  return true;
+}
+
+template <class Carrier>
+constexpr void take_results(Carrier* operands, const Carrier& result) {
+  operands[0] = result;
+}
+template <class Carrier, class Names, class... X>
+constexpr void take_results(Carrier* operands, const result_list<Names, X...>& results) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) { ((operands[I] = results.template get<I>()), ...); }
+  (std::index_sequence_for<X...>{});
+}
+
+template <class Module, int Count, class Carrier, class... X>
+constexpr auto repeated(const Carrier& carrier, const X&... x) {
+  Carrier operands[]{carrier.lifted(x)...};
+  const auto turn = [&]<std::size_t... I>(int index, std::index_sequence<I...>) {
+    return call<Module>(decimal(index).text, operands[I]...);
+  };
+  const std::index_sequence_for<X...> all{};
+  for (int i = 0; i + 1 < Count; ++i) take_results(operands, turn(i, all));
+  return turn(Count - 1, all);
+}
+
+}  // namespace detail
+
+/// Module applied `Count` times, each result the first operand of the next, several results the first operands; further
+/// operands go to all alike. Parameters of turn i are named "Name.i.": typed once, run `Count` times.
 /// errors: "the module must return what it takes".
 template <fixed_string Name, int Count, class Module, value First, value... Others>
 [[nodiscard]] constexpr auto repeat(First x, Others... others) {
@@ -3612,23 +3875,20 @@ template <fixed_string Name, int Count, class Module, value First, value... Othe
   if constexpr (detail::all_typed<First, Others...>::value) {
     constexpr const module_body& body =
         detail::body_of<Module, detail::type_of<First::graph>, detail::type_of<Others::graph>...>;
-    constexpr detail::tensor_type result{body.root().type, body.root().shape};
-    constexpr bool closed = result == detail::type_of<First::graph>;
+    constexpr bool closed = detail::closes<First, Others...>(body);
     static_assert(closed, "meganeura: repeat<name, count, module>(x): the module must return what it takes");
     if constexpr (closed) {
-      return detail::apply<detail::call_node(primitive::repeat, &body, &detail::symbol_of<Name>, Count), First,
-                           Others...>();
+      return detail::called<body>(
+          detail::apply<detail::call_node(primitive::repeat, &body, &detail::symbol_of<Name>, Count), First,
+                        Others...>(),
+          detail::returned<Module, detail::type_of<First::graph>, detail::type_of<Others::graph>...>);
     } else {
       return x;
     }
   } else {
     const auto& carrier = detail::carrier_of(x, others...);
     [[maybe_unused]] const auto scope = carrier.scope(Name.text);
-    auto result = carrier.lifted(x);
-    for (int turn = 0; turn < Count; ++turn) {
-      result = call<Module>(detail::decimal(turn).text, result, others...);
-    }
-    return result;
+    return detail::repeated<Module, Count>(carrier, x, others...);
   }
 }
 
@@ -3642,14 +3902,34 @@ template <value X>
   if constexpr (!detail::all_typed<X>::value) {
     return x;
   } else {
-    static_assert(detail::can_share(X::graph.root()),
-                  "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
-    if constexpr (detail::can_share(X::graph.root())) {
+    constexpr bool is_layer = detail::can_share(X::graph.nodes[detail::layer_place(X::graph)]);
+    static_assert(is_layer, "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
+    if constexpr (is_layer) {
       return expr<detail::shared_graph<X::graph>>{};
     } else {
       return x;
     }
   }
+}
+
+template <class Names, value... X>
+[[nodiscard]] constexpr auto shared(result_list<Names, X...> several) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return result_list<Names, decltype(shared(several.template get<I>()))...>(shared(several.template get<I>())...);
+  }
+  (std::index_sequence_for<X...>{});
+}
+
+/// x, which can be read by this name behind the path of the calls around it, where a session or a trainer is asked to:
+/// run_options::taps. Where it is not, this costs nothing.
+/// errors: "a name is neither empty nor holds a zero byte", "x is a condition".
+template <fixed_string Name, value X>
+[[nodiscard]] constexpr auto tap(X x) {
+  static_assert(detail::text_fits<Name, detail::is_name(Name)>,
+                "meganeura: tap<name>(x): a name is neither empty nor holds a zero byte");
+  MEGANEURA_EXPECT(x.facts().type != dtype::boolean,
+                   "meganeura: tap<name>(x): x is a condition, which is never stored; tap select(condition, a, b)", x)
+  return detail::make<detail::describe_tap>(x, c<&detail::symbol_of<Name>>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -3668,7 +3948,7 @@ struct op_calls<Function, std::index_sequence<I...>> {
   static constexpr result call(Function& f) {
     return f.template operator()<Kind>();
   }
-  static constexpr result (*of[])(Function&) = {&call<static_cast<op>(I)>...};
+  static constexpr result (*of[sizeof...(I)])(Function&) = {&call<static_cast<op>(I)>...};
 };
 
 }  // namespace detail
@@ -3697,13 +3977,20 @@ constexpr const symbol& input_symbol() {
 /// One input of a model: the name it is bound by, its dtype and its shape.
 template <fixed_string Name, dtype Type, symbolic_shape Shape>
 struct input {
+  static constexpr auto text = Name;
   static constexpr const symbol& name = detail::input_symbol<Name>();
   static constexpr detail::tensor_type type{Type, detail::interned_shape<Shape>};
 };
 
+/// What a model gives under a name: a result of its module, or a tap.
+struct result_facts {
+  dtype type = dtype::f32;
+  symbolic_shape shape{};
+};
+
 inline constexpr int max_name_length = 128;
 
-/// A parameter or state of a model. The turns of a repeat are one leaf, with '*' for the index and `copies` turns.
+/// A parameter, state or tap of a model. The turns of a repeat are one leaf, with '*' for the index and `copies` turns.
 struct leaf {
   char name[max_name_length]{};
   std::uint64_t hash = 0;
@@ -3719,7 +4006,9 @@ struct leaf {
 namespace detail {
 
 constexpr bool is_leaf(const typed_node& n) { return n.kind == primitive::parameter || n.kind == primitive::state; }
-constexpr bool is_named(const typed_node& n) { return is_leaf(n) || n.kind == primitive::random; }
+constexpr bool is_named(const typed_node& n) {
+  return is_leaf(n) || n.kind == primitive::random || n.kind == primitive::tap;
+}
 
 constexpr int count_leaves(const module_body& body) {
   int count = 0;
@@ -3730,11 +4019,11 @@ constexpr int count_leaves(const module_body& body) {
   return count;
 }
 
-// Which nodes of a body its result needs in a mode.
+// Which nodes of a body its results need in a mode.
 class needed_nodes {
  public:
   constexpr needed_nodes(const module_body& body, run_mode mode) {
-    needed_[body.size - 1] = true;
+    for (int i = 0; i < body.result_count; ++i) needed_[body.place(i)] = true;
     for (int i = body.size; i-- > 0;) {
       const typed_node& n = body.nodes[i];
       for (int k = 0; needed_[i] && k < n.operand_count; ++k) {
@@ -3855,7 +4144,7 @@ struct leaf_table {
 
   constexpr void add(const typed_node& n, const name_path& full, bool shared) {
     std::uint64_t hash = hash_of(full);
-    if (n.kind == primitive::random) ++hash;  // names of their own
+    hash += n.kind == primitive::random ? 1 : n.kind == primitive::tap ? 2 : 0;  // names of their own
     names_fit = names_fit && full.fits;
     for (int i = 0; i < size; ++i) {
       if (leaves[i].hash != hash || !texts_equal(leaves[i].name, full.text)) continue;
@@ -3863,7 +4152,7 @@ struct leaf_table {
       const bool agrees =
           leaves[i].kind == n.kind && leaves[i].type == n.type && leaves[i].shape == n.shape && begins_alike;
       if (!leaves[i].begin) leaves[i].begin = n.list;
-      if (!agrees && n.kind != primitive::random) {
+      if (!agrees && is_leaf(n)) {
         conflicting = leaf_name(full.text);
       } else if (!shared && declared_[i] && repeated.none()) {
         repeated = leaf_name(full.text);
@@ -3908,18 +4197,36 @@ template <leaf_name Name>
 inline constexpr bool shared_name_exists = Name.none();
 template <leaf_name Name>
 inline constexpr bool one_assignment_a_state = Name.none();
-template <leaf_name Name>
-inline constexpr bool one_input_a_name = Name.none();
+template <class Names>
+inline constexpr bool one_input_a_name = Names::differ();
 
-// The name that two inputs have, if there is one.
-constexpr leaf_name doubled_input(const symbol* const* names, int count) {
-  for (int i = 0; i < count; ++i) {
-    for (int j = 0; j < i; ++j) {
-      if (!texts_equal(names[i]->text, names[j]->text)) continue;
-      return leaf_name(name_path{}.append(names[i]->text).text);
-    }
+// The tap of a full name, -1 if there is none.
+template <class Leaves>
+constexpr int tap_index(const Leaves& leaves, const char* name) {
+  for (int i = 0; i < leaves.size; ++i) {
+    if (leaves.leaves[i].kind == primitive::tap && is_turn_of(name, leaves.leaves[i].name)) return i;
   }
-  return {};
+  return -1;
+}
+
+// Its arguments are what a compiler shows.
+template <fixed_string Asked, class Results, bool Found>
+inline constexpr bool is_result_or_tap = Found;
+
+template <class Model, fixed_string Name>
+constexpr auto facts_of_result() {
+  constexpr int index = Model::output_list::index_of(Name.text);
+  constexpr int tap = tap_index(Model::leaves, Name.text);
+  static_assert(is_result_or_tap<Name, typename Model::output_list, (index >= 0 || tap >= 0)>,
+                "meganeura: the model has neither a result nor a tap of that name; the compiler lists its results, and "
+                "a tap is known by its full path: \"layers.3.hidden\"");
+  if constexpr (index >= 0) {
+    return result_facts{Model::body.result(index).type, *Model::body.result(index).shape};
+  } else if constexpr (tap >= 0) {
+    return result_facts{Model::leaves.leaves[tap].type, *Model::leaves.leaves[tap].shape};
+  } else {
+    return result_facts{};
+  }
 }
 
 // Declared only: a call stops constant evaluation, and the compiler's message spells this name. No `throw`, so that the
@@ -3978,6 +4285,31 @@ struct flop_counter {
 
 }  // namespace detail
 
+namespace detail {
+
+template <auto Graph>
+name_list<"output"> names_of(expr<Graph>);
+template <class Names, class... X>
+Names names_of(result_list<Names, X...>);
+
+template <int Results>
+inline constexpr bool has_one_result = Results == 1;
+template <const module_body& Body>
+constexpr const typed_node& only_result() {
+  static_assert(has_one_result<Body.result_count>,
+                "meganeura: model::output: the model has several results; ask for one of them: model::result<name>");
+  return Body.result(0);
+}
+
+constexpr bool stores_results(const module_body& body) {
+  for (int i = 0; i < body.result_count; ++i) {
+    if (body.result(i).type == dtype::boolean) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
 /// errors: "one name, two shapes" when a parameter's full name is used with different shapes, dtypes or initializers;
 /// "two layers of one name" unless all but one are `shared`; "a state is assigned twice"; "two inputs of one name";
@@ -3986,16 +4318,24 @@ template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
   static constexpr const auto& graph = detail::body_graph<Module, Inputs::type...>;
-  static constexpr const symbolic_shape& output = *body.root().shape;
-  static constexpr dtype output_type = body.root().type;
+  static constexpr scoped_body bodies[1]{{"", &body}};
+  using input_list = detail::name_list<Inputs::text...>;
+  /// "output" for a module that returns one value without a name.
+  using output_list = decltype(detail::names_of(detail::returned<Module, Inputs::type...>));
+
+  /// Of the only result.
+  static constexpr const symbolic_shape& output = *detail::only_result<body>().shape;
+  static constexpr dtype output_type = detail::only_result<body>().type;
+  static constexpr int result_count = body.result_count;
 
   static constexpr int input_count = sizeof...(Inputs);
-  static constexpr const symbol* input_names[]{&Inputs::name...};
-  static constexpr detail::tensor_type input_types[]{Inputs::type...};
+  static constexpr const auto& input_names = input_list::symbols;
+  static constexpr detail::tensor_type input_types[input_count]{
+      Inputs::type...};  // sized: Clang 14 reads no others here
 
-  /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter and state.
+  /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter, state and tap.
   static constexpr auto leaves = detail::collect_leaves<detail::body_of<Module, Inputs::type...>>();
-  static_assert(output_type != dtype::boolean,
+  static_assert(detail::stores_results(body),
                 "meganeura: model: forward returns a condition, which is never stored; return select(condition, a, b)");
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
   static_assert(
@@ -4009,8 +4349,13 @@ struct model {
   static_assert(detail::one_assignment_a_state<leaves.reassigned>,
                 "meganeura: model: a state is assigned twice, and a step gives it one new value; assign it once, where "
                 "that value is known");
-  static_assert(detail::one_input_a_name<detail::doubled_input(input_names, input_count)>,
+  static_assert(detail::one_input_a_name<input_list>,
                 "meganeura: model: two inputs of one name; give each a name of its own");
+
+  /// Of the result or tap of that name; a tap's is its full path, "layers.3.hidden".
+  /// errors: "the model gives nothing of that name".
+  template <fixed_string Name>
+  static constexpr result_facts result = detail::facts_of_result<model, Name>();
 
   /// Trained elements, tied weights once.
   static constexpr std::int64_t parameter_count = [] {
@@ -4028,13 +4373,9 @@ struct model {
     return detail::flop_counter<detail::bound_extents>{{bindings.begin(), bindings.end()}}.of(body);
   }
 
+  [[nodiscard]] static constexpr detail::tensor_type input_type(int index) { return input_types[index]; }
   /// Position of the input of that name, -1 if there is none.
-  [[nodiscard]] static constexpr int input_index(const char* name) {
-    for (int i = 0; i < input_count; ++i) {
-      if (detail::texts_equal(input_names[i]->text, name)) return i;
-    }
-    return -1;
-  }
+  [[nodiscard]] static constexpr int input_index(const char* name) { return input_list::index_of(name); }
 };
 
 /// Without inputs there is nothing to compute from.
@@ -4044,13 +4385,6 @@ struct model<Module> {
       detail::forward_takes<Module, 0, false>,
       "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
 };
-
-namespace detail {
-
-template <fixed_string Name, bool Found>
-inline constexpr bool input_known = Found;
-
-}  // namespace detail
 
 /// Data for the input `Name`: what sessions and trainers take. Holds no data itself; the range must outlive the call.
 template <fixed_string Name, class T>
@@ -4094,7 +4428,8 @@ template <fixed_string Name, class Range>
   } else if constexpr (detail::has_elements<Range>) {
     using element = std::remove_cvref_t<decltype(*range.data())>;
     static_assert(detail::dtype_of<element> != dtype::boolean,
-                  "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
+                  "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t; copy others, "
+                  "labels of 8 or 64 bits: std::vector<std::int32_t>(labels.begin(), labels.end())");
     return bound_input<Name, element>{range.data(), range.size()};
   } else {
     return bound_input<Name, float>{nullptr, 0};
@@ -4105,9 +4440,9 @@ template <fixed_string Name, class Range>
 template <class Model, fixed_string Name, class T>
 constexpr int checked_input_index(const bound_input<Name, T>&) {
   constexpr int index = Model::input_index(detail::symbol_of<Name>.text);
-  static_assert(detail::input_known<Name, (index >= 0)>,
-                "meganeura: bind<name>(range): the model has no input of that name");
-  static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_types[index < 0 ? 0 : index].type>,
+  static_assert(detail::is_one_of<Name, typename Model::input_list>,
+                "meganeura: bind<name>(range): there is no input of that name; the compiler lists those there are");
+  static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
                 "meganeura: bind<name>(range): the input has another dtype");
   return index < 0 ? 0 : index;
 }
@@ -4131,6 +4466,14 @@ constexpr bool has_symbol(const module_body& body, const char* name) {
   return false;
 }
 
+template <std::size_t Count>
+constexpr bool has_symbol(const scoped_body (&bodies)[Count], const char* name) {
+  for (const scoped_body& each : bodies) {
+    if (has_symbol(*each.body, name)) return true;
+  }
+  return false;
+}
+
 template <fixed_string Name, bool Found>
 inline constexpr bool symbol_known = Found;
 
@@ -4139,7 +4482,7 @@ inline constexpr bool symbol_known = Found;
 /// The same for a symbol.
 template <class Model, fixed_string Name>
 constexpr void check_bound(const bound_symbol<Name>&) {
-  static_assert(detail::symbol_known<Name, detail::has_symbol(Model::body, detail::symbol_of<Name>.text)>,
+  static_assert(detail::symbol_known<Name, detail::has_symbol(Model::bodies, detail::symbol_of<Name>.text)>,
                 "meganeura: bind<name>(n): the model has no symbol of that name; an input is bound to a range");
 }
 template <class Model, fixed_string Name, class T>
@@ -6343,6 +6686,129 @@ template <value A, value W>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Losses: what a trainer minimises, or a model computes by itself.
+// Losses are modules: of what a model returns and of named inputs of their own.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// An input of a loss, of the dtype and shape of the model's first result: what that is compared with. One that the
+/// model has as well (an autoencoder's image) is the model's.
+template <fixed_string Name>
+struct target {
+  static constexpr auto text = Name;
+  static constexpr const symbol& name = detail::input_symbol<Name>();
+  template <class Model>
+  static constexpr detail::tensor_type type_for{Model::body.result(0).type, Model::body.result(0).shape};
+};
+
+/// What a trainer minimises: trainer<vae, loss<vae_loss, target<"image">>>. `Module::forward` takes what the model
+/// returns, in order, and then the inputs, each a target<name>, labels<name> or input<name, dtype, dims>. It returns
+/// one number of f32, or several results of which the first, or the one named "loss", is minimised and the others can
+/// be read: `return results<"loss", "kl">(likelihood + kl, kl);`. Parameters are trained with the model's, behind
+/// "loss.".
+template <class Module, class... Inputs>
+struct loss {};
+
+namespace detail {
+
+template <class Module, class... Inputs>
+loss<Module, Inputs...> as_loss(const loss<Module, Inputs...>&);
+void as_loss(...);
+
+// Of an input of a loss: its own, or after the model's first result.
+template <class Model, class Input>
+constexpr tensor_type loss_input_type() {
+  if constexpr (requires { Input::type; }) {
+    return Input::type;
+  } else {
+    return Input::template type_for<Model>;
+  }
+}
+
+// A list of names and those of the inputs that it lacks.
+template <class Names, class... Inputs>
+struct extended_names {
+  using type = Names;
+};
+template <fixed_string... Names, class First, class... Others>
+struct extended_names<name_list<Names...>, First, Others...>
+    : extended_names<std::conditional_t<(name_list<Names...>::index_of(First::text.text) < 0),
+                                        name_list<Names..., First::text>, name_list<Names...>>,
+                     Others...> {};
+
+template <class Names>
+struct loss_names {
+  using type = Names;
+};
+template <>
+struct loss_names<name_list<"output">> {
+  using type = name_list<"loss">;
+};
+
+// Its arguments are what a compiler shows.
+template <class Loss>
+inline constexpr bool is_loss = false;
+template <class Module, class... Inputs>
+inline constexpr bool is_loss<loss<Module, Inputs...>> = true;
+template <class Input, bool Agrees>
+inline constexpr bool loss_input_agrees = Agrees;
+template <dtype Type, symbolic_shape Shape>
+inline constexpr bool is_loss_value = Type == dtype::f32&& Shape.rank == 0;
+
+template <class Module, tensor_type... Operands>
+struct traced_loss {
+  static constexpr const module_body& body = body_of<Module, Operands...>;
+  using output_list = typename loss_names<decltype(names_of(returned<Module, Operands...>))>::type;
+  static constexpr int minimised = output_list::index_of("loss") < 0 ? 0 : output_list::index_of("loss");
+  static_assert(is_loss_value<body.result(minimised).type, *body.result(minimised).shape>,
+                "meganeura: loss<module, inputs...>: a trainer minimises one f32 number; reduce the loss to one with "
+                "mean(x) or sum(x), and cast it to f32");
+};
+
+template <class Model, class Input>
+constexpr bool agrees_with_model() {
+  constexpr int index = Model::input_index(Input::text.text);
+  return index < 0 || Model::input_types[index < 0 ? 0 : index] == loss_input_type<Model, Input>();
+}
+
+// A model with its loss, in the words of a model: the inputs of both, the results of the loss, the taps of the model.
+template <class Model, class Loss, class Results = std::make_integer_sequence<int, Model::result_count>>
+struct trained_model {
+  static_assert(
+      is_loss<Loss>,
+      "meganeura: trainer<model, loss>: a loss is cross_entropy<\"label\">, mean_squared_error<\"target\"> or "
+      "loss<module, inputs...>");
+};
+
+template <class Model, class Module, class... Inputs, int... Results>
+struct trained_model<Model, loss<Module, Inputs...>, std::integer_sequence<int, Results...>>
+    : traced_loss<Module, tensor_type{Model::body.result(Results).type, Model::body.result(Results).shape}...,
+                  loss_input_type<Model, Inputs>()...> {
+  static_assert(one_input_a_name<name_list<Inputs::text...>>,
+                "meganeura: loss<module, inputs...>: two inputs of one name; give each a name of its own");
+  static_assert((loss_input_agrees<Inputs, agrees_with_model<Model, Inputs>()> && ...),
+                "meganeura: loss<module, inputs...>: the model has an input of that name, of another dtype or shape; "
+                "choose another name");
+  using own_inputs = name_list<Inputs::text...>;
+  using input_list = typename extended_names<typename Model::input_list, Inputs...>::type;
+  static constexpr tensor_type own_types[own_inputs::size + 1]{loss_input_type<Model, Inputs>()...};
+  static constexpr const auto& leaves = Model::leaves;
+  static constexpr scoped_body bodies[2]{{"", &Model::body}, {"loss", &trained_model::body}};
+
+  [[nodiscard]] static constexpr int input_index(const char* name) { return input_list::index_of(name); }
+  [[nodiscard]] static constexpr tensor_type input_type(int index) {
+    return index < Model::input_count ? Model::input_types[index]
+                                      : own_types[own_inputs::index_of(input_list::symbols[index]->text)];
+  }
+  template <fixed_string Name>
+  static constexpr result_facts result = facts_of_result<trained_model, Name>();
+};
+
+template <class Model, class Loss>
+using trained = trained_model<Model, decltype(as_loss(std::declval<const Loss&>()))>;
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -6365,6 +6831,11 @@ constexpr bool can_label(const facts& logits, const facts& labels) {
   const symbolic_shape& shape = logits.shape;
   return shape.rank >= 1 && labels.type == dtype::i32 && is_float(logits.type) && shape.last().is_static() &&
          labels.shape == reduced_shape(shape, 1u << (shape.rank - 1));
+}
+
+template <symbolic_shape Logits>
+constexpr tensor_type label_type() {
+  return {dtype::i32, interned_shape < Logits.rank == 0 ? Logits : reduced_shape(Logits, 1u << (Logits.rank - 1)) > };
 }
 
 constexpr bool are_alike(const facts& a, const facts& b) {
@@ -6432,10 +6903,41 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Logits,
 template <value A, value B>
 [[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
   MEGANEURA_EXPECT(detail::are_alike(prediction.facts(), target.facts()),
-                   "meganeura: mean_squared_error_loss(prediction, target): both must have one shape and dtype",
+                   "meganeura: mean_squared_error_loss(prediction, target): both must be floats of one shape and dtype",
                    prediction, target)
   return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);
 }
+
+/// Labels that a loss compares the model's first result with: i32, of its shape less the last axis.
+template <fixed_string Name>
+struct labels {
+  static constexpr auto text = Name;
+  static constexpr const symbol& name = detail::input_symbol<Name>();
+  template <class Model>
+  static constexpr detail::tensor_type type_for = detail::label_type<*Model::body.result(0).shape>();
+};
+
+namespace detail {
+template <cross_entropy_options Options>
+struct cross_entropy_module {
+  static constexpr auto forward(value auto logits, value auto label) {
+    return cross_entropy_loss<Options>(logits, label);
+  }
+};
+struct mean_squared_error_module {
+  static constexpr auto forward(value auto prediction, value auto wanted) {
+    return mean_squared_error_loss(prediction, wanted);
+  }
+};
+}  // namespace detail
+
+/// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.
+template <fixed_string Label, cross_entropy_options Options = cross_entropy_options{}>
+struct cross_entropy : loss<detail::cross_entropy_module<Options>, labels<Label>> {};
+
+/// mean_squared_error_loss of a model's result, with what is bound by this name.
+template <fixed_string Target>
+struct mean_squared_error : loss<detail::mean_squared_error_module, target<Target>> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Normalisation over the last axis.
@@ -8123,26 +8625,29 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// large to count, naming symbol, value and limit.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
-/// Each symbol of a model's inputs and nodes once, in that order.
-[[nodiscard]] std::vector<std::string> symbols_of(const module_body& body, std::span<const detail::tensor_type> inputs);
-
-/// One body after its operands are nodes; returns its result. The scopes of the graph that live stand before every
-/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
-node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                   std::span<const binding> bindings);
-
-/// A model's parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share
-/// them.
-/// errors: invalid_argument for such a symbol.
-void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings);
-
-/// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
-/// appends the loss to it.
-/// errors: invalid_argument for a symbol without binding, with two or unknown, and for anything the graph's own checks
-/// refuse.
+/// Each symbol of a model's inputs and nodes once, in that order; of a model with its loss as well.
+[[nodiscard]] std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
+                                                  std::span<const detail::tensor_type> inputs);
 template <class Model>
-node_id lower_into(graph& g, std::span<const binding> bindings) {
-  check_bindings(symbols_of(Model::body, Model::input_types), bindings);
+[[nodiscard]] std::vector<std::string> symbols_of() {
+  std::vector<detail::tensor_type> inputs;
+  for (int i = 0; i < Model::input_list::size; ++i) inputs.push_back(Model::input_type(i));
+  return symbols_of(Model::bodies, inputs);
+}
+
+/// One body after its operands are nodes; returns its results. The scopes of the graph that live stand before every
+/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
+std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
+                                std::span<const binding> bindings);
+
+/// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
+/// errors: invalid_argument for such a symbol.
+void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings);
+
+/// Adds a model to a graph: its inputs, parameters and nodes; returns the results, which are not yet outputs.
+/// errors: invalid_argument for a symbol without binding, and for anything the graph's own checks refuse.
+template <class Model>
+std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
   std::vector<node_id> operands;
   for (int i = 0; i < Model::input_count; ++i) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
@@ -8151,12 +8656,31 @@ node_id lower_into(graph& g, std::span<const binding> bindings) {
   return lower_body(g, Model::body, operands, bindings);
 }
 
-/// The graph of a model alone in one of its modes, its result named "output". Both modes have all parameters and
-/// states.
+/// Adds a loss to the graph of a model: its inputs and its nodes, in the scope "loss"; returns its results. `results`
+/// are the model's.
+template <class Model, class Loss>
+std::vector<node_id> lower_loss(graph& g, std::span<const node_id> results, std::span<const binding> bindings) {
+  using both = detail::trained<Model, Loss>;
+  const graph::scope in(g, "loss");
+  std::vector<node_id> operands(results.begin(), results.end());
+  for (int i = 0; i < both::own_inputs::size; ++i) {
+    const char* name = both::own_inputs::symbols[i]->text;
+    const bool shared = Model::input_index(name) >= 0;
+    operands.push_back(shared ? g.find_leaf(name)
+                              : g.input(name, both::own_types[i].type, bound(*both::own_types[i].shape, bindings)));
+  }
+  return lower_body(g, both::body, operands, bindings);
+}
+
+/// The graph of a model alone in one of its modes, its results named as it names them, a single one without a name
+/// "output". Both modes have all parameters and states. errors: invalid_argument for a symbol with two bindings or
+/// unknown, and those of lower_into.
 template <class Model>
 [[nodiscard]] graph lower(std::span<const binding> bindings, run_mode mode = run_mode::evaluation) {
+  check_bindings(symbols_of<Model>(), bindings);
   graph g(mode);
-  g.add_output("output", lower_into<Model>(g, bindings));
+  const std::vector<node_id> results = lower_into<Model>(g, bindings);
+  for (std::size_t i = 0; i < results.size(); ++i) g.add_output(Model::output_list::symbols[i]->text, results[i]);
   return g;
 }
 
@@ -8698,6 +9222,8 @@ class optimizer_moments {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+#include <cstring>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
@@ -8767,8 +9293,15 @@ class program {
   [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
   /// A copy of an output of the latest step. errors: invalid_argument before the first step or for an unknown name.
   [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
-  /// The same as numbers. errors: invalid_argument for an output that is not f32.
-  [[nodiscard]] std::vector<float> output_f32(std::string_view name) const;
+  /// The same as numbers: float for floats of any width, std::int32_t or std::uint32_t for integers.
+  /// errors: invalid_argument for an output of another type.
+  template <class Number>
+  [[nodiscard]] std::vector<Number> output_as(std::string_view name) const {
+    const std::vector<std::byte> bytes = output_in(name, detail::dtype_of<Number>);
+    std::vector<Number> numbers(bytes.size() / sizeof(Number));
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return numbers;
+  }
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return alive().report_; }
@@ -8828,6 +9361,7 @@ class program {
   void store(const plan::slot& input, std::span<const std::byte> values);
   void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
+  [[nodiscard]] std::vector<std::byte> output_in(std::string_view name, dtype type) const;
 
   device device_;
   plan::execution_plan plan_;
@@ -8946,7 +9480,7 @@ class inference {
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
   /// Runs once, waits and returns a copy of the only output: run({{"image", images}}). `sizes` has the symbols that
-  /// inputs leave open. errors: those of `start` and `output`; invalid_argument for a graph of several outputs, naming
+  /// inputs leave open. errors: those of `start` and `read`; invalid_argument for a graph of several outputs, naming
   /// them.
   std::vector<float> run(std::span<const input_values> inputs, const symbol_extents& sizes = {});
   std::vector<float> run(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
@@ -8961,9 +9495,13 @@ class inference {
     return start({inputs.begin(), inputs.size()}, sizes);
   }
 
-  /// A copy of a named output of the latest run; waits for it. errors: invalid_argument before the first run, for an
-  /// unknown name, and for an output that is not f32.
-  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program().output_f32(name); }
+  /// A copy of a named output of the latest run; waits for it: float for floats of any width, read<std::int32_t>(name)
+  /// for integers. errors: invalid_argument before the first run, for an unknown name, and for an output of another
+  /// type.
+  template <class Number = float>
+  [[nodiscard]] std::vector<Number> read(std::string_view name) const {
+    return program().output_as<Number>(name);
+  }
 
   /// Builds the program for these sizes now, so that no run waits for it.
   void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
@@ -9038,13 +9576,14 @@ auto bound_symbols(const Bound&... bound) {
   return listed<binding>(as_symbol(bound)...);
 }
 
+// `Model`: one, or one with its loss.
 template <class Model>
 [[nodiscard]] open_sizes sizes_of(const symbol_extents& fixed) {
   std::vector<sized_input> inputs;
-  for (int i = 0; i < Model::input_count; ++i) {
-    inputs.push_back({Model::input_names[i]->text, *Model::input_types[i].shape});
+  for (int i = 0; i < Model::input_list::size; ++i) {
+    inputs.push_back({Model::input_list::symbols[i]->text, *Model::input_type(i).shape});
   }
-  return {symbols_of(Model::body, Model::input_types), std::move(inputs), fixed};
+  return {symbols_of<Model>(), std::move(inputs), fixed};
 }
 
 // Where sizes are open, parameters and states are there before the first program: init, load or set them.
@@ -9052,9 +9591,14 @@ template <class Model>
 [[nodiscard]] parameters parameters_of(const device& on, parameters given, const symbol_extents& fixed) {
   if (given || !sizes_of<Model>(fixed).any()) return given;
   graph g;
-  lower_leaves(g, Model::body, fixed.list());
+  lower_leaves(g, Model::bodies, fixed.list());
   return {on, g};
 }
+
+// In what the elements of a tensor are read.
+template <dtype Type>
+using host_number =
+    std::conditional_t<is_float(Type), float, std::conditional_t<is_signed(Type), std::int32_t, std::uint32_t>>;
 
 }  // namespace detail
 
@@ -9082,49 +9626,44 @@ class session : public inference {
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, or another element type, does not compile. A symbol that inputs leave open is bound as well:
-  /// run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the output. errors: invalid_argument for a
-  /// span of the wrong size, naming the shape it should have, for sizes that stay unknown, and for parameters that have
-  /// no values yet.
+  /// run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a
+  /// std::vector of float, std::int32_t or std::uint32_t; of several results a result_list: auto [logits, hidden] =
+  /// s.run(...), or s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape
+  /// it should have, for sizes that stay unknown, and for parameters that have no values yet.
   template <class... Bound>
-  std::vector<float> run(const Bound&... bound) {
-    static_assert(Model::output_type == dtype::f32,
-                  "meganeura: session.run: the model's output is not f32; use start() and program().output(name)");
+  auto run(const Bound&... bound) {
     start(bound...);
-    return output("output");
+    return read_all(typename Model::output_list{});
   }
 
-  /// Runs once without waiting; read outputs by name afterwards.
+  /// Runs once without waiting; read results by name afterwards.
   template <class... Bound>
   std::uint64_t start(const Bound&... bound) {
     (check_bound<Model>(bound), ...);
     return inference::start(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
   }
+
+  /// A copy of a result of the latest run, or of a tap; waits for it: read<"logits">(). A name that the model does not
+  /// have does not compile. errors: invalid_argument before the first run.
+  template <fixed_string Name>
+  [[nodiscard]] auto read() const {
+    return inference::read<detail::host_number<Model::template result<Name>.type>>(Name.text);
+  }
+  using inference::read;
+
+ private:
+  template <fixed_string... Names>
+  [[nodiscard]] auto read_all(detail::name_list<Names...> names) const {
+    if constexpr (sizeof...(Names) == 1) {
+      return (read<Names>(), ...);
+    } else {
+      return result_list<decltype(names), decltype(read<Names>())...>(read<Names>()...);
+    }
+  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Training of a typed model: its graph and a loss, handed to `training`.
-// Losses a trainer appends to a model's output: each adds its own input, or takes the model's of that name, dtype and
-// shape, and returns a scalar.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// cross_entropy_loss of the output, with an i32 input named `label` of the logits' shape less the last axis.
-/// errors: invalid_argument unless logits are floats of rank 1 or more.
-struct cross_entropy {
-  std::string label;
-  std::int32_t ignore_index = -100;
-  node_id operator()(graph& g, node_id logits) const;
-};
-
-/// mean_squared_error_loss of the output, with an input named `target` of the prediction's dtype and shape.
-/// errors: invalid_argument unless the prediction is floats.
-struct mean_squared_error {
-  std::string target;
-  node_id operator()(graph& g, node_id prediction) const;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
+// Training of a typed model: its graph and that of a loss, handed to `training`.
 // Training of any graph: loss, gradients and optimiser as one recorded step on a device.
 // Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
 // Scalar programs written as formulas.
@@ -9486,6 +10025,9 @@ class pending_step {
   /// The loss before this step's update; waits for the step. Kept until two further steps of its sizes are submitted.
   /// errors: invalid_argument later, and for a loss that is not finite, where the option `checks` includes that.
   [[nodiscard]] float loss() const;
+  /// Another number that the loss gives, or an f32 number that the graph has as an output: value("kl"). Kept as long.
+  /// errors: invalid_argument later, for an unknown name and for what is not one f32 number.
+  [[nodiscard]] float value(std::string_view name) const { return program_->scalar_output(name, submitted_); }
   void wait() const { program_->wait(submitted_); }
 
  private:
@@ -9503,8 +10045,9 @@ struct graph_with_loss {
 /// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
 class training {
  public:
-  /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). errors: those of
-  /// make_training_graph; invalid_argument for rates that no optimiser can have; what `program` throws.
+  /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). Outputs that the graph
+  /// has stay readable. errors: those of make_training_graph; invalid_argument for rates that no optimiser can have;
+  /// what `program` throws.
   training(const device& on, graph forward, node_id loss, const optimizer& chosen, const training_options& options = {},
            meganeura::parameters weights = {});
 
@@ -9538,6 +10081,12 @@ class training {
   }
   /// What evaluates: its outputs and its program. errors: invalid_argument before the first evaluation.
   [[nodiscard]] const inference& evaluation() const;
+
+  /// A copy of an output of the latest step, see inference::read.
+  template <class Number = float>
+  [[nodiscard]] std::vector<Number> read(std::string_view name) const {
+    return program().output_as<Number>(name);
+  }
 
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate);
@@ -9582,25 +10131,19 @@ class training {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Adds its value, a scalar f32 node, to a graph, given the model's output. cross_entropy and mean_squared_error are
-/// losses, and so is any callable of this form, with the functions that models are written with:
-/// [](graph& g, node_id y) { return mean(abs(node_value(g, y) - node_value(g, g.find_leaf("x")))); }
-template <class T>
-concept loss_function = requires(const T& loss, graph& g, node_id output) {
-  { loss(g, output) } -> std::convertible_to<node_id>;
-};
-
 namespace detail {
 
-template <class Model, loss_function Loss>
-[[nodiscard]] graph_with_loss trace(const Loss& loss, const symbol_extents& symbols) try {
-  graph g(run_mode::training);
-  const node_id output = lower_into<Model>(g, symbols.list());
-  const node_id value = [&] {
-    const graph::scope in(g, "loss");
-    return loss(g, output);
-  }();
-  return {std::move(g), value};
+template <class Model, class Loss>
+[[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode = run_mode::training) try {
+  using both = trained<Model, Loss>;
+  graph g(mode);
+  check_bindings(symbols_of<both>(), symbols.list());
+  const std::vector<node_id> results = lower_loss<Model, Loss>(g, lower_into<Model>(g, symbols.list()), symbols.list());
+  for (int i = 0; i < both::body.result_count; ++i) {
+    const std::string_view name = both::output_list::symbols[i]->text;
+    if (name != "loss") g.add_output(name, results[static_cast<std::size_t>(i)]);
+  }
+  return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
 } catch (...) {
   rethrow_as_error("building a training step");
 }
@@ -9608,47 +10151,72 @@ template <class Model, loss_function Loss>
 }  // namespace detail
 
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
-template <class Model, loss_function Loss>
-[[nodiscard]] graph make_training_graph(const Loss& loss, const optimizer& chosen, const symbol_extents& symbols,
+template <class Model, class Loss>
+[[nodiscard]] graph make_training_graph(const optimizer& chosen, const symbol_extents& symbols,
                                         const training_options& options = {}) {
-  graph_with_loss traced = detail::trace<Model>(loss, symbols);
+  graph_with_loss traced = detail::trace<Model, Loss>(symbols);
   return make_training_graph(std::move(traced.forward), traced.loss, chosen, options);
 }
 
 /// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows. Sizes
-/// come from what is bound, as they do in a session: the last, smaller batch is a step like the others.
-template <class Model>
+/// come from what is bound, as they do in a session: the last, smaller batch is a step like the others. `Loss` is
+/// cross_entropy<"label">, mean_squared_error<"target"> or a loss<module, inputs...>.
+template <class Model, class Loss>
 class trainer : public training {
+  using trained = detail::trained<Model, Loss>;
+
  public:
-  /// e.g. trainer<mlp> run(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-3f}); `fixed` has symbols that never
+  /// One step under way.
+  class pending : public pending_step {
+   public:
+    explicit pending(const pending_step& from) : pending_step(from) {}
+    /// Another number that the loss gives: value<"kl">(). A name that the loss does not have does not compile.
+    template <fixed_string Name>
+    [[nodiscard]] float value() const {
+      constexpr result_facts result = trained::template result<Name>;
+      static_assert(detail::is_loss_value<result.type, result.shape>,
+                    "meganeura: step.value<name>(): the result is not one f32 number; read it from the trainer: "
+                    "read<name>()");
+      return pending_step::value(Name.text);
+    }
+    using pending_step::value;
+  };
+
+  /// e.g. trainer<mlp, cross_entropy<"label">> run(gpu, adam{.learning_rate = 1e-3f}); `fixed` has symbols that never
   /// change, {{"batch", 32}}. errors: invalid_argument for symbols, inputs or rates that do not fit; what `program`
   /// throws.
-  template <loss_function Loss>
-  trainer(const device& on, const Loss& loss, const optimizer& chosen, const symbol_extents& fixed = {},
-          const training_options& options = {}, meganeura::parameters weights = {}) try
+  explicit trainer(const device& on, const optimizer& chosen, const symbol_extents& fixed = {},
+                   const training_options& options = {}, meganeura::parameters weights = {}) try
       : training(on,
-                 {detail::sizes_of<Model>(fixed),
-                  [loss](const symbol_extents& at) { return detail::trace<Model>(loss, at); }},
-                 chosen, options, detail::parameters_of<Model>(on, std::move(weights), fixed)) {
+                 {detail::sizes_of<trained>(fixed),
+                  [](const symbol_extents& at, run_mode mode) { return detail::trace<Model, Loss>(at, mode); }},
+                 chosen, options, detail::parameters_of<trained>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a trainer");
   }
 
   /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs of the model and of the
-  /// loss are bound by name, and symbols that they leave open; an input of the model bound to another element type does
+  /// loss are bound by name, and symbols that they leave open; a name that neither has, or another element type, does
   /// not compile. errors: those of training::step.
   template <class... Bound>
-  pending_step step(const Bound&... bound) {
-    (check(bound), ...);
-    return training::step(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
+  pending step(const Bound&... bound) {
+    (check_bound<trained>(bound), ...);
+    return pending(training::step(detail::bound_inputs(bound...), detail::bound_symbols(bound...)));
   }
 
- private:
-  // The names of a loss's inputs are known when it runs.
-  template <class Bound>
-  static constexpr void check(const Bound& bound) {
-    if constexpr (detail::binds_symbol<Bound> || Model::input_index(Bound::name) >= 0) check_bound<Model>(bound);
+  /// The loss of these inputs as the model is evaluated; nothing is updated. errors: those of training::evaluate.
+  template <class... Bound>
+  float evaluate(const Bound&... bound) {
+    (check_bound<trained>(bound), ...);
+    return training::evaluate(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
   }
+
+  /// A copy of a result of the loss, of the latest step, or of a tap of the model: read<"hidden">().
+  template <fixed_string Name>
+  [[nodiscard]] auto read() const {
+    return training::read<detail::host_number<trained::template result<Name>.type>>(Name.text);
+  }
+  using training::read;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -10796,6 +11364,17 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   }
   outputs_.push_back({std::string(name), node});
   output_names_.emplace(std::string(name), node);
+}
+
+MEGANEURA_INLINE void graph::tap(std::string_view name, node_id node) {
+  expect_values(fmt::format("tap \"{}\"", name), {node});
+  const auto known = std::ranges::find(taps_, name, &graph_output::name);
+  if (known == taps_.end()) {
+    taps_.push_back({std::string(name), node});
+  } else if (known->node != node) {
+    fail(error_category::invalid_argument, "tap \"{}\" of %{}: %{} is tapped by that name; give it another one", name,
+         node, known->node);
+  }
 }
 
 MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
@@ -12745,8 +13324,8 @@ class summary_walk {
     }
   }
 
-  [[nodiscard]] model_summary result(const typed_node& root) {
-    give(root, path_pool::root);
+  [[nodiscard]] model_summary result(const module_body& body) {
+    give(body, path_pool::root);
     return modules_.finished(paths_);
   }
 
@@ -12757,12 +13336,18 @@ class summary_walk {
     for (int turn = 0; turn < n.count; ++turn) {
       if (n.kind == primitive::repeat) inner = paths_.child(named, std::to_string(turn));
       visit(*n.body, inner);
-      give(n, inner);
+      give(*n.body, inner);
     }
-    for (path_id at = named; at != around; at = paths_.parent(at)) give(n, at);  // a dot in a name makes two modules
+    for (path_id at = named; at != around; at = paths_.parent(at))
+      give(*n.body, at);  // a dot in a name makes two modules
   }
-  void give(const typed_node& n, path_id module) {
-    modules_[module].result = to_string(n.type) + count_.extent.text(*n.shape);
+  void give(const module_body& body, path_id module) {
+    std::string& text = modules_[module].result;
+    text.clear();
+    for (int i = 0; i < body.result_count; ++i) {
+      const typed_node& n = body.result(i);
+      text += (i > 0 ? ", " : "") + std::string(to_string(n.type)) + count_.extent.text(*n.shape);
+    }
   }
 
   flop_counter<symbolic_extents> count_;
@@ -12773,7 +13358,8 @@ class summary_walk {
 
 MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
                                           std::span<const binding> bindings) {
-  check_bindings(symbols_of(body, inputs), bindings);
+  const scoped_body all{"", &body};
+  check_bindings(symbols_of({&all, 1}, inputs), bindings);
   for (const binding& each : bindings) {
     const symbol name{each.symbol};
     symbolic_shape alone;
@@ -12782,7 +13368,7 @@ MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<con
   }
   summary_walk walk(bindings);
   walk.visit(body, path_pool::root);
-  return walk.result(body.root());
+  return walk.result(body);
 }
 
 }  // namespace detail
@@ -13414,8 +14000,6 @@ class safetensors_header {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io::detail
-
-#include <cstring>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
@@ -16886,6 +17470,7 @@ MEGANEURA_INLINE void verify(const execution_plan& p) { detail::replay(p).run();
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // Initialising, loading and saving of weights.
+// Tensors of floats of one dtype as those of another.
 // The bits of floats on the host, up to 32 of them, as IEEE 754 lays them out.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -16938,6 +17523,50 @@ class float_format {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// use.operator()<type>() for a float dtype: loops over its elements know its digits while they compile.
+template <std::size_t I = 0, class Use>
+void with_float(dtype type, const Use& use) {
+  if constexpr (I < dtype_count) {
+    constexpr auto candidate = static_cast<dtype>(I);
+    if constexpr (is_float(candidate)) {
+      if (type == candidate) return use.template operator()<candidate>();
+    }
+    with_float<I + 1>(type, use);
+  }
+}
+
+template <dtype Type>
+using word_of = std::conditional_t<storage_bytes(Type, 1) == 4, std::uint32_t, std::uint16_t>;
+
+// Floats of one dtype as those of another. What does not grow is converted where it lies, so that at no time there is
+// more than twice the tensor.
+inline std::vector<std::byte> converted_floats(std::vector<std::byte> bytes, dtype from, dtype to) {
+  if (from == to) return bytes;
+  const auto convert = [&]<dtype From, dtype To>() {
+    constexpr float_format old(From), wanted(To);
+    constexpr std::size_t old_size = sizeof(word_of<From>), size = sizeof(word_of<To>);
+    const std::size_t count = bytes.size() / old_size;
+    std::vector<std::byte> wide(size > old_size ? count * size : 0);
+    std::byte* target = wide.empty() ? bytes.data() : wide.data();
+    for (std::size_t i = 0; i < count; ++i) {
+      word_of<From> word{};
+      std::memcpy(&word, bytes.data() + i * old_size, old_size);
+      const auto result = static_cast<word_of<To>>(wanted.encode(old.decode(word)));
+      std::memcpy(target + i * size, &result, size);
+    }
+    if (wide.empty())
+      bytes.resize(count * size);
+    else
+      bytes = std::move(wide);
+  };
+  with_float(from, [&]<dtype From>() { with_float(to, [&]<dtype To>() { convert.template operator()<From, To>(); }); });
+  return bytes;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // What is wrong with a file of tensors, gathered into one sentence.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -17046,51 +17675,11 @@ inline std::optional<dtype> float_named(std::string_view name) {
   return {};
 }
 
-// use.operator()<type>() for a float dtype: loops over its elements know its digits while they compile.
-template <std::size_t I = 0, class Use>
-void with_float(dtype type, const Use& use) {
-  if constexpr (I < dtype_count) {
-    constexpr auto candidate = static_cast<dtype>(I);
-    if constexpr (is_float(candidate)) {
-      if (type == candidate) return use.template operator()<candidate>();
-    }
-    with_float<I + 1>(type, use);
-  }
-}
-
-template <dtype Type>
-using word_of = std::conditional_t<storage_bytes(Type, 1) == 4, std::uint32_t, std::uint16_t>;
-
-// Floats of one dtype as those of another. What does not grow is converted where it lies, so that at no time there is
-// more than twice the parameter.
-inline std::vector<std::byte> converted(std::vector<std::byte> bytes, dtype from, dtype to) {
-  if (from == to) return bytes;
-  const auto convert = [&]<dtype From, dtype To>() {
-    constexpr float_format old(From), wanted(To);
-    constexpr std::size_t old_size = sizeof(word_of<From>), size = sizeof(word_of<To>);
-    const std::size_t count = bytes.size() / old_size;
-    std::vector<std::byte> wide(size > old_size ? count * size : 0);
-    std::byte* target = wide.empty() ? bytes.data() : wide.data();
-    for (std::size_t i = 0; i < count; ++i) {
-      word_of<From> word{};
-      std::memcpy(&word, bytes.data() + i * old_size, old_size);
-      const auto result = static_cast<word_of<To>>(wanted.encode(old.decode(word)));
-      std::memcpy(target + i * size, &result, size);
-    }
-    if (wide.empty())
-      bytes.resize(count * size);
-    else
-      bytes = std::move(wide);
-  };
-  with_float(from, [&]<dtype From>() { with_float(to, [&]<dtype To>() { convert.template operator()<From, To>(); }); });
-  return bytes;
-}
-
 inline std::vector<std::byte> initial_bytes(const plan::slot& slot, std::uint64_t seed) {
   if (is_float(slot.type)) {
     const std::vector<float> values = initial_values(slot, seed);
     const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
-    return converted({bytes.begin(), bytes.end()}, dtype::f32, slot.type);
+    return converted_floats({bytes.begin(), bytes.end()}, dtype::f32, slot.type);
   }
   const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(slot.begin.centre));
   const std::vector<std::uint32_t> words(static_cast<std::size_t>(slot.extents.elements()), word);
@@ -17213,7 +17802,7 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
   }
   const std::span<const std::byte> bytes = std::as_bytes(values);
   if (target.type == dtype::f32) return set_bytes(name, bytes);
-  set_bytes(name, detail::converted({bytes.begin(), bytes.end()}, dtype::f32, target.type));
+  set_bytes(name, detail::converted_floats({bytes.begin(), bytes.end()}, dtype::f32, target.type));
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }
@@ -17224,7 +17813,7 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
     fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
-  const auto bytes = detail::converted(get_bytes(name), source.type, dtype::f32);
+  const auto bytes = detail::converted_floats(get_bytes(name), source.type, dtype::f32);
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -17308,7 +17897,7 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
   for (const auto& [target, entry] : matches) {
     // One tensor at a time in memory.
     const dtype found = detail::float_named(entry->dtype).value_or(target->type);
-    set_bytes(target->name, detail::converted(file.read(*entry), found, target->type));
+    set_bytes(target->name, detail::converted_floats(file.read(*entry), found, target->type));
   }
   return report;
 } catch (...) {
@@ -17724,10 +18313,14 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return a();
     case primitive::by_mode:
       return operands[static_cast<std::size_t>(needed_nodes::chosen(g.ask_mode()))];
+    case primitive::tap:
+      g.tap(full_name(g, *spec.name), a());
+      return a();
     case primitive::map:  // see map_node
     case primitive::argument:
     case primitive::call:
     case primitive::repeat:
+    case primitive::result:
       break;
   }
   fail(error_category::internal, "a node of the kind {} is no primitive", static_cast<int>(spec.kind));
@@ -17917,25 +18510,36 @@ class body_lowering {
         needed_(body, g.mode()) {}
 
   // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
-  node_value run() {
+  std::vector<node_value> run() {
     for (int i = 0; i < body_.size; ++i) {
       const typed_node& n = body_.nodes[i];
       const bool needed = is_needed_ && needed_[i];
-      values_.push_back(n.body ? call(n, needed) : needed || is_leaf(n) ? lower(n) : node_value());
+      if (n.body) {
+        calls_[i] = call(n, needed);
+        values_.push_back(calls_[i][0]);
+      } else {
+        values_.push_back(needed || is_leaf(n) ? lower(n) : node_value());
+      }
     }
-    return values_.back();
+    std::vector<node_value> results;
+    for (int i = 0; i < body_.result_count; ++i) results.push_back(values_[static_cast<std::size_t>(body_.place(i))]);
+    return results;
   }
 
  private:
   node_value lower(const typed_node& n) {
     if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
+    if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
+    const bool shared = shared_ || is_shared(n);
     if (is_named(n)) {
-      const std::string name = full_name(graph_, *n.name);
-      names_.use(n.kind == primitive::random ? "random " + name : name, shared_ || is_shared(n));
+      const std::string kind = n.kind == primitive::random ? "random " : n.kind == primitive::tap ? "tap " : "";
+      names_.use(kind + full_name(graph_, *n.name), shared);
     }
+    const std::vector<node_value> operands = operands_of(n);
+    if (n.kind == primitive::tap && shared) return operands[0];  // the other one has the name
     node_spec spec = spec_of(n);
     spec.shape = bound(*n.shape, bindings_);
-    return run_time_node(graph_, spec, operands_of(n));
+    return run_time_node(graph_, spec, operands);
   }
 
   [[nodiscard]] std::vector<node_value> operands_of(const typed_node& n) const {
@@ -17944,14 +18548,15 @@ class body_lowering {
     return operands;
   }
 
-  node_value call(const typed_node& n, bool needed) {
-    std::vector<node_value> operands = operands_of(n);
+  std::vector<node_value> call(const typed_node& n, bool needed) {
+    std::vector<node_value> operands = operands_of(n), results;
     const graph::scope in(graph_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
       const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
-      operands[0] = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
+      results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
+      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
     }
-    return operands[0];
+    return results;
   }
 
   graph& graph_;
@@ -17962,35 +18567,38 @@ class body_lowering {
   bool shared_, is_needed_;
   needed_nodes needed_;
   std::vector<node_value> values_;
+  std::map<int, std::vector<node_value>> calls_;  // by place: their results
 };
 
 MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
   used_names names;
-  return body_lowering(g, body, {}, {}, names).run();
+  return body_lowering(g, body, {}, {}, names).run()[0];
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                                    std::span<const binding> bindings) {
+MEGANEURA_INLINE std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
+                                                 std::span<const binding> bindings) {
   detail::used_names names;
   std::vector<node_value> arguments;
   for (node_id id : operands) arguments.emplace_back(g, id);
-  const node_value result = detail::body_lowering(g, body, arguments, bindings, names).run();
+  const std::vector<node_value> results = detail::body_lowering(g, body, arguments, bindings, names).run();
   names.check();
-  if (result.facts().type == dtype::boolean) {
+  for (const node_value& each : results) {
+    if (each.facts().type != dtype::boolean) continue;
     fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
   }
-  return result;
+  return {results.begin(), results.end()};
 }
 
-MEGANEURA_INLINE void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
+namespace detail {
+inline void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
   for (int i = 0; i < body.size; ++i) {
     const typed_node& n = body.nodes[i];
-    if (detail::is_leaf(n)) {
-      detail::node_spec spec = detail::spec_of(n);
+    if (is_leaf(n)) {
+      node_spec spec = spec_of(n);
       spec.shape = bound(*n.shape, bindings);
-      detail::run_time_node(g, spec, {});
+      run_time_node(g, spec, {});
     }
     if (!n.body) continue;
     const graph::scope in(g, n.name->text);
@@ -18000,12 +18608,20 @@ MEGANEURA_INLINE void lower_leaves(graph& g, const module_body& body, std::span<
     }
   }
 }
+}  // namespace detail
 
-MEGANEURA_INLINE std::vector<std::string> symbols_of(const module_body& body,
+MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings) {
+  for (const scoped_body& each : bodies) {
+    const graph::scope in(g, each.scope);
+    detail::lower_leaves(g, *each.body, bindings);
+  }
+}
+
+MEGANEURA_INLINE std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
                                                      std::span<const detail::tensor_type> inputs) {
   std::vector<std::string> names;
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
-  detail::add_symbols(body, names);
+  for (const scoped_body& each : bodies) detail::add_symbols(*each.body, names);
   return names;
 }
 
@@ -20965,16 +21581,15 @@ MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) c
   rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) const try {
+MEGANEURA_INLINE std::vector<std::byte> program::output_in(std::string_view name, dtype type) const try {
   const plan::named_range& found = find_output(name);
-  if (found.type != dtype::f32) {
-    fail(error_category::invalid_argument, "output \"{}\" is {}{}, not f32; read it by program.output", name,
-         to_string(found.type), to_string(found.extents));
+  if (detail::host_type(found.type) != type) {
+    fail(error_category::invalid_argument, "output {} is {}{} and was read as {}; read it as {}, or by program.output",
+         quote(name), to_string(found.type), to_string(found.extents), to_string(type),
+         to_string(detail::host_type(found.type)));
   }
-  const auto bytes = output(name);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+  std::vector<std::byte> bytes = output(name);
+  return is_float(type) ? detail::converted_floats(std::move(bytes), found.type, type) : bytes;
 } catch (...) {
   rethrow_as_error("reading an output");
 }
@@ -21095,11 +21710,11 @@ MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values>
   meganeura::program& selected = select(inputs, sizes);
   const auto& outputs = selected.plan().outputs;
   if (outputs.size() != 1) {
-    fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and output",
+    fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and read",
          detail::quoted_names(outputs));
   }
   submit(selected, inputs);
-  return output(outputs[0].name);
+  return read(outputs[0].name);
 } catch (...) {
   rethrow_as_error("a run");
 }
@@ -21112,58 +21727,6 @@ MEGANEURA_INLINE std::uint64_t inference::submit(meganeura::program& selected, s
   const std::uint64_t number = selected.submit(kernels::step_values_of(runs_ + 1, options_.seed), inputs);
   ++runs_;  // only now: a refused run draws nothing
   return number;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Losses appended to a model's output: an input of their own, and the functions of nn/loss.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-// What a loss compares with: an input of its own, or the model's of that name, dtype and shape (an autoencoder's).
-inline node_id wanted_input(graph& g, std::string_view name, dtype type, const shape& extents) {
-  if (name.empty()) {
-    fail(error_category::invalid_argument,
-         "the loss was given no name for what it compares with, {} {}; name that input: cross_entropy{{\"label\"}}, "
-         "mean_squared_error{{\"target\"}}",
-         to_string(type), to_string(extents));
-  }
-  const node_id known = g.find_leaf(name);
-  if (known == no_id || g[known].kind != op::input) return g.input(name, type, extents);
-  if (g[known].type == type && g[known].extents == extents) return known;
-  fail(error_category::invalid_argument,
-       "the loss compares with {}, {}{}, and the model has an input of that name, {}{}; choose another name",
-       quote(name), to_string(type), to_string(extents), to_string(g[known].type), to_string(g[known].extents));
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE node_id cross_entropy::operator()(graph& g, node_id logits) const try {
-  g.expect_values("cross_entropy", {logits});
-  const shape whole = g[logits].extents;
-  if (whole.rank() < 1 || !is_float(g[logits].type)) {
-    fail(error_category::invalid_argument, "cross_entropy: logits must be floats [.., classes]; found {} {}",
-         to_string(g[logits].type), to_string(whole));
-  }
-  shape rows = whole;
-  rows.pop_back();
-  const node_value labels(g, detail::wanted_input(g, label, dtype::i32, rows));
-  return cross_entropy_loss(node_value(g, logits), labels, cross_entropy_options{ignore_index});
-} catch (...) {
-  rethrow_as_error("adding a loss");
-}
-
-MEGANEURA_INLINE node_id mean_squared_error::operator()(graph& g, node_id prediction) const try {
-  g.expect_values("mean_squared_error", {prediction});
-  if (!is_float(g[prediction].type)) {
-    fail(error_category::invalid_argument, "mean_squared_error: the prediction must be floats; found {} {}; cast it",
-         to_string(g[prediction].type), to_string(g[prediction].extents));
-  }
-  const node_value wanted(g, detail::wanted_input(g, target, g[prediction].type, shape(g[prediction].extents)));
-  return mean_squared_error_loss(node_value(g, prediction), wanted);
-} catch (...) {
-  rethrow_as_error("adding a loss");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

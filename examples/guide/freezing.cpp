@@ -17,7 +17,7 @@ int main() {
   const mn::device gpu;
   mn::training_options options{.frozen = "trunk.*", .no_decay = {"*.bias", "*norm*"}};
   options.groups = {{.names = "neck.*", .rate = 0.1f}};
-  mn::trainer<model> fit(gpu, mn::mean_squared_error{"y"}, mn::adamw{.learning_rate = 0.02f}, {}, options);
+  mn::trainer<model, mn::mean_squared_error<"y">> fit(gpu, mn::adamw{.learning_rate = 0.02f}, {}, options);
   fit.parameters().init({.seed = 1});
   const std::vector<float> trunk = fit.parameters().get("trunk.weight");
   const std::vector<float> x{0, 0, 0, 1, 1, 0, 1, 1}, y{0, 1, 1, 0};

@@ -12,7 +12,7 @@ using model = mn::model<network, mn::input<"x", mn::dtype::f32, mn::dims<batch, 
 
 int main() {
   const mn::device gpu;
-  mn::trainer<model> fit(gpu, mn::mean_squared_error{"y"}, mn::adam{.learning_rate = 0.02f});
+  mn::trainer<model, mn::mean_squared_error<"y">> fit(gpu, mn::adam{.learning_rate = 0.02f});
   fit.parameters().init({.seed = 1});
   const std::vector<float> x{0, 0, 0, 1, 1, 0, 1, 1, 0, 1}, y{0, 1, 1, 0, 1};  // five rows, in batches of three
   for (int epoch = 0; epoch < 300; ++epoch) {

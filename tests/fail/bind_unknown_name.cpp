@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Data bound to a name the model does not have.
-// expect: meganeura: bind<name>\(range\): the model has no input of that name
+// expect: meganeura: bind<name>\(range\): there is no input of that name
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -42,7 +42,7 @@ const std::vector<float> large(staging_bytes / sizeof(float), 3.0f);
 /// A few steps, the loss of each, and the weights.
 template <int Hidden>
 void train(const mn::device& gpu, const std::string& path) {
-  mn::trainer<model<Hidden>> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", 2}});
+  mn::trainer<model<Hidden>, mn::cross_entropy<"label">> run(gpu, mn::adam{}, {{"batch", 2}});
   run.parameters().init({.seed = 1});
   for (int i = 0; i < 3; ++i) {
     EXPECT_GT(run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).loss(), 0);
@@ -107,7 +107,7 @@ TEST(faults_device, lost_while_a_trainer_lives_its_steps_say_so) {
   const support::temporary_folder folder;
   {
     const mn::device gpu = open_device();
-    mn::trainer<model<4>> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", 2}});
+    mn::trainer<model<4>, mn::cross_entropy<"label">> run(gpu, mn::adam{}, {{"batch", 2}});
     run.parameters().init({.seed = 1});
     const auto step = [&] { return run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)); };
     const auto last = step();

@@ -128,7 +128,7 @@ TEST(faults_memory, a_trainer_is_built_and_steps_or_says_why_not) {
     const mn::device gpu = open_device();
     expect_survival(
         [&] {
-          mn::trainer<model> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", 2}});
+          mn::trainer<model, mn::cross_entropy<"label">> run(gpu, mn::adam{}, {{"batch", 2}});
           run.parameters().init({.seed = 1});
           EXPECT_GT(run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).loss(), 0);
         },
@@ -141,7 +141,7 @@ TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
   {
     const mn::device gpu = open_device();
     const mn::optimizer chosen = mn::adam{};
-    const mn::graph g = mn::make_training_graph<model>(mn::cross_entropy{"label"}, chosen, {{"batch", 2}});
+    const mn::graph g = mn::make_training_graph<model, mn::cross_entropy<"label">>(chosen, {{"batch", 2}});
     mn::parameters weights(gpu, g);
     weights.init({.seed = 1});
     mn::program program(gpu, g, weights);
@@ -173,7 +173,7 @@ TEST(faults_memory, whatever_a_program_is_asked_it_answers_with_an_error) {
 TEST(faults_memory, what_is_asked_beside_a_program_is_answered_with_an_error_too) {
   {
     const mn::device gpu = open_device();
-    mn::trainer<model> run(gpu, mn::cross_entropy{"label"}, mn::adam{}, {{"batch", 2}});
+    mn::trainer<model, mn::cross_entropy<"label">> run(gpu, mn::adam{}, {{"batch", 2}});
     const std::vector<std::string> names{"fc1.weight"};
     expect_refusal("check_values", [&] { run.parameters().check_values("a step of a training run", names); });
     expect_refusal("set_learning_rate", [&] { run.set_learning_rate(-1); });
@@ -182,12 +182,12 @@ TEST(faults_memory, what_is_asked_beside_a_program_is_answered_with_an_error_too
     expect_refusal("parameters of an empty handle", [] { (void)mn::parameters().slots(); });
 
     mn::graph g;
-    const mn::node_id integers = g.input("integers", mn::dtype::i32, {2, 3});
-    expect_refusal("cross_entropy", [&] { (void)mn::cross_entropy{"label"}(g, integers); });
-    expect_refusal("mean_squared_error", [&] { (void)mn::mean_squared_error{"target"}(g, integers); });
+    const mn::node_value value(g, g.input("integers", mn::dtype::i32, {2, 3}));
+    expect_refusal("cross_entropy", [&] { (void)mn::cross_entropy_loss(value, value); });
+    expect_refusal("mean_squared_error", [&] { (void)mn::mean_squared_error_loss(value, value); });
     const std::vector<mn::binding> symbols{{"batch", 2}};
     expect_survival(
-        [&] { (void)mn::make_training_graph<model>(mn::mean_squared_error{"target"}, mn::adam{}, symbols); }, 40);
+        [&] { (void)mn::make_training_graph<model, mn::mean_squared_error<"target">>(mn::adam{}, symbols); }, 40);
 
     const std::vector<std::uint64_t> sizes{std::uint64_t{1} << 60};
     const mn::device_facts& facts = gpu.facts();

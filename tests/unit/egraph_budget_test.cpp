@@ -4,8 +4,8 @@
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/models/smollm2.hpp>
+#include <meganeura/nn/loss.hpp>
 #include <meganeura/plan/plan.hpp>
-#include <meganeura/runtime/loss.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
@@ -40,7 +40,8 @@ budget measure() {
   using model = mn::model<mn::models::smollm2<deep<Layers>>, tokens>;
   const mn::binding symbols[] = {{"seq", 128}};
   mn::graph g;
-  const mn::node_id logits = mn::lower_into<model>(g, symbols), loss = mn::cross_entropy{"label"}(g, logits);
+  const auto logits = mn::lower_into<model>(g, symbols);
+  const mn::node_id loss = mn::lower_loss<model, mn::cross_entropy<"label">>(g, logits, symbols)[0];
   g.add_output("loss", loss);
   const std::vector<mn::node_id> weights = g.leaves(mn::op::parameter), slopes = mn::gradients(g, loss, weights);
   std::vector<mn::node_id> pairs;

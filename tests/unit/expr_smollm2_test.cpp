@@ -6,7 +6,7 @@
 
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/models/smollm2.hpp>
-#include <meganeura/runtime/loss.hpp>
+#include <meganeura/nn/loss.hpp>
 
 #include <oracle/interpreter.hpp>
 
@@ -27,8 +27,9 @@ using tiny = mn::model<mn::models::smollm2<mn::support::tiny_smollm2>,
 TEST(expr_smollm2, outputs_and_loss_are_those_of_pytorch_in_float64) {
   mn::graph g;
   const mn::binding bindings[] = {{"seq", 16}};
-  const mn::node_id logits = mn::lower_into<tiny>(g, bindings);
-  const mn::node_id loss = mn::cross_entropy{"label"}(g, logits);
+  const auto results = mn::lower_into<tiny>(g, bindings);
+  const mn::node_id logits = results[0];
+  const mn::node_id loss = mn::lower_loss<tiny, mn::cross_entropy<"label">>(g, results, bindings)[0];
   oracle::tensors<double> leaves;
   for (mn::node_id id : g.leaves(mn::op::parameter)) {
     const std::string name = g.get<mn::leaf_attribute>(id).name;

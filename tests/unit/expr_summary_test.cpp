@@ -71,7 +71,7 @@ TEST(expr_summary, a_language_model_has_a_line_for_each_module_and_alike_turns_h
 
 TEST(expr_summary, a_training_graph_lists_gradients_last) {
   const binding symbols[] = {{"batch", 32}};
-  const graph g = make_training_graph<mlp>(cross_entropy{"label"}, adam{}, symbols);
+  const graph g = make_training_graph<mlp, cross_entropy<"label">>(adam{}, symbols);
   const model_summary all = summary(g);
   EXPECT_EQ(all.parameters, mlp::parameter_count);
   EXPECT_DOUBLE_EQ(all.flops.value(), g.flops());
@@ -87,7 +87,7 @@ TEST(expr_summary, a_training_graph_lists_gradients_last) {
 TEST(expr_summary, turns_of_a_graph_are_one_line_too) {
   // The first turn makes what the others share: its flops differ where four digits do not show it.
   const std::string text =
-      to_text(summary(make_training_graph<smollm2>(cross_entropy{"label"}, adam{}, {{"seq", 128}})));
+      to_text(summary(make_training_graph<smollm2, cross_entropy<"label">>(adam{}, {{"seq", 128}})));
   for (const char* line : {"\nmodel.layers.0..29.mlp.up_proj ", "\nmodel.layers.0..29.mlp.up_proj backward "}) {
     EXPECT_NE(text.find(line), std::string::npos) << text;
   }

@@ -67,7 +67,7 @@ struct everything {
 // Lowers a model, then runs its module on values of the same graph: nothing is to be added.
 template <class Model, class Module, std::size_t... I>
 void expect_same(mn::graph& g, std::initializer_list<mn::binding> symbols, std::index_sequence<I...>) {
-  const mn::node_id typed = mn::lower_into<Model>(g, {symbols.begin(), symbols.size()});
+  const mn::node_id typed = mn::lower_into<Model>(g, {symbols.begin(), symbols.size()})[0];
   const std::string before = mn::to_text(g);
   const mn::node_id built = Module::forward(mn::node_value(g, g.find_leaf(Model::input_names[I]->text))...);
   EXPECT_EQ(built, typed);
@@ -130,7 +130,7 @@ TEST(expr_value, sizes_names_and_axes_may_be_plain_arguments) {
   mn::graph g;
   using model = mn::model<cnn, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>;
   const mn::binding symbols[] = {{"batch", 8}};
-  const mn::node_id typed = mn::lower_into<model>(g, symbols);
+  const mn::node_id typed = mn::lower_into<model>(g, symbols)[0];
   const std::string before = mn::to_text(g);
   mn::node_value x(g, g.find_leaf("image"));
   x = mn::reshape(x, mn::shape{8, 1, 28, 28});

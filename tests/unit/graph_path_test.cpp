@@ -84,7 +84,7 @@ using net = model<tower, input<"x", dtype::f32, dims<batch, 8>>>;
 
 graph training_graph() {
   const binding symbols[] = {{"batch", 32}};
-  return make_training_graph<net>(cross_entropy{"label"}, adam{}, symbols);
+  return make_training_graph<net, cross_entropy<"label">>(adam{}, symbols);
 }
 
 std::set<std::string> paths_of(const graph& g) {

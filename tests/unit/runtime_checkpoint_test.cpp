@@ -43,30 +43,34 @@ struct half_frozen_layers {
 using half_frozen = model<half_frozen_layers, input<"x", dtype::f32, dims<batch, 4>>>;
 
 // A running statistic enters the loss, so that losing it would show.
-struct remembering {
-  node_id operator()(graph& g, node_id logits) const {
-    const node_id loss = cross_entropy{"label"}(g, logits);
-    const node_id seen = g.state("seen", dtype::f32, {});
-    g.assign(seen, g.add(seen, loss));
-    return g.multiply(loss, g.add(g.constant(1), g.multiply(seen, g.constant(0.125))));
-  }
-};
+template <class Model = network<6>>
+node_id remembering_loss(graph& g) {
+  const binding symbols[] = {{"batch", 5}};
+  const node_id loss = lower_loss<Model, cross_entropy<"label">>(g, lower_into<Model>(g, symbols), symbols)[0];
+  const node_id seen = g.state("seen", dtype::f32, {});
+  g.assign(seen, g.add(seen, loss));
+  return g.multiply(loss, g.add(g.constant(1), g.multiply(seen, g.constant(0.125))));
+}
+template <class Model = network<6>>
+training remembering(const optimizer& chosen, const training_options& options = {}) {
+  graph g;
+  const node_id loss = remembering_loss<Model>(g);
+  return {support::shared_device(), std::move(g), loss, chosen, options};
+}
 
-template <class Trainer>
-std::uint32_t train(Trainer& run, int steps) {
+std::uint32_t train(training& run, int steps) {
   float loss = 0;
   for (int i = 0; i < steps; ++i) {
     std::vector<float> x(20);
     std::vector<std::int32_t> label(5);
     for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>((k * 7 + run.steps() * 3) % 11) / 11;
     for (std::size_t k = 0; k < label.size(); ++k) label[k] = static_cast<std::int32_t>((k + run.steps()) % 3);
-    loss = run.step(bind<"x">(x), bind<"label">(label)).loss();
+    loss = run.step({{"x", x}, {"label", label}}).loss();
   }
   return std::bit_cast<std::uint32_t>(loss);
 }
 
-template <class Trainer>
-std::vector<std::byte> everything(Trainer& run) {
+std::vector<std::byte> everything(training& run) {
   std::vector<std::byte> bytes;
   const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
   for (const auto& slot : run.parameters().slots().slots) append(run.parameters().get_bytes(slot.name));
@@ -77,16 +81,15 @@ std::vector<std::byte> everything(Trainer& run) {
 // `others`: the same kind of optimiser with other rates, which the file corrects.
 template <class Model = network<6>>
 void goes_on(const optimizer& chosen, const optimizer& others) {
-  const device& gpu = support::shared_device();
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
-  trainer<Model> whole(gpu, remembering{}, chosen, {{"batch", 5}}, {.seed = 11});
+  training whole = remembering<Model>(chosen, {.seed = 11});
   whole.parameters().init({.seed = 2});
   train(whole, 2);
   whole.set_learning_rate(0.037f);
   train(whole, 1);
   whole.save_checkpoint(path);
-  trainer<Model> resumed(gpu, remembering{}, others, {{"batch", 5}}, {.seed = 99});
+  training resumed = remembering<Model>(others, {.seed = 99});
   resumed.load_checkpoint(path);
   EXPECT_EQ(resumed.steps(), 3u);
   EXPECT_EQ(everything(resumed), everything(whole));
@@ -101,7 +104,7 @@ TEST(runtime_checkpoint, adamw_goes_on_bit_for_bit) { goes_on(adamw{.epsilon = 1
 
 TEST(runtime_checkpoint, frozen_layers_have_no_moments_and_go_on) {
   goes_on<half_frozen>(adam{.beta1 = 0.8f}, adam{.learning_rate = 1});
-  trainer<half_frozen> run(support::shared_device(), remembering{}, adam{}, {{"batch", 5}});
+  training run = remembering<half_frozen>(adam{});
   const auto is_frozen = [](const plan::named_range& kept) {
     return kept.name.find(".one.") != std::string::npos || kept.name.find(".three.") != std::string::npos;
   };
@@ -117,14 +120,14 @@ TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
   const device& gpu = support::shared_device();
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors", weights = folder / "weights.safetensors";
-  trainer<network<6>> run(gpu, remembering{}, adam{}, {{"batch", 5}});
+  training run = remembering(adam{});
   EXPECT_NE(support::sentence_of([&] { run.save_checkpoint(path); }).find("have no values"), std::string::npos);
   run.parameters().init();
   train(run, 1);
   run.save_checkpoint(path);
   run.parameters().save(weights);
 
-  trainer<network<7>> other(gpu, cross_entropy{"label"}, sgd{}, {{"batch", 5}});
+  trainer<network<7>, cross_entropy<"label">> other(gpu, sgd{}, {{"batch", 5}});
   other.parameters().init();
   train(other, 2);
   const auto before = everything(other);
@@ -175,7 +178,7 @@ void write_rate(const std::string& path, std::string_view name, std::string_view
 TEST(runtime_checkpoint, rates_of_a_file_are_those_an_optimizer_can_have) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
-  trainer<network<6>> run(support::shared_device(), remembering{}, adam{}, {{"batch", 5}});
+  training run = remembering(adam{});
   run.parameters().init();
   train(run, 1);
   run.save_checkpoint(path);
@@ -207,7 +210,7 @@ TEST(runtime_checkpoint, rates_of_a_file_are_those_an_optimizer_can_have) {
 TEST(runtime_checkpoint, a_momentum_without_moments_is_refused) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
-  trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
+  training run = remembering(sgd{});
   run.parameters().init();
   run.save_checkpoint(path);
   write_rate(path, "momentum", "0.5");
@@ -218,9 +221,8 @@ TEST(runtime_checkpoint, a_momentum_without_moments_is_refused) {
 }
 
 TEST(runtime_checkpoint, ranges_that_a_program_does_not_keep_are_refused) {
-  const device& gpu = support::shared_device();
-  const graph g = make_training_graph<network<6>>(remembering{}, adam{}, {{"batch", 5}});
-  optimizer_moments running = program(gpu, g, parameters(gpu, g)).moments();
+  const training run = remembering(adam{});
+  optimizer_moments running = run.moments();
   const plan::named_range kept = running.list().at(0);
   std::vector<plan::named_range> others(4, kept);
   others[0].where.offset = std::uint64_t{1} << 40;
@@ -240,7 +242,7 @@ TEST(runtime_checkpoint, ranges_that_a_program_does_not_keep_are_refused) {
 TEST(runtime_checkpoint, a_step_after_which_none_is_counted_is_refused) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
-  trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
+  training run = remembering(sgd{});
   run.parameters().init();
   constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
   save_checkpoint(path, run.parameters(), run.moments(), {sgd{}, most, 1});
@@ -258,7 +260,7 @@ TEST(runtime_checkpoint, a_step_after_which_none_is_counted_is_refused) {
 TEST(runtime_checkpoint, a_later_format_is_refused) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
-  trainer<network<6>> run(support::shared_device(), remembering{}, sgd{}, {{"batch", 5}});
+  training run = remembering(sgd{});
   run.parameters().init();
   run.save_checkpoint(path);
   rewrite(path, [](io::safetensors_metadata& metadata) { text_of(metadata, "meganeura.checkpoint") = "3"; });
@@ -272,7 +274,7 @@ TEST(runtime_checkpoint, a_later_format_is_refused) {
 TEST(runtime_checkpoint, the_first_format_is_read) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
-  trainer<network<6>> run(support::shared_device(), remembering{}, adam{}, {{"batch", 5}});
+  training run = remembering(adam{});
   run.parameters().init();
   train(run, 2);
   run.save_checkpoint(path);
@@ -295,18 +297,17 @@ struct confusing_names {
 TEST(runtime_checkpoint, a_parameter_named_like_a_moment_is_refused_before_anything_is_trained) {
   using confusing = model<confusing_names, input<"x", dtype::f32, dims<4>>>;
   const device& gpu = support::shared_device();
-  EXPECT_EQ(support::sentence_of([&] { trainer<confusing>(gpu, mean_squared_error{"y"}, adam{}, {}); }),
+  EXPECT_EQ(support::sentence_of([&] { trainer<confusing, mean_squared_error<"y">>(gpu, adam{}, {}); }),
             "parameter \"optimizer.m.p\" has the name of what a checkpoint keeps of the optimizer; give one of them "
             "another name");
-  EXPECT_NO_THROW(trainer<confusing>(gpu, mean_squared_error{"y"}, sgd{}, {}));
+  EXPECT_NO_THROW((trainer<confusing, mean_squared_error<"y">>(gpu, sgd{})));
 }
 
 // Every bit of the header and some of the data: refused as damaged, but for what changes the header's length or place.
 TEST(runtime_checkpoint, a_flipped_bit_is_refused) {
-  const device& gpu = support::shared_device();
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors", damaged = folder / "damaged.safetensors";
-  trainer<network<6>> run(gpu, remembering{}, adam{}, {{"batch", 5}}, {.seed = 11});
+  training run = remembering(adam{}, {.seed = 11});
   run.parameters().init({.seed = 2});
   train(run, 2);
   run.save_checkpoint(path);

@@ -103,7 +103,7 @@ void expect_within_the_least_limits(const program& made, const device& on) {
 template <class Model, class Element, class Check>
 std::vector<std::vector<float>> trained(const device& on, std::int64_t count, std::size_t features,
                                         std::uint32_t classes, Check check) {
-  trainer<Model> run(on, cross_entropy{"label"}, adam{.learning_rate = 1e-2f, .epsilon = 1e-3f}, {{"batch", count}});
+  trainer<Model, cross_entropy<"label">> run(on, adam{.learning_rate = 1e-2f, .epsilon = 1e-3f}, {{"batch", count}});
   check(run.program());
   if constexpr (std::is_same_v<Model, language>) {
     for (const auto& slot : run.parameters().slots().slots)
@@ -170,7 +170,7 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
   EXPECT_EQ(found, expected) << "the same kernels on the same numbers";
   std::string text;
   try {
-    const trainer<cnn> refused(small, cross_entropy{"label"}, adam{}, {{"batch", 32}});
+    const trainer<cnn, cross_entropy<"label">> refused(small, adam{}, {{"batch", 32}});
   } catch (const error& problem) {
     text = problem.category() == error_category::unsupported ? problem.what() : "another category";
   }
@@ -273,7 +273,7 @@ void expect_kernels_for(const char* what, Change change) {
     const egraph::region_limits limits = make_region_limits(card);
     auto [at, is_new] = plans.try_emplace({number, limits.buffers});
     if (is_new) {
-      const graph g = make_training_graph<Model>(cross_entropy{"label"}, adam{}, std::vector<binding>{{"batch", 16}});
+      const graph g = make_training_graph<Model, cross_entropy<"label">>(adam{}, std::vector<binding>{{"batch", 16}});
       egraph::optimize_options options;
       options.region = limits;
       at->second = plan::make_plan(egraph::optimize(g, options), plan::make_layout(g));
@@ -360,7 +360,7 @@ TEST(runtime_limits, wide_maps_and_concats_are_split) {
   for (std::size_t i = 0; i < 10; ++i)
     run.set_input("x" + std::to_string(i), dtype::f32, std::as_bytes(std::span(values[i])));
   run.wait(run.submit());
-  const auto mapped = run.output_f32("map"), joined = run.output_f32("concat");
+  const auto mapped = run.output_as<float>("map"), joined = run.output_as<float>("concat");
   for (std::size_t i = 0; i < 15; ++i) {
     const auto v = [&](std::size_t k) { return values[k][i]; };
     const float want = (v(0) * v(1) < v(2) ? v(3) - v(4) : std::max(v(5), v(6))) + (v(7) + v(8)) * v(9);

@@ -104,7 +104,7 @@ TEST(runtime_modes, batch_norm_is_what_pytorch_documents) {
 TEST(runtime_modes, a_trainer_follows_the_statistics_that_a_session_uses) {
   const device& gpu = support::shared_device();
   reference expected{.weight = {1, 1, 1}, .bias = {0, 0, 0}};
-  trainer<net<dtype::f32>> run(gpu, mean_squared_error{"y"}, sgd{.learning_rate = 0});
+  trainer<net<dtype::f32>, mean_squared_error<"y">> run(gpu, sgd{.learning_rate = 0});
   run.parameters().init();
   session<net<dtype::f32>> s(gpu, run.parameters());
   for (int step = 1; step <= 4; ++step) {
@@ -220,7 +220,7 @@ TEST(runtime_modes, evaluating_a_training_updates_nothing_and_makes_no_second_we
     model.forward.add_output("loss", model.loss);
     const auto expected = oracle::interpreter<double>(model.forward, leaves).run();
     expect_near({loss}, expected.at("loss").values, "loss");
-    const std::vector<float> y = run.evaluation().output("y");
+    const std::vector<float> y = run.evaluation().read("y");
     expect_near({y.begin(), y.end()}, expected.at("y").values, "y");
   }
 }

@@ -58,10 +58,11 @@ struct offset_layer {
   static constexpr auto forward(value auto x) { return x + parameter<"p", dims<6>>; }
 };
 using offset = model<offset_layer, input<"x", dtype::f32, dims<6>>>;
+using offset_trainer = trainer<offset, mean_squared_error<"y">>;
 
 TEST(runtime_optimizer, one_defined_by_its_user_follows_its_published_rule) {
   const lion chosen{.learning_rate = 0.03f, .beta1 = 0.8f, .beta2 = 0.95f, .weight_decay = 0.1f};
-  trainer<offset> run(support::shared_device(), mean_squared_error{"y"}, chosen, {});
+  offset_trainer run(support::shared_device(), chosen, {});
   const std::vector<float> x(6, 0), y{-1, 0.5f, 2, 0.25f, 0, -3};
   std::vector<double> p{0, 0.125, -0.5, 1, 4, 2}, m(6, 0.0);
   run.parameters().set("p", std::vector<float>(p.begin(), p.end()));
@@ -80,8 +81,8 @@ TEST(runtime_optimizer, one_defined_by_its_user_follows_the_oracle_and_learns) {
   using mlp = support::mlp<23>;
   const optimizer chosen = lion{.learning_rate = 0.01f};
   const binding symbols[] = {{"batch", 16}};
-  const graph g = make_training_graph<mlp>(cross_entropy{"label"}, chosen, symbols);
-  trainer<mlp> run(support::shared_device(), cross_entropy{"label"}, chosen, {{"batch", 16}});
+  const graph g = make_training_graph<mlp, cross_entropy<"label">>(chosen, symbols);
+  trainer<mlp, cross_entropy<"label">> run(support::shared_device(), chosen, {{"batch", 16}});
   run.parameters().init({.seed = 3});
   oracle::tensors<double> leaves;
   for (const auto& slot : run.parameters().slots().slots) {
@@ -107,11 +108,10 @@ TEST(runtime_optimizer, one_defined_by_its_user_goes_on_from_a_checkpoint) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
   const auto make = [](const optimizer& chosen) {
-    return std::make_unique<trainer<offset>>(support::shared_device(), mean_squared_error{"y"}, chosen,
-                                             std::initializer_list<binding>{});
+    return std::make_unique<offset_trainer>(support::shared_device(), chosen, std::initializer_list<binding>{});
   };
   const std::vector<float> x(6, 0), y{-1, 0.5f, 2, 0.25f, 0, -3};
-  const auto train = [&](trainer<offset>& run) {
+  const auto train = [&](offset_trainer& run) {
     for (int step = 0; step < 3; ++step) run.step(bind<"x">(x), bind<"y">(y)).wait();
     return run.parameters().get("p");
   };

@@ -19,7 +19,7 @@ using namespace meganeura;
 TEST(runtime_profile, a_profile_has_the_labels_of_the_plan) {
   const device& gpu = support::shared_device();
   const binding symbols[] = {{"batch", 16}};
-  const graph g = make_training_graph<support::mlp<8>>(cross_entropy{"label"}, adam{}, symbols);
+  const graph g = make_training_graph<support::mlp<8>, cross_entropy<"label">>(adam{}, symbols);
   parameters weights(gpu, g);
   weights.init();
   program run(gpu, g, weights, {.profile = true});
@@ -47,7 +47,7 @@ TEST(runtime_profile, the_parts_of_a_build_are_timed_and_logged) {
                       if (level == log_level::info) said += std::string(text) + '\n';
                     }});
   const binding symbols[] = {{"batch", 16}};
-  const graph g = make_training_graph<support::mlp<8>>(cross_entropy{"label"}, adam{}, symbols);
+  const graph g = make_training_graph<support::mlp<8>, cross_entropy<"label">>(adam{}, symbols);
   const parameters weights(gpu, g);
   detail::stopwatch watch;
   const program run(gpu, g, weights, {.before = {.trace = 1000, .differentiate = 500}});
@@ -69,7 +69,7 @@ TEST(runtime_profile, the_parts_of_a_build_are_timed_and_logged) {
 
 TEST(runtime_profile, trainers_and_sessions_count_the_way_to_the_graph) {
   const device& gpu = support::shared_device();
-  const trainer<support::mlp<8>> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 16}});
+  const trainer<support::mlp<8>, cross_entropy<"label">> run(gpu, adam{}, {{"batch", 16}});
   const session<support::mlp<8>> forward(gpu, run.parameters(), {{"batch", 16}});
   EXPECT_GT(run.program().times().trace, 0);
   EXPECT_GT(run.program().times().differentiate, 0);

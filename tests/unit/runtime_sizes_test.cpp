@@ -2,7 +2,6 @@
 // Sizes that change: what is bound says what symbols are worth; programs by sizes share weights, moments and counters.
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/inference.hpp>
-#include <meganeura/runtime/loss.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
@@ -74,14 +73,14 @@ TEST(runtime_sizes, batches_of_different_sizes_train_like_programs_of_their_own)
   const device& gpu = support::shared_device();
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
-  trainer<classifier> whole(gpu, cross_entropy{"label"}, adam{.learning_rate = 0.05f}, {}, {.seed = 5});
+  trainer<classifier, cross_entropy<"label">> whole(gpu, adam{.learning_rate = 0.05f}, {}, {.seed = 5});
   whole.parameters().init({.seed = 2});
   for (const std::size_t n : {8u, 8u, 3u, 8u}) {
     // One step of fixed size from where the whole run is: a checkpoint has all of it.
     const auto x = support::uniform(n * 5, 3);
     if (whole.steps() == 0) whole.prepare({{"batch", 8}});
     whole.save_checkpoint(path);
-    trainer<classifier> step(gpu, cross_entropy{"label"}, adam{}, {{"batch", static_cast<std::int64_t>(n)}});
+    trainer<classifier, cross_entropy<"label">> step(gpu, adam{}, {{"batch", static_cast<std::int64_t>(n)}});
     step.load_checkpoint(path);
     const float expected = step.step(bind<"x">(x), bind<"label">(labels(n))).loss();
     EXPECT_EQ(whole.step(bind<"x">(x), bind<"label">(labels(n))).loss(), expected);
@@ -95,7 +94,7 @@ TEST(runtime_sizes, batches_of_different_sizes_train_like_programs_of_their_own)
 
 TEST(runtime_sizes, a_pending_step_outlives_its_program) {
   const device& gpu = support::shared_device();
-  trainer<classifier> run(gpu, cross_entropy{"label"}, sgd{}, {}, {.most_sizes = 1});
+  trainer<classifier, cross_entropy<"label">> run(gpu, sgd{}, {}, {.most_sizes = 1});
   run.parameters().init();
   const auto step = [&](std::size_t n) {
     return run.step(bind<"x">(support::uniform(n * 5, 1)), bind<"label">(labels(n)));
@@ -186,8 +185,9 @@ TEST(runtime_sizes, graphs_of_run_time_are_made_anew_for_sizes) {
                sized<graph_with_loss>{sizes,
                                       [&](const symbol_extents& at) {
                                         graph g;
-                                        const node_id y = forward(g, at["batch"]);
-                                        const node_id loss = cross_entropy{"label"}(g, y);
+                                        const node_value y(g, forward(g, at["batch"])),
+                                            label(g, g.input("label", dtype::i32, {at["batch"]}));
+                                        const node_id loss = cross_entropy_loss(y, label);
                                         return graph_with_loss{std::move(g), loss};
                                       }},
                adam{});

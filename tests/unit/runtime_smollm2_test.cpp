@@ -4,7 +4,6 @@
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/frontend.hpp>
 #include <meganeura/models/smollm2.hpp>
-#include <meganeura/runtime/loss.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <oracle/tolerance.hpp>
@@ -48,9 +47,9 @@ TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradien
   const std::int64_t seq = reference["config"]["seq"];
   const binding symbols[] = {{"seq", seq}};
   graph g;
-  const node_id logits = lower_into<model_type>(g, symbols);
-  const node_id loss = cross_entropy{"label"}(g, logits);
-  g.add_output("output", logits);
+  const auto logits = lower_into<model_type>(g, symbols);
+  const node_id loss = lower_loss<model_type, cross_entropy<"label">>(g, logits, symbols)[0];
+  g.add_output("output", logits[0]);
   g.add_output("loss", loss);
   const auto weights = g.leaves(op::parameter);
   const auto slopes = gradients(g, loss, weights);

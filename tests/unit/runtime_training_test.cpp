@@ -48,8 +48,8 @@ template <class Model>
 void follows_the_oracle(const optimizer& chosen, std::int64_t count, std::size_t features, int steps) {
   const support::checked_device gpu;
   const binding symbols[] = {{"batch", count}};
-  const graph g = make_training_graph<Model>(cross_entropy{"label"}, chosen, symbols);
-  trainer<Model> run(gpu, cross_entropy{"label"}, chosen, {{"batch", count}});
+  const graph g = make_training_graph<Model, cross_entropy<"label">>(chosen, symbols);
+  trainer<Model, cross_entropy<"label">> run(gpu, chosen, {{"batch", count}});
   run.parameters().init({.seed = 3});
   oracle::tensors<double> leaves;
   for (const auto& slot : run.parameters().slots().slots) {
@@ -98,10 +98,11 @@ struct trained {
 };
 
 // One step of gradient descent with weight decay off, the labels as given.
-trained step_with(const device& gpu, const std::vector<std::int32_t>& labels, const cross_entropy& loss,
-                  const std::vector<float>& x) {
+template <std::int32_t Ignored = -100>
+trained step_with(const device& gpu, const std::vector<std::int32_t>& labels, const std::vector<float>& x) {
   const auto count = static_cast<std::int64_t>(labels.size());
-  trainer<mlp> run(gpu, loss, sgd{.learning_rate = 1}, {{"batch", count}}, {.program = {.checks = checks::none}});
+  trainer<mlp, cross_entropy<"label", cross_entropy_options{Ignored}>> run(
+      gpu, sgd{.learning_rate = 1}, {{"batch", count}}, {.program = {.checks = checks::none}});
   run.parameters().init({.seed = 3});
   const float value = run.step(bind<"x">(x), bind<"label">(labels)).loss();
   return {value, run.parameters().get("fc1.weight")};
@@ -112,24 +113,24 @@ TEST(runtime_training, labels_that_are_ignored_or_no_class_are_left_out) {
   const auto x = uniform(6 * 23, 1);
   std::vector<float> kept(x.begin() + 23, x.begin() + 2 * 23);
   kept.insert(kept.end(), x.begin() + 4 * 23, x.begin() + 5 * 23);
-  const trained expected = step_with(gpu, {2, 4}, {"label"}, kept);
+  const trained expected = step_with(gpu, {2, 4}, kept);
   const double precision = oracle::tolerance(dtype::f32, 64);
   const auto expect_the_same = [&](const trained& found) {
     EXPECT_NEAR(found.loss, expected.loss, precision * expected.loss);
     EXPECT_LT(oracle::relative_error(found.weight, std::vector<double>(expected.weight.begin(), expected.weight.end())),
               precision);
   };
-  expect_the_same(step_with(gpu, {-100, 2, 5, -1, 4, 1 << 30}, {"label"}, x));
-  expect_the_same(step_with(gpu, {0, 2, 0, 0, 4, 0}, {"label", 0}, x));
-  const trained none = step_with(gpu, {-100, -100}, {"label"}, kept);
+  expect_the_same(step_with(gpu, {-100, 2, 5, -1, 4, 1 << 30}, x));
+  expect_the_same(step_with<0>(gpu, {0, 2, 0, 0, 4, 0}, x));
+  const trained none = step_with(gpu, {-100, -100}, kept);
   EXPECT_EQ(none.loss, 0);
-  EXPECT_EQ(none.weight, step_with(gpu, {12, -1}, {"label"}, kept).weight);
+  EXPECT_EQ(none.weight, step_with(gpu, {12, -1}, kept).weight);
   EXPECT_TRUE(std::ranges::none_of(none.weight, [](float value) { return std::isnan(value); }));
 }
 
 TEST(runtime_training, a_step_allocates_creates_and_records_nothing) {
   const support::checked_device gpu;
-  trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 8}});
+  trainer<mlp, cross_entropy<"label">> run(gpu, adam{}, {{"batch", 8}});
   run.parameters().init();
   const auto x = uniform(8 * 23, 1);
   const auto labels = classes(8, 2);
@@ -146,7 +147,7 @@ TEST(runtime_training, a_step_allocates_creates_and_records_nothing) {
 
 TEST(runtime_training, a_session_sees_the_parameters_of_its_trainer) {
   const support::checked_device gpu;
-  trainer<mlp> run(gpu, cross_entropy{"label"}, sgd{.learning_rate = 0.5f}, {{"batch", 8}});
+  trainer<mlp, cross_entropy<"label">> run(gpu, sgd{.learning_rate = 0.5f}, {{"batch", 8}});
   run.parameters().init({.seed = 5});
   session<mlp> look(gpu, run.parameters(), {{"batch", 3}});
   const auto x = uniform(3 * 23, 1), many = uniform(8 * 23, 2);
@@ -162,7 +163,7 @@ TEST(runtime_training, two_runs_give_the_same_bits) {
   const support::checked_device gpu;
   std::vector<std::vector<float>> results;
   for (int round = 0; round < 2; ++round) {
-    trainer<cnn> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 6}});
+    trainer<cnn, cross_entropy<"label">> run(gpu, adam{}, {{"batch", 6}});
     run.parameters().init({.seed = 9});
     for (unsigned i = 0; i < 3; ++i) run.step(bind<"x">(uniform(6 * 64, i)), bind<"label">(classes(6, i))).wait();
     results.push_back(run.parameters().get("conv.weight"));
@@ -228,12 +229,13 @@ TEST(runtime_training, a_hostile_file_is_answered_soon_and_briefly) {
 
 TEST(runtime_training, wrong_bindings_are_sentences) {
   const support::checked_device gpu;
-  trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}});
+  trainer<mlp, cross_entropy<"label">> run(gpu, adam{}, {{"batch", 4}});
   const auto x = uniform(4 * 23, 1);
   const auto labels = classes(4, 1);
-  EXPECT_NE(
-      support::sentence_of([&] { run.step(bind<"x">(x), bind<"lable">(labels)); }).find("there is no input \"lable\""),
-      std::string::npos);
+  EXPECT_NE(support::sentence_of([&] {
+              run.training::step({{"x", x}, {"lable", labels}});
+            }).find("there is no input \"lable\""),
+            std::string::npos);
   EXPECT_NE(support::sentence_of([&] {
               run.step(bind<"x">(std::span(x).first(23)), bind<"label">(labels));
             }).find("input \"x\" is f32[4, 23]"),
@@ -255,8 +257,7 @@ TEST(runtime_training, wrong_bindings_are_sentences) {
 
 TEST(runtime_training, a_refused_step_changes_no_later_number) {
   const support::checked_device gpu;
-  trainer<mlp> run(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}}),
-      other(gpu, cross_entropy{"label"}, adam{}, {{"batch", 4}});
+  trainer<mlp, cross_entropy<"label">> run(gpu, adam{}, {{"batch", 4}}), other(gpu, adam{}, {{"batch", 4}});
   for (const auto* each : {&run, &other}) each->parameters().init({.seed = 7});
   const auto x = uniform(4 * 23, 1), small = uniform(23, 2);
   const auto labels = classes(4, 1);
@@ -271,7 +272,7 @@ TEST(runtime_training, a_refused_step_changes_no_later_number) {
 
 TEST(runtime_training, weights_that_no_gradient_reaches_do_not_decay) {
   const support::checked_device gpu;
-  trainer<frozen> run(gpu, cross_entropy{"label"}, adamw{.weight_decay = 0.5f}, {{"batch", 4}});
+  trainer<frozen, cross_entropy<"label">> run(gpu, adamw{.weight_decay = 0.5f}, {{"batch", 4}});
   run.parameters().init({.seed = 1});
   const auto trunk = run.parameters().get("trunk.weight"), side = run.parameters().get("side.weight");
   for (int i = 0; i < 3; ++i) run.step(bind<"x">(uniform(4 * 23, 1)), bind<"label">(classes(4, 1)));
@@ -279,11 +280,14 @@ TEST(runtime_training, weights_that_no_gradient_reaches_do_not_decay) {
   EXPECT_NE(run.parameters().get("side.weight"), side);
 }
 
+struct nothing {
+  static constexpr auto forward(value auto y, value auto x) { return mean_squared_error_loss(stop_gradient(y), x); }
+};
+
 TEST(runtime_training, a_loss_that_reaches_no_parameter_is_refused) {
   const support::checked_device gpu;
-  const auto nothing = [](graph& g, node_id output) { return mean_squared_error{"x"}(g, g.stop_gradient(output)); };
   EXPECT_NE(support::sentence_of([&] {
-              trainer<square> run(gpu, nothing, adam{}, {{"batch", 4}});
+              trainer<square, loss<nothing, target<"x">>> run(gpu, adam{}, {{"batch", 4}});
             }).find("the loss reaches no parameter"),
             std::string::npos);
 }
@@ -301,7 +305,7 @@ using of_rows = model<Module, input<"x", dtype::f32, dims<4, 23>>>;
 
 TEST(runtime_training, the_loss_of_half_predictions_is_a_number_of_f32) {
   const support::checked_device gpu;
-  trainer<of_rows<half_prediction>> run(gpu, mean_squared_error{"t"}, sgd{.learning_rate = 0.01f}, {});
+  trainer<of_rows<half_prediction>, mean_squared_error<"t">> run(gpu, sgd{.learning_rate = 0.01f}, {});
   run.parameters().set("fc.weight", std::vector<float>(5 * 23, 0.0f));
   run.parameters().set("fc.bias", std::vector<float>(5, 300.0f));  // its square is more than f16 holds
   const std::vector<std::uint16_t> zeros(20, 0);
@@ -312,14 +316,19 @@ TEST(runtime_training, the_loss_of_half_predictions_is_a_number_of_f32) {
 
 TEST(runtime_training, what_a_trainer_cannot_minimise_or_update_is_refused_by_name) {
   const support::checked_device gpu;
-  const auto half = [](graph& g, node_id y) { return g.cast(mean_squared_error{"t"}(g, y), dtype::f16); };
-  const auto sentence = support::sentence_of([&] { trainer<of_rows<half_prediction>> run(gpu, half, adam{}, {}); });
+  const auto refusal = [](const auto& loss) {
+    return support::sentence_of([&] {
+      graph g;
+      const node_id y = lower_into<of_rows<half_prediction>>(g, {})[0], value = loss(g, y);
+      (void)make_training_graph(std::move(g), value, adam{});
+    });
+  };
+  const auto sentence = refusal([](graph& g, node_id y) { return g.reduce(reduce_kind::sum, y, 3); });
   EXPECT_NE(sentence.find("the loss is f16 []"), std::string::npos) << sentence;
-  const auto rows = [](graph& g, node_id y) { return g.reduce(reduce_kind::sum, g.cast(y, dtype::f32), 2); };
-  const auto second = support::sentence_of([&] { trainer<of_rows<half_prediction>> run(gpu, rows, adam{}, {}); });
+  const auto second = refusal([](graph& g, node_id y) { return g.reduce(reduce_kind::sum, g.cast(y, dtype::f32), 2); });
   EXPECT_NE(second.find("the loss is f32 [4]"), std::string::npos) << second;
   const auto third =
-      support::sentence_of([&] { trainer<of_rows<half_weights>> run(gpu, mean_squared_error{"t"}, adam{}, {}); });
+      support::sentence_of([&] { trainer<of_rows<half_weights>, mean_squared_error<"t">> run(gpu, adam{}, {}); });
   EXPECT_NE(third.find("the parameter \"scale\" is f16"), std::string::npos) << third;
 }
 
@@ -333,7 +342,7 @@ TEST(runtime_training, more_memory_than_there_is_is_an_error_and_the_device_live
 
 TEST(runtime_training, the_learning_rate_changes_without_a_new_recording) {
   const support::checked_device gpu;
-  trainer<mlp> run(gpu, cross_entropy{"label"}, sgd{.learning_rate = 0.1f}, {{"batch", 4}});
+  trainer<mlp, cross_entropy<"label">> run(gpu, sgd{.learning_rate = 0.1f}, {{"batch", 4}});
   run.parameters().init({.seed = 1});
   run.set_learning_rate(0);
   const auto before = run.parameters().get("fc1.weight");

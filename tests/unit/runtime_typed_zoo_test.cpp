@@ -57,12 +57,12 @@ void expect_trained(const graph& g, const support::stable_run& truth, float loss
 
 // The model's first input is "x"; its second, or its loss's, is "y". Symbol n is 2.
 template <class Model, class Loss>
-void agrees_and_learns(const Loss& loss, float rate = 0.02f) {
+void agrees_and_learns(const Loss&, float rate = 0.02f) {
   using x_element = std::conditional_t<Model::input_types[0].type == dtype::i32, std::int32_t, float>;
-  using y_element = std::conditional_t<std::is_same_v<Loss, cross_entropy>, std::int32_t, float>;
+  using y_element = std::conditional_t<std::is_same_v<Loss, cross_entropy<"y">>, std::int32_t, float>;
   const binding symbols[] = {{"n", 2}};
   const optimizer chosen = sgd{.learning_rate = rate};
-  const graph inference = lower<Model>(symbols), training = make_training_graph<Model>(loss, chosen, symbols);
+  const graph inference = lower<Model>(symbols), training = make_training_graph<Model, Loss>(chosen, symbols);
   const oracle::tensors<double> leaves = support::zoo_leaves(training);
   const auto x = values_of<x_element>(leaves, "x");
   const auto y = values_of<y_element>(leaves, "y");
@@ -79,7 +79,7 @@ void agrees_and_learns(const Loss& loss, float rate = 0.02f) {
     } else {
       expect_inferred(inference, inferred, look.run(bind<"x">(x)));
     }
-    trainer<Model> run(support::shared_device(), loss, chosen, {{"n", 2}}, {.program = options});
+    trainer<Model, Loss> run(support::shared_device(), chosen, {{"n", 2}}, {.program = options});
     give(run.parameters(), leaves);
     const float first = run.step(bind<"x">(x), bind<"y">(y)).loss();
     expect_trained(training, trained, first, run.parameters());
@@ -89,11 +89,12 @@ void agrees_and_learns(const Loss& loss, float rate = 0.02f) {
   }
 }
 
-struct own_loss {  // the model's output is its loss
-  node_id operator()(graph&, node_id output) const { return output; }
+struct result {
+  static constexpr auto forward(value auto output) { return output; }
 };
-const cross_entropy classes{"y"};
-const mean_squared_error squares{"y"};
+using own_loss = loss<result>;  // the model's output is its loss
+constexpr cross_entropy<"y"> classes;
+constexpr mean_squared_error<"y"> squares;
 
 // ---- the models
 

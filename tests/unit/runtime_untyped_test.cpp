@@ -2,7 +2,6 @@
 // Graphs whose sizes and names are known when the program runs: trained, run, saved; symbols from any list of pairs.
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/inference.hpp>
-#include <meganeura/runtime/loss.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/training.hpp>
 
@@ -40,6 +39,11 @@ net perceptron(std::int64_t batch, const std::vector<std::int64_t>& sizes) {
   return {std::move(g), h};
 }
 
+node_id cross_entropy(net& made, std::int64_t batch) {
+  const node_value label(made.forward, made.forward.input("label", dtype::i32, {batch}));
+  return cross_entropy_loss(node_value(made.forward, made.logits), label);
+}
+
 struct data {
   std::vector<float> x;
   std::vector<std::int32_t> label;
@@ -57,7 +61,7 @@ TEST(runtime_untyped, a_graph_of_run_time_sizes_is_trained_and_goes_on_from_a_ch
   const std::string path = folder / "run.safetensors";
   const auto make = [&] {
     net made = perceptron(8, {5, 11, 2});
-    const node_id loss = cross_entropy{"label"}(made.forward, made.logits);
+    const node_id loss = cross_entropy(made, 8);
     return std::make_unique<training>(gpu, std::move(made.forward), loss, adam{.learning_rate = 0.05f});
   };
   const auto run = make(), resumed = make();
@@ -91,7 +95,7 @@ TEST(runtime_untyped, a_graph_of_run_time_sizes_is_trained_and_goes_on_from_a_ch
 TEST(runtime_untyped, one_step_is_that_of_the_oracle) {
   const device& gpu = support::shared_device();
   net made = perceptron(4, {3, 6, 2});
-  const node_id loss = cross_entropy{"label"}(made.forward, made.logits);
+  const node_id loss = cross_entropy(made, 4);
   const optimizer chosen = sgd{.learning_rate = 0.5f};
   training run(gpu, made.forward, loss, chosen);
   run.parameters().init({.seed = 2});
@@ -130,7 +134,8 @@ TEST(runtime_untyped, results_of_two_runs_and_two_steps_are_their_own) {
   EXPECT_NE(a, b);
 
   net again = perceptron(2, {3, 2});
-  const node_id loss = mean_squared_error{"y"}(again.forward, again.logits);
+  const node_value wanted(again.forward, again.forward.input("y", dtype::f32, {2, 2}));
+  const node_id loss = mean_squared_error_loss(node_value(again.forward, again.logits), wanted);
   training run(gpu, std::move(again.forward), loss, sgd{});
   run.parameters().init();
   const std::vector<float> y(4, 0);

@@ -18,6 +18,9 @@ using namespace meganeura;
 struct layered {
   static constexpr auto forward(value auto x) { return relu(linear<"layers.1", 5>(relu(linear<"layers.0", 9>(x)))); }
 };
+struct distance {
+  static constexpr auto forward(value auto y) { return mean(abs(y - constant<2.0f>)); }
+};
 using typed = model<layered, input<"x", dtype::f32, dims<support::batch, 6>>>;
 
 }  // namespace
@@ -31,7 +34,7 @@ TEST(runtime_values, a_graph_of_run_time_sizes_trains_bit_for_bit_as_the_typed_m
   const node_value label(g, g.input("label", dtype::i32, {batch}));
   const node_id loss = cross_entropy_loss(x, label);
   training built(gpu, std::move(g), loss, adam{.learning_rate = 1e-2f});
-  trainer<typed> written(gpu, cross_entropy{"label"}, adam{.learning_rate = 1e-2f}, {{"batch", batch}});
+  trainer<typed, cross_entropy<"label">> written(gpu, adam{.learning_rate = 1e-2f}, {{"batch", batch}});
   built.parameters().init({.seed = 3});
   written.parameters().init({.seed = 3});
   const auto values = support::uniform(24, 1);
@@ -48,8 +51,7 @@ TEST(runtime_values, a_graph_of_run_time_sizes_trains_bit_for_bit_as_the_typed_m
 }
 
 TEST(runtime_values, a_loss_of_ones_own_is_written_like_a_model) {
-  const auto distance = [](graph& g, node_id y) { return mean(abs(node_value(g, y) - constant<2.0f>)); };
-  trainer<typed> run(support::shared_device(), distance, sgd{.learning_rate = 0.1f}, {{"batch", 4}});
+  trainer<typed, loss<distance>> run(support::shared_device(), sgd{.learning_rate = 0.1f}, {{"batch", 4}});
   run.parameters().init({.seed = 3});
   const auto values = support::uniform(24, 1);
   const float first = run.step(bind<"x">(values)).loss();

@@ -107,6 +107,9 @@ inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <>
 inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
 
+/// The C++ type in which a program's user reads its elements: floats of any width are float.
+[[nodiscard]] constexpr dtype host_type(dtype type) { return is_float(type) ? dtype::f32 : type; }
+
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI

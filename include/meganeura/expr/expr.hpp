@@ -2,6 +2,7 @@
 // Typed values: an empty handle whose template argument is the graph that computes it.
 #pragma once
 #include <meganeura/core/constant.hpp>
+#include <meganeura/core/results.hpp>
 #include <meganeura/expr/node.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -111,6 +112,22 @@ template <auto Graph, int Root>
 inline constexpr auto cut_off = cut<Graph, Root>();
 template <auto Graph, int Root>
 inline constexpr auto rooted = shrink<cut_off<Graph, Root>.size>(cut_off<Graph, Root>);
+
+// Several values as one graph, and where they are in it.
+template <int Capacity, int Count>
+struct merged_values {
+  graph_merger<Capacity> merger{};
+  int places[Count]{};
+};
+template <class... Values>
+consteval auto merge() {
+  merged_values<(graph_size<Values> + ...), sizeof...(Values)> result;
+  int count = 0;
+  ((result.places[count++] = result.merger.merge(Values::graph)), ...);
+  return result;
+}
+template <class... Values>
+inline constexpr auto merged = merge<Values...>();
 
 // Stands for a body that has grown too large: the value's type goes on, its nodes are dropped, so that compiling stays
 // fast and `trace` has one short error to give.

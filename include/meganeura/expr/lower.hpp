@@ -2,6 +2,7 @@
 // From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/expr/loss.hpp>
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/open_sizes.hpp>
 #include <meganeura/expr/value.hpp>
@@ -17,26 +18,29 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// large to count, naming symbol, value and limit.
 [[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
 
-/// Each symbol of a model's inputs and nodes once, in that order.
-[[nodiscard]] std::vector<std::string> symbols_of(const module_body& body, std::span<const detail::tensor_type> inputs);
-
-/// One body after its operands are nodes; returns its result. The scopes of the graph that live stand before every
-/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
-node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                   std::span<const binding> bindings);
-
-/// A model's parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share
-/// them.
-/// errors: invalid_argument for such a symbol.
-void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings);
-
-/// Adds a model to a graph: its inputs, parameters and nodes; returns the result, which is not yet an output. A trainer
-/// appends the loss to it.
-/// errors: invalid_argument for a symbol without binding, with two or unknown, and for anything the graph's own checks
-/// refuse.
+/// Each symbol of a model's inputs and nodes once, in that order; of a model with its loss as well.
+[[nodiscard]] std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
+                                                  std::span<const detail::tensor_type> inputs);
 template <class Model>
-node_id lower_into(graph& g, std::span<const binding> bindings) {
-  check_bindings(symbols_of(Model::body, Model::input_types), bindings);
+[[nodiscard]] std::vector<std::string> symbols_of() {
+  std::vector<detail::tensor_type> inputs;
+  for (int i = 0; i < Model::input_list::size; ++i) inputs.push_back(Model::input_type(i));
+  return symbols_of(Model::bodies, inputs);
+}
+
+/// One body after its operands are nodes; returns its results. The scopes of the graph that live stand before every
+/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
+std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
+                                std::span<const binding> bindings);
+
+/// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
+/// errors: invalid_argument for such a symbol.
+void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings);
+
+/// Adds a model to a graph: its inputs, parameters and nodes; returns the results, which are not yet outputs.
+/// errors: invalid_argument for a symbol without binding, and for anything the graph's own checks refuse.
+template <class Model>
+std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
   std::vector<node_id> operands;
   for (int i = 0; i < Model::input_count; ++i) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
@@ -45,12 +49,31 @@ node_id lower_into(graph& g, std::span<const binding> bindings) {
   return lower_body(g, Model::body, operands, bindings);
 }
 
-/// The graph of a model alone in one of its modes, its result named "output". Both modes have all parameters and
-/// states.
+/// Adds a loss to the graph of a model: its inputs and its nodes, in the scope "loss"; returns its results. `results`
+/// are the model's.
+template <class Model, class Loss>
+std::vector<node_id> lower_loss(graph& g, std::span<const node_id> results, std::span<const binding> bindings) {
+  using both = detail::trained<Model, Loss>;
+  const graph::scope in(g, "loss");
+  std::vector<node_id> operands(results.begin(), results.end());
+  for (int i = 0; i < both::own_inputs::size; ++i) {
+    const char* name = both::own_inputs::symbols[i]->text;
+    const bool shared = Model::input_index(name) >= 0;
+    operands.push_back(shared ? g.find_leaf(name)
+                              : g.input(name, both::own_types[i].type, bound(*both::own_types[i].shape, bindings)));
+  }
+  return lower_body(g, both::body, operands, bindings);
+}
+
+/// The graph of a model alone in one of its modes, its results named as it names them, a single one without a name
+/// "output". Both modes have all parameters and states. errors: invalid_argument for a symbol with two bindings or
+/// unknown, and those of lower_into.
 template <class Model>
 [[nodiscard]] graph lower(std::span<const binding> bindings, run_mode mode = run_mode::evaluation) {
+  check_bindings(symbols_of<Model>(), bindings);
   graph g(mode);
-  g.add_output("output", lower_into<Model>(g, bindings));
+  const std::vector<node_id> results = lower_into<Model>(g, bindings);
+  for (std::size_t i = 0; i < results.size(); ++i) g.add_output(Model::output_list::symbols[i]->text, results[i]);
   return g;
 }
 

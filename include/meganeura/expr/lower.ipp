@@ -115,25 +115,36 @@ class body_lowering {
         needed_(body, g.mode()) {}
 
   // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
-  node_value run() {
+  std::vector<node_value> run() {
     for (int i = 0; i < body_.size; ++i) {
       const typed_node& n = body_.nodes[i];
       const bool needed = is_needed_ && needed_[i];
-      values_.push_back(n.body ? call(n, needed) : needed || is_leaf(n) ? lower(n) : node_value());
+      if (n.body) {
+        calls_[i] = call(n, needed);
+        values_.push_back(calls_[i][0]);
+      } else {
+        values_.push_back(needed || is_leaf(n) ? lower(n) : node_value());
+      }
     }
-    return values_.back();
+    std::vector<node_value> results;
+    for (int i = 0; i < body_.result_count; ++i) results.push_back(values_[static_cast<std::size_t>(body_.place(i))]);
+    return results;
   }
 
  private:
   node_value lower(const typed_node& n) {
     if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
+    if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
+    const bool shared = shared_ || is_shared(n);
     if (is_named(n)) {
-      const std::string name = full_name(graph_, *n.name);
-      names_.use(n.kind == primitive::random ? "random " + name : name, shared_ || is_shared(n));
+      const std::string kind = n.kind == primitive::random ? "random " : n.kind == primitive::tap ? "tap " : "";
+      names_.use(kind + full_name(graph_, *n.name), shared);
     }
+    const std::vector<node_value> operands = operands_of(n);
+    if (n.kind == primitive::tap && shared) return operands[0];  // the other one has the name
     node_spec spec = spec_of(n);
     spec.shape = bound(*n.shape, bindings_);
-    return run_time_node(graph_, spec, operands_of(n));
+    return run_time_node(graph_, spec, operands);
   }
 
   [[nodiscard]] std::vector<node_value> operands_of(const typed_node& n) const {
@@ -142,14 +153,15 @@ class body_lowering {
     return operands;
   }
 
-  node_value call(const typed_node& n, bool needed) {
-    std::vector<node_value> operands = operands_of(n);
+  std::vector<node_value> call(const typed_node& n, bool needed) {
+    std::vector<node_value> operands = operands_of(n), results;
     const graph::scope in(graph_, n.name->text);
     for (int turn = 0; turn < n.count; ++turn) {
       const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
-      operands[0] = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
+      results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
+      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
     }
-    return operands[0];
+    return results;
   }
 
   graph& graph_;
@@ -160,35 +172,38 @@ class body_lowering {
   bool shared_, is_needed_;
   needed_nodes needed_;
   std::vector<node_value> values_;
+  std::map<int, std::vector<node_value>> calls_;  // by place: their results
 };
 
 MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
   used_names names;
-  return body_lowering(g, body, {}, {}, names).run();
+  return body_lowering(g, body, {}, {}, names).run()[0];
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE node_id lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                                    std::span<const binding> bindings) {
+MEGANEURA_INLINE std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
+                                                 std::span<const binding> bindings) {
   detail::used_names names;
   std::vector<node_value> arguments;
   for (node_id id : operands) arguments.emplace_back(g, id);
-  const node_value result = detail::body_lowering(g, body, arguments, bindings, names).run();
+  const std::vector<node_value> results = detail::body_lowering(g, body, arguments, bindings, names).run();
   names.check();
-  if (result.facts().type == dtype::boolean) {
+  for (const node_value& each : results) {
+    if (each.facts().type != dtype::boolean) continue;
     fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
   }
-  return result;
+  return {results.begin(), results.end()};
 }
 
-MEGANEURA_INLINE void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
+namespace detail {
+inline void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
   for (int i = 0; i < body.size; ++i) {
     const typed_node& n = body.nodes[i];
-    if (detail::is_leaf(n)) {
-      detail::node_spec spec = detail::spec_of(n);
+    if (is_leaf(n)) {
+      node_spec spec = spec_of(n);
       spec.shape = bound(*n.shape, bindings);
-      detail::run_time_node(g, spec, {});
+      run_time_node(g, spec, {});
     }
     if (!n.body) continue;
     const graph::scope in(g, n.name->text);
@@ -198,12 +213,20 @@ MEGANEURA_INLINE void lower_leaves(graph& g, const module_body& body, std::span<
     }
   }
 }
+}  // namespace detail
 
-MEGANEURA_INLINE std::vector<std::string> symbols_of(const module_body& body,
+MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings) {
+  for (const scoped_body& each : bodies) {
+    const graph::scope in(g, each.scope);
+    detail::lower_leaves(g, *each.body, bindings);
+  }
+}
+
+MEGANEURA_INLINE std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
                                                      std::span<const detail::tensor_type> inputs) {
   std::vector<std::string> names;
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
-  detail::add_symbols(body, names);
+  for (const scoped_body& each : bodies) detail::add_symbols(*each.body, names);
   return names;
 }
 

@@ -21,13 +21,20 @@ constexpr const symbol& input_symbol() {
 /// One input of a model: the name it is bound by, its dtype and its shape.
 template <fixed_string Name, dtype Type, symbolic_shape Shape>
 struct input {
+  static constexpr auto text = Name;
   static constexpr const symbol& name = detail::input_symbol<Name>();
   static constexpr detail::tensor_type type{Type, detail::interned_shape<Shape>};
 };
 
+/// What a model gives under a name: a result of its module, or a tap.
+struct result_facts {
+  dtype type = dtype::f32;
+  symbolic_shape shape{};
+};
+
 inline constexpr int max_name_length = 128;
 
-/// A parameter or state of a model. The turns of a repeat are one leaf, with '*' for the index and `copies` turns.
+/// A parameter, state or tap of a model. The turns of a repeat are one leaf, with '*' for the index and `copies` turns.
 struct leaf {
   char name[max_name_length]{};
   std::uint64_t hash = 0;
@@ -43,7 +50,9 @@ struct leaf {
 namespace detail {
 
 constexpr bool is_leaf(const typed_node& n) { return n.kind == primitive::parameter || n.kind == primitive::state; }
-constexpr bool is_named(const typed_node& n) { return is_leaf(n) || n.kind == primitive::random; }
+constexpr bool is_named(const typed_node& n) {
+  return is_leaf(n) || n.kind == primitive::random || n.kind == primitive::tap;
+}
 
 constexpr int count_leaves(const module_body& body) {
   int count = 0;
@@ -54,11 +63,11 @@ constexpr int count_leaves(const module_body& body) {
   return count;
 }
 
-// Which nodes of a body its result needs in a mode.
+// Which nodes of a body its results need in a mode.
 class needed_nodes {
  public:
   constexpr needed_nodes(const module_body& body, run_mode mode) {
-    needed_[body.size - 1] = true;
+    for (int i = 0; i < body.result_count; ++i) needed_[body.place(i)] = true;
     for (int i = body.size; i-- > 0;) {
       const typed_node& n = body.nodes[i];
       for (int k = 0; needed_[i] && k < n.operand_count; ++k) {
@@ -179,7 +188,7 @@ struct leaf_table {
 
   constexpr void add(const typed_node& n, const name_path& full, bool shared) {
     std::uint64_t hash = hash_of(full);
-    if (n.kind == primitive::random) ++hash;  // names of their own
+    hash += n.kind == primitive::random ? 1 : n.kind == primitive::tap ? 2 : 0;  // names of their own
     names_fit = names_fit && full.fits;
     for (int i = 0; i < size; ++i) {
       if (leaves[i].hash != hash || !texts_equal(leaves[i].name, full.text)) continue;
@@ -187,7 +196,7 @@ struct leaf_table {
       const bool agrees =
           leaves[i].kind == n.kind && leaves[i].type == n.type && leaves[i].shape == n.shape && begins_alike;
       if (!leaves[i].begin) leaves[i].begin = n.list;
-      if (!agrees && n.kind != primitive::random) {
+      if (!agrees && is_leaf(n)) {
         conflicting = leaf_name(full.text);
       } else if (!shared && declared_[i] && repeated.none()) {
         repeated = leaf_name(full.text);
@@ -232,18 +241,36 @@ template <leaf_name Name>
 inline constexpr bool shared_name_exists = Name.none();
 template <leaf_name Name>
 inline constexpr bool one_assignment_a_state = Name.none();
-template <leaf_name Name>
-inline constexpr bool one_input_a_name = Name.none();
+template <class Names>
+inline constexpr bool one_input_a_name = Names::differ();
 
-// The name that two inputs have, if there is one.
-constexpr leaf_name doubled_input(const symbol* const* names, int count) {
-  for (int i = 0; i < count; ++i) {
-    for (int j = 0; j < i; ++j) {
-      if (!texts_equal(names[i]->text, names[j]->text)) continue;
-      return leaf_name(name_path{}.append(names[i]->text).text);
-    }
+// The tap of a full name, -1 if there is none.
+template <class Leaves>
+constexpr int tap_index(const Leaves& leaves, const char* name) {
+  for (int i = 0; i < leaves.size; ++i) {
+    if (leaves.leaves[i].kind == primitive::tap && is_turn_of(name, leaves.leaves[i].name)) return i;
   }
-  return {};
+  return -1;
+}
+
+// Its arguments are what a compiler shows.
+template <fixed_string Asked, class Results, bool Found>
+inline constexpr bool is_result_or_tap = Found;
+
+template <class Model, fixed_string Name>
+constexpr auto facts_of_result() {
+  constexpr int index = Model::output_list::index_of(Name.text);
+  constexpr int tap = tap_index(Model::leaves, Name.text);
+  static_assert(is_result_or_tap<Name, typename Model::output_list, (index >= 0 || tap >= 0)>,
+                "meganeura: the model has neither a result nor a tap of that name; the compiler lists its results, and "
+                "a tap is known by its full path: \"layers.3.hidden\"");
+  if constexpr (index >= 0) {
+    return result_facts{Model::body.result(index).type, *Model::body.result(index).shape};
+  } else if constexpr (tap >= 0) {
+    return result_facts{Model::leaves.leaves[tap].type, *Model::leaves.leaves[tap].shape};
+  } else {
+    return result_facts{};
+  }
 }
 
 // Declared only: a call stops constant evaluation, and the compiler's message spells this name. No `throw`, so that the
@@ -302,6 +329,31 @@ struct flop_counter {
 
 }  // namespace detail
 
+namespace detail {
+
+template <auto Graph>
+name_list<"output"> names_of(expr<Graph>);
+template <class Names, class... X>
+Names names_of(result_list<Names, X...>);
+
+template <int Results>
+inline constexpr bool has_one_result = Results == 1;
+template <const module_body& Body>
+constexpr const typed_node& only_result() {
+  static_assert(has_one_result<Body.result_count>,
+                "meganeura: model::output: the model has several results; ask for one of them: model::result<name>");
+  return Body.result(0);
+}
+
+constexpr bool stores_results(const module_body& body) {
+  for (int i = 0; i < body.result_count; ++i) {
+    if (body.result(i).type == dtype::boolean) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
 /// errors: "one name, two shapes" when a parameter's full name is used with different shapes, dtypes or initializers;
 /// "two layers of one name" unless all but one are `shared`; "a state is assigned twice"; "two inputs of one name";
@@ -310,16 +362,24 @@ template <class Module, class... Inputs>
 struct model {
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
   static constexpr const auto& graph = detail::body_graph<Module, Inputs::type...>;
-  static constexpr const symbolic_shape& output = *body.root().shape;
-  static constexpr dtype output_type = body.root().type;
+  static constexpr scoped_body bodies[1]{{"", &body}};
+  using input_list = detail::name_list<Inputs::text...>;
+  /// "output" for a module that returns one value without a name.
+  using output_list = decltype(detail::names_of(detail::returned<Module, Inputs::type...>));
+
+  /// Of the only result.
+  static constexpr const symbolic_shape& output = *detail::only_result<body>().shape;
+  static constexpr dtype output_type = detail::only_result<body>().type;
+  static constexpr int result_count = body.result_count;
 
   static constexpr int input_count = sizeof...(Inputs);
-  static constexpr const symbol* input_names[]{&Inputs::name...};
-  static constexpr detail::tensor_type input_types[]{Inputs::type...};
+  static constexpr const auto& input_names = input_list::symbols;
+  static constexpr detail::tensor_type input_types[input_count]{
+      Inputs::type...};  // sized: Clang 14 reads no others here
 
-  /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter and state.
+  /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter, state and tap.
   static constexpr auto leaves = detail::collect_leaves<detail::body_of<Module, Inputs::type...>>();
-  static_assert(output_type != dtype::boolean,
+  static_assert(detail::stores_results(body),
                 "meganeura: model: forward returns a condition, which is never stored; return select(condition, a, b)");
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
   static_assert(
@@ -333,8 +393,13 @@ struct model {
   static_assert(detail::one_assignment_a_state<leaves.reassigned>,
                 "meganeura: model: a state is assigned twice, and a step gives it one new value; assign it once, where "
                 "that value is known");
-  static_assert(detail::one_input_a_name<detail::doubled_input(input_names, input_count)>,
+  static_assert(detail::one_input_a_name<input_list>,
                 "meganeura: model: two inputs of one name; give each a name of its own");
+
+  /// Of the result or tap of that name; a tap's is its full path, "layers.3.hidden".
+  /// errors: "the model gives nothing of that name".
+  template <fixed_string Name>
+  static constexpr result_facts result = detail::facts_of_result<model, Name>();
 
   /// Trained elements, tied weights once.
   static constexpr std::int64_t parameter_count = [] {
@@ -352,13 +417,9 @@ struct model {
     return detail::flop_counter<detail::bound_extents>{{bindings.begin(), bindings.end()}}.of(body);
   }
 
+  [[nodiscard]] static constexpr detail::tensor_type input_type(int index) { return input_types[index]; }
   /// Position of the input of that name, -1 if there is none.
-  [[nodiscard]] static constexpr int input_index(const char* name) {
-    for (int i = 0; i < input_count; ++i) {
-      if (detail::texts_equal(input_names[i]->text, name)) return i;
-    }
-    return -1;
-  }
+  [[nodiscard]] static constexpr int input_index(const char* name) { return input_list::index_of(name); }
 };
 
 /// Without inputs there is nothing to compute from.
@@ -368,13 +429,6 @@ struct model<Module> {
       detail::forward_takes<Module, 0, false>,
       "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
 };
-
-namespace detail {
-
-template <fixed_string Name, bool Found>
-inline constexpr bool input_known = Found;
-
-}  // namespace detail
 
 /// Data for the input `Name`: what sessions and trainers take. Holds no data itself; the range must outlive the call.
 template <fixed_string Name, class T>
@@ -418,7 +472,8 @@ template <fixed_string Name, class Range>
   } else if constexpr (detail::has_elements<Range>) {
     using element = std::remove_cvref_t<decltype(*range.data())>;
     static_assert(detail::dtype_of<element> != dtype::boolean,
-                  "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t");
+                  "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t; copy others, "
+                  "labels of 8 or 64 bits: std::vector<std::int32_t>(labels.begin(), labels.end())");
     return bound_input<Name, element>{range.data(), range.size()};
   } else {
     return bound_input<Name, float>{nullptr, 0};
@@ -429,9 +484,9 @@ template <fixed_string Name, class Range>
 template <class Model, fixed_string Name, class T>
 constexpr int checked_input_index(const bound_input<Name, T>&) {
   constexpr int index = Model::input_index(detail::symbol_of<Name>.text);
-  static_assert(detail::input_known<Name, (index >= 0)>,
-                "meganeura: bind<name>(range): the model has no input of that name");
-  static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_types[index < 0 ? 0 : index].type>,
+  static_assert(detail::is_one_of<Name, typename Model::input_list>,
+                "meganeura: bind<name>(range): there is no input of that name; the compiler lists those there are");
+  static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
                 "meganeura: bind<name>(range): the input has another dtype");
   return index < 0 ? 0 : index;
 }
@@ -455,6 +510,14 @@ constexpr bool has_symbol(const module_body& body, const char* name) {
   return false;
 }
 
+template <std::size_t Count>
+constexpr bool has_symbol(const scoped_body (&bodies)[Count], const char* name) {
+  for (const scoped_body& each : bodies) {
+    if (has_symbol(*each.body, name)) return true;
+  }
+  return false;
+}
+
 template <fixed_string Name, bool Found>
 inline constexpr bool symbol_known = Found;
 
@@ -463,7 +526,7 @@ inline constexpr bool symbol_known = Found;
 /// The same for a symbol.
 template <class Model, fixed_string Name>
 constexpr void check_bound(const bound_symbol<Name>&) {
-  static_assert(detail::symbol_known<Name, detail::has_symbol(Model::body, detail::symbol_of<Name>.text)>,
+  static_assert(detail::symbol_known<Name, detail::has_symbol(Model::bodies, detail::symbol_of<Name>.text)>,
                 "meganeura: bind<name>(n): the model has no symbol of that name; an input is bound to a range");
 }
 template <class Model, fixed_string Name, class T>

@@ -36,8 +36,10 @@ enum class primitive : std::uint8_t {
   class_index,  // its operand, which should hold 0 .. count-1 or `value`
   assign,       // its first operand; the state that is the second one becomes the third
   by_mode,      // its first operand in training, the second in evaluation
-  call,         // a module's body
+  tap,          // its operand, which can be read by `name`
+  call,         // a module's body; its value is the first result
   repeat,       // a module's body, several times with parameters of its own each time
+  result,       // the result `count` of a call or repeat whose body has several
 };
 
 namespace detail {
@@ -143,10 +145,10 @@ struct typed_node {
   std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
-  /// argument: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
+  /// argument, result: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
   std::int32_t count = 0;
   double value = 0;                            // constant, class_index
-  const symbol* name = nullptr;                // parameter, state, random, call, repeat
+  const symbol* name = nullptr;                // parameter, state, random, tap, call, repeat
   const detail::integer_list* list = nullptr;  // of a leaf: how it begins
   const module_body* body = nullptr;
   const symbolic_shape* shape = nullptr;  // of the result
@@ -203,12 +205,32 @@ constexpr facts facts_of(const typed_node& n) { return {n.kind, n.function, n.ty
 
 }  // namespace detail
 
-/// A traced module: its nodes in topological order, the result last.
+namespace detail {
+struct body_result {
+  const symbol* name;
+  int place;  // among the nodes
+};
+}  // namespace detail
+
+/// A traced module: its nodes in topological order, and which of them are its results. Without names it has one, the
+/// last node.
 struct module_body {
   const typed_node* nodes;
   int size;
+  const detail::body_result* named = nullptr;
+  int result_count = 1;
 
-  [[nodiscard]] constexpr const typed_node& root() const { return nodes[size - 1]; }
+  [[nodiscard]] constexpr int place(int result) const { return named ? named[result].place : size - 1; }
+  [[nodiscard]] constexpr const typed_node& result(int index) const { return nodes[place(index)]; }
+  [[nodiscard]] constexpr const char* result_name(int index) const {
+    return named ? named[index].name->text : "output";
+  }
+};
+
+/// A body and the scope that its names stand in.
+struct scoped_body {
+  const char* scope;
+  const module_body* body;
 };
 
 /// A whole graph as a structural value: the template argument of `expr`.

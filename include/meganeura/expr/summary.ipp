@@ -62,8 +62,8 @@ class summary_walk {
     }
   }
 
-  [[nodiscard]] model_summary result(const typed_node& root) {
-    give(root, path_pool::root);
+  [[nodiscard]] model_summary result(const module_body& body) {
+    give(body, path_pool::root);
     return modules_.finished(paths_);
   }
 
@@ -74,12 +74,18 @@ class summary_walk {
     for (int turn = 0; turn < n.count; ++turn) {
       if (n.kind == primitive::repeat) inner = paths_.child(named, std::to_string(turn));
       visit(*n.body, inner);
-      give(n, inner);
+      give(*n.body, inner);
     }
-    for (path_id at = named; at != around; at = paths_.parent(at)) give(n, at);  // a dot in a name makes two modules
+    for (path_id at = named; at != around; at = paths_.parent(at))
+      give(*n.body, at);  // a dot in a name makes two modules
   }
-  void give(const typed_node& n, path_id module) {
-    modules_[module].result = to_string(n.type) + count_.extent.text(*n.shape);
+  void give(const module_body& body, path_id module) {
+    std::string& text = modules_[module].result;
+    text.clear();
+    for (int i = 0; i < body.result_count; ++i) {
+      const typed_node& n = body.result(i);
+      text += (i > 0 ? ", " : "") + std::string(to_string(n.type)) + count_.extent.text(*n.shape);
+    }
   }
 
   flop_counter<symbolic_extents> count_;
@@ -90,7 +96,8 @@ class summary_walk {
 
 MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
                                           std::span<const binding> bindings) {
-  check_bindings(symbols_of(body, inputs), bindings);
+  const scoped_body all{"", &body};
+  check_bindings(symbols_of({&all, 1}, inputs), bindings);
   for (const binding& each : bindings) {
     const symbol name{each.symbol};
     symbolic_shape alone;
@@ -99,7 +106,7 @@ MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<con
   }
   summary_walk walk(bindings);
   walk.visit(body, path_pool::root);
-  return walk.result(body.root());
+  return walk.result(body);
 }
 
 }  // namespace detail

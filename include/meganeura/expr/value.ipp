@@ -161,10 +161,14 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return a();
     case primitive::by_mode:
       return operands[static_cast<std::size_t>(needed_nodes::chosen(g.ask_mode()))];
+    case primitive::tap:
+      g.tap(full_name(g, *spec.name), a());
+      return a();
     case primitive::map:  // see map_node
     case primitive::argument:
     case primitive::call:
     case primitive::repeat:
+    case primitive::result:
       break;
   }
   fail(error_category::internal, "a node of the kind {} is no primitive", static_cast<int>(spec.kind));

@@ -181,6 +181,11 @@ class graph {
 
   void add_output(std::string_view name, node_id node);
 
+  /// Notes that a value can be asked for by a name: a program that is asked to (run_options::taps) makes it an output.
+  /// errors: invalid_argument for a second value of one name.
+  void tap(std::string_view name, node_id node);
+  [[nodiscard]] const std::vector<graph_output>& taps() const { return taps_; }
+
   /// Notes what `indices` should be; gather and scatter_add do it themselves.
   void expect_indices(index_range expected);
   [[nodiscard]] const std::vector<index_range>& index_ranges() const { return index_ranges_; }
@@ -235,7 +240,7 @@ class graph {
   path_id path_ = path_pool::root;  // of the scopes that live
   run_mode mode_ = run_mode::evaluation;
   bool depends_on_mode_ = false;
-  std::vector<graph_output> outputs_;
+  std::vector<graph_output> outputs_, taps_;
   std::vector<node_id> effects_;
   struct text_hash {
     using is_transparent = void;

@@ -108,6 +108,17 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   output_names_.emplace(std::string(name), node);
 }
 
+MEGANEURA_INLINE void graph::tap(std::string_view name, node_id node) {
+  expect_values(fmt::format("tap \"{}\"", name), {node});
+  const auto known = std::ranges::find(taps_, name, &graph_output::name);
+  if (known == taps_.end()) {
+    taps_.push_back({std::string(name), node});
+  } else if (known->node != node) {
+    fail(error_category::invalid_argument, "tap \"{}\" of %{}: %{} is tapped by that name; give it another one", name,
+         node, known->node);
+  }
+}
+
 MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
   expect_values("expect_indices", {expected.indices});
   const bool known = std::ranges::any_of(index_ranges_, [&](const index_range& each) {

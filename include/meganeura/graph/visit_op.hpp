@@ -19,7 +19,7 @@ struct op_calls<Function, std::index_sequence<I...>> {
   static constexpr result call(Function& f) {
     return f.template operator()<Kind>();
   }
-  static constexpr result (*of[])(Function&) = {&call<static_cast<op>(I)>...};
+  static constexpr result (*of[sizeof...(I)])(Function&) = {&call<static_cast<op>(I)>...};
 };
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Losses: what a trainer minimises, or a model computes by itself.
 #pragma once
+#include <meganeura/expr/loss.hpp>
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/nn/softmax.hpp>
 #include <meganeura/ops/reduce.hpp>
@@ -27,6 +28,11 @@ constexpr bool can_label(const facts& logits, const facts& labels) {
   const symbolic_shape& shape = logits.shape;
   return shape.rank >= 1 && labels.type == dtype::i32 && is_float(logits.type) && shape.last().is_static() &&
          labels.shape == reduced_shape(shape, 1u << (shape.rank - 1));
+}
+
+template <symbolic_shape Logits>
+constexpr tensor_type label_type() {
+  return {dtype::i32, interned_shape < Logits.rank == 0 ? Logits : reduced_shape(Logits, 1u << (Logits.rank - 1)) > };
 }
 
 constexpr bool are_alike(const facts& a, const facts& b) {
@@ -94,9 +100,40 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Logits,
 template <value A, value B>
 [[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
   MEGANEURA_EXPECT(detail::are_alike(prediction.facts(), target.facts()),
-                   "meganeura: mean_squared_error_loss(prediction, target): both must have one shape and dtype",
+                   "meganeura: mean_squared_error_loss(prediction, target): both must be floats of one shape and dtype",
                    prediction, target)
   return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);
 }
+
+/// Labels that a loss compares the model's first result with: i32, of its shape less the last axis.
+template <fixed_string Name>
+struct labels {
+  static constexpr auto text = Name;
+  static constexpr const symbol& name = detail::input_symbol<Name>();
+  template <class Model>
+  static constexpr detail::tensor_type type_for = detail::label_type<*Model::body.result(0).shape>();
+};
+
+namespace detail {
+template <cross_entropy_options Options>
+struct cross_entropy_module {
+  static constexpr auto forward(value auto logits, value auto label) {
+    return cross_entropy_loss<Options>(logits, label);
+  }
+};
+struct mean_squared_error_module {
+  static constexpr auto forward(value auto prediction, value auto wanted) {
+    return mean_squared_error_loss(prediction, wanted);
+  }
+};
+}  // namespace detail
+
+/// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.
+template <fixed_string Label, cross_entropy_options Options = cross_entropy_options{}>
+struct cross_entropy : loss<detail::cross_entropy_module<Options>, labels<Label>> {};
+
+/// mean_squared_error_loss of a model's result, with what is bound by this name.
+template <fixed_string Target>
+struct mean_squared_error : loss<detail::mean_squared_error_module, target<Target>> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI

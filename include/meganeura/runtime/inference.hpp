@@ -37,7 +37,7 @@ class inference {
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
   /// Runs once, waits and returns a copy of the only output: run({{"image", images}}). `sizes` has the symbols that
-  /// inputs leave open. errors: those of `start` and `output`; invalid_argument for a graph of several outputs, naming
+  /// inputs leave open. errors: those of `start` and `read`; invalid_argument for a graph of several outputs, naming
   /// them.
   std::vector<float> run(std::span<const input_values> inputs, const symbol_extents& sizes = {});
   std::vector<float> run(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
@@ -52,9 +52,13 @@ class inference {
     return start({inputs.begin(), inputs.size()}, sizes);
   }
 
-  /// A copy of a named output of the latest run; waits for it. errors: invalid_argument before the first run, for an
-  /// unknown name, and for an output that is not f32.
-  [[nodiscard]] std::vector<float> output(std::string_view name) const { return program().output_f32(name); }
+  /// A copy of a named output of the latest run; waits for it: float for floats of any width, read<std::int32_t>(name)
+  /// for integers. errors: invalid_argument before the first run, for an unknown name, and for an output of another
+  /// type.
+  template <class Number = float>
+  [[nodiscard]] std::vector<Number> read(std::string_view name) const {
+    return program().output_as<Number>(name);
+  }
 
   /// Builds the program for these sizes now, so that no run waits for it.
   void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }

@@ -55,11 +55,11 @@ MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values>
   meganeura::program& selected = select(inputs, sizes);
   const auto& outputs = selected.plan().outputs;
   if (outputs.size() != 1) {
-    fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and output",
+    fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and read",
          detail::quoted_names(outputs));
   }
   submit(selected, inputs);
-  return output(outputs[0].name);
+  return read(outputs[0].name);
 } catch (...) {
   rethrow_as_error("a run");
 }

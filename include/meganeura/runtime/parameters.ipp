@@ -2,6 +2,7 @@
 // Initialising, loading and saving of weights.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/float_conversion.hpp>
 #include <meganeura/core/float_format.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/nearest.hpp>
@@ -101,51 +102,11 @@ inline std::optional<dtype> float_named(std::string_view name) {
   return {};
 }
 
-// use.operator()<type>() for a float dtype: loops over its elements know its digits while they compile.
-template <std::size_t I = 0, class Use>
-void with_float(dtype type, const Use& use) {
-  if constexpr (I < dtype_count) {
-    constexpr auto candidate = static_cast<dtype>(I);
-    if constexpr (is_float(candidate)) {
-      if (type == candidate) return use.template operator()<candidate>();
-    }
-    with_float<I + 1>(type, use);
-  }
-}
-
-template <dtype Type>
-using word_of = std::conditional_t<storage_bytes(Type, 1) == 4, std::uint32_t, std::uint16_t>;
-
-// Floats of one dtype as those of another. What does not grow is converted where it lies, so that at no time there is
-// more than twice the parameter.
-inline std::vector<std::byte> converted(std::vector<std::byte> bytes, dtype from, dtype to) {
-  if (from == to) return bytes;
-  const auto convert = [&]<dtype From, dtype To>() {
-    constexpr float_format old(From), wanted(To);
-    constexpr std::size_t old_size = sizeof(word_of<From>), size = sizeof(word_of<To>);
-    const std::size_t count = bytes.size() / old_size;
-    std::vector<std::byte> wide(size > old_size ? count * size : 0);
-    std::byte* target = wide.empty() ? bytes.data() : wide.data();
-    for (std::size_t i = 0; i < count; ++i) {
-      word_of<From> word{};
-      std::memcpy(&word, bytes.data() + i * old_size, old_size);
-      const auto result = static_cast<word_of<To>>(wanted.encode(old.decode(word)));
-      std::memcpy(target + i * size, &result, size);
-    }
-    if (wide.empty())
-      bytes.resize(count * size);
-    else
-      bytes = std::move(wide);
-  };
-  with_float(from, [&]<dtype From>() { with_float(to, [&]<dtype To>() { convert.template operator()<From, To>(); }); });
-  return bytes;
-}
-
 inline std::vector<std::byte> initial_bytes(const plan::slot& slot, std::uint64_t seed) {
   if (is_float(slot.type)) {
     const std::vector<float> values = initial_values(slot, seed);
     const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
-    return converted({bytes.begin(), bytes.end()}, dtype::f32, slot.type);
+    return converted_floats({bytes.begin(), bytes.end()}, dtype::f32, slot.type);
   }
   const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(slot.begin.centre));
   const std::vector<std::uint32_t> words(static_cast<std::size_t>(slot.extents.elements()), word);
@@ -268,7 +229,7 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
   }
   const std::span<const std::byte> bytes = std::as_bytes(values);
   if (target.type == dtype::f32) return set_bytes(name, bytes);
-  set_bytes(name, detail::converted({bytes.begin(), bytes.end()}, dtype::f32, target.type));
+  set_bytes(name, detail::converted_floats({bytes.begin(), bytes.end()}, dtype::f32, target.type));
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }
@@ -279,7 +240,7 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
     fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
   }
-  const auto bytes = detail::converted(get_bytes(name), source.type, dtype::f32);
+  const auto bytes = detail::converted_floats(get_bytes(name), source.type, dtype::f32);
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -363,7 +324,7 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
   for (const auto& [target, entry] : matches) {
     // One tensor at a time in memory.
     const dtype found = detail::float_named(entry->dtype).value_or(target->type);
-    set_bytes(target->name, detail::converted(file.read(*entry), found, target->type));
+    set_bytes(target->name, detail::converted_floats(file.read(*entry), found, target->type));
   }
   return report;
 } catch (...) {

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -91,8 +92,15 @@ class program {
   [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
   /// A copy of an output of the latest step. errors: invalid_argument before the first step or for an unknown name.
   [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
-  /// The same as numbers. errors: invalid_argument for an output that is not f32.
-  [[nodiscard]] std::vector<float> output_f32(std::string_view name) const;
+  /// The same as numbers: float for floats of any width, std::int32_t or std::uint32_t for integers.
+  /// errors: invalid_argument for an output of another type.
+  template <class Number>
+  [[nodiscard]] std::vector<Number> output_as(std::string_view name) const {
+    const std::vector<std::byte> bytes = output_in(name, detail::dtype_of<Number>);
+    std::vector<Number> numbers(bytes.size() / sizeof(Number));
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return numbers;
+  }
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
   [[nodiscard]] const egraph::optimize_report& report() const { return alive().report_; }
@@ -152,6 +160,7 @@ class program {
   void store(const plan::slot& input, std::span<const std::byte> values);
   void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
+  [[nodiscard]] std::vector<std::byte> output_in(std::string_view name, dtype type) const;
 
   device device_;
   plan::execution_plan plan_;

@@ -2,6 +2,7 @@
 // Building and running a recorded program.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/float_conversion.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
@@ -374,16 +375,15 @@ MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) c
   rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<float> program::output_f32(std::string_view name) const try {
+MEGANEURA_INLINE std::vector<std::byte> program::output_in(std::string_view name, dtype type) const try {
   const plan::named_range& found = find_output(name);
-  if (found.type != dtype::f32) {
-    fail(error_category::invalid_argument, "output \"{}\" is {}{}, not f32; read it by program.output", name,
-         to_string(found.type), to_string(found.extents));
+  if (detail::host_type(found.type) != type) {
+    fail(error_category::invalid_argument, "output {} is {}{} and was read as {}; read it as {}, or by program.output",
+         quote(name), to_string(found.type), to_string(found.extents), to_string(type),
+         to_string(detail::host_type(found.type)));
   }
-  const auto bytes = output(name);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+  std::vector<std::byte> bytes = output(name);
+  return is_float(type) ? detail::converted_floats(std::move(bytes), found.type, type) : bytes;
 } catch (...) {
   rethrow_as_error("reading an output");
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,13 +58,14 @@ auto bound_symbols(const Bound&... bound) {
   return listed<binding>(as_symbol(bound)...);
 }
 
+// `Model`: one, or one with its loss.
 template <class Model>
 [[nodiscard]] open_sizes sizes_of(const symbol_extents& fixed) {
   std::vector<sized_input> inputs;
-  for (int i = 0; i < Model::input_count; ++i) {
-    inputs.push_back({Model::input_names[i]->text, *Model::input_types[i].shape});
+  for (int i = 0; i < Model::input_list::size; ++i) {
+    inputs.push_back({Model::input_list::symbols[i]->text, *Model::input_type(i).shape});
   }
-  return {symbols_of(Model::body, Model::input_types), std::move(inputs), fixed};
+  return {symbols_of<Model>(), std::move(inputs), fixed};
 }
 
 // Where sizes are open, parameters and states are there before the first program: init, load or set them.
@@ -71,9 +73,14 @@ template <class Model>
 [[nodiscard]] parameters parameters_of(const device& on, parameters given, const symbol_extents& fixed) {
   if (given || !sizes_of<Model>(fixed).any()) return given;
   graph g;
-  lower_leaves(g, Model::body, fixed.list());
+  lower_leaves(g, Model::bodies, fixed.list());
   return {on, g};
 }
+
+// In what the elements of a tensor are read.
+template <dtype Type>
+using host_number =
+    std::conditional_t<is_float(Type), float, std::conditional_t<is_signed(Type), std::int32_t, std::uint32_t>>;
 
 }  // namespace detail
 
@@ -101,22 +108,39 @@ class session : public inference {
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, or another element type, does not compile. A symbol that inputs leave open is bound as well:
-  /// run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the output. errors: invalid_argument for a
-  /// span of the wrong size, naming the shape it should have, for sizes that stay unknown, and for parameters that have
-  /// no values yet.
+  /// run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a
+  /// std::vector of float, std::int32_t or std::uint32_t; of several results a result_list: auto [logits, hidden] =
+  /// s.run(...), or s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape
+  /// it should have, for sizes that stay unknown, and for parameters that have no values yet.
   template <class... Bound>
-  std::vector<float> run(const Bound&... bound) {
-    static_assert(Model::output_type == dtype::f32,
-                  "meganeura: session.run: the model's output is not f32; use start() and program().output(name)");
+  auto run(const Bound&... bound) {
     start(bound...);
-    return output("output");
+    return read_all(typename Model::output_list{});
   }
 
-  /// Runs once without waiting; read outputs by name afterwards.
+  /// Runs once without waiting; read results by name afterwards.
   template <class... Bound>
   std::uint64_t start(const Bound&... bound) {
     (check_bound<Model>(bound), ...);
     return inference::start(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
+  }
+
+  /// A copy of a result of the latest run, or of a tap; waits for it: read<"logits">(). A name that the model does not
+  /// have does not compile. errors: invalid_argument before the first run.
+  template <fixed_string Name>
+  [[nodiscard]] auto read() const {
+    return inference::read<detail::host_number<Model::template result<Name>.type>>(Name.text);
+  }
+  using inference::read;
+
+ private:
+  template <fixed_string... Names>
+  [[nodiscard]] auto read_all(detail::name_list<Names...> names) const {
+    if constexpr (sizeof...(Names) == 1) {
+      return (read<Names>(), ...);
+    } else {
+      return result_list<decltype(names), decltype(read<Names>())...>(read<Names>()...);
+    }
   }
 };
 

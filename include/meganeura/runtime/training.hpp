@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,9 @@ class pending_step {
   /// The loss before this step's update; waits for the step. Kept until two further steps of its sizes are submitted.
   /// errors: invalid_argument later, and for a loss that is not finite, where the option `checks` includes that.
   [[nodiscard]] float loss() const;
+  /// Another number that the loss gives, or an f32 number that the graph has as an output: value("kl"). Kept as long.
+  /// errors: invalid_argument later, for an unknown name and for what is not one f32 number.
+  [[nodiscard]] float value(std::string_view name) const { return program_->scalar_output(name, submitted_); }
   void wait() const { program_->wait(submitted_); }
 
  private:
@@ -66,8 +70,9 @@ struct graph_with_loss {
 /// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
 class training {
  public:
-  /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). errors: those of
-  /// make_training_graph; invalid_argument for rates that no optimiser can have; what `program` throws.
+  /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). Outputs that the graph
+  /// has stay readable. errors: those of make_training_graph; invalid_argument for rates that no optimiser can have;
+  /// what `program` throws.
   training(const device& on, graph forward, node_id loss, const optimizer& chosen, const training_options& options = {},
            meganeura::parameters weights = {});
 
@@ -101,6 +106,12 @@ class training {
   }
   /// What evaluates: its outputs and its program. errors: invalid_argument before the first evaluation.
   [[nodiscard]] const inference& evaluation() const;
+
+  /// A copy of an output of the latest step, see inference::read.
+  template <class Number = float>
+  [[nodiscard]] std::vector<Number> read(std::string_view name) const {
+    return program().output_as<Number>(name);
+  }
 
   /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
   void set_learning_rate(float rate);
