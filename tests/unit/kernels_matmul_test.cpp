@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Matrix products against a double-precision reference, every tier, awkward sizes and strides.
+#include <meganeura/egraph/product_tiles.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/matmul_node.hpp>
 #include <meganeura/vulkan/device.hpp>
