@@ -9,6 +9,11 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 template <extent_pair Extents>
 inline constexpr bool extents_agree = Extents.agrees();
 
+template <bool Rule>
+inline constexpr bool holds_of = Rule;
+
+constexpr bool are_of_one_type(const facts& a, const facts& b) { return a.shape == b.shape && a.type == b.type; }
+
 template <dtype Left, dtype Right>
 inline constexpr bool dtypes_agree = Left == Right;
 template <dtype Type>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One model for training and evaluation: what it computes in each.
 #pragma once
-#include <meganeura/expr/leaf.hpp>
+#include <meganeura/expr/map.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -19,9 +19,9 @@ concept has_mode = requires(const Carrier& x) {
 
 template <value A, value B>
 constexpr auto choice(A training, B evaluation) {
-  MEGANEURA_EXPECT(
-      (training.facts().shape == evaluation.facts().shape && training.facts().type == evaluation.facts().type),
-      "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
+  MEGANEURA_CHECK(are_of_one_type(training.facts(), evaluation.facts()),
+                  holds_of<are_of_one_type(training.facts(), evaluation.facts())>,
+                  "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
   return make<describe_by_mode>(training, evaluation);
 }
 

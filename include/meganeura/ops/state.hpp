@@ -67,10 +67,10 @@ template <int Axis = 0, value X, value Rows, value Position>
 /// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
 template <value State, value New>
 [[nodiscard]] constexpr auto assign(State state, New next) {
-  MEGANEURA_CHECK(state.facts().kind == primitive::state, state.facts().kind == primitive::state,
+  MEGANEURA_CHECK(state.facts().kind == primitive::state, detail::holds_of<state.facts().kind == primitive::state>,
                   "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
-  MEGANEURA_CHECK((state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
-                  (state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
+  MEGANEURA_CHECK(detail::are_of_one_type(state.facts(), next.facts()),
+                  detail::holds_of<detail::are_of_one_type(state.facts(), next.facts())>,
                   "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
   return detail::assignment<State, New>{state, next};
 }
