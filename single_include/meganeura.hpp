@@ -3454,6 +3454,11 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 template <extent_pair Extents>
 inline constexpr bool extents_agree = Extents.agrees();
 
+template <bool Rule>
+inline constexpr bool holds_of = Rule;
+
+constexpr bool are_of_one_type(const facts& a, const facts& b) { return a.shape == b.shape && a.type == b.type; }
+
 template <dtype Left, dtype Right>
 inline constexpr bool dtypes_agree = Left == Right;
 template <dtype Type>
@@ -6019,10 +6024,10 @@ template <int Axis = 0, value X, value Rows, value Position>
 /// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
 template <value State, value New>
 [[nodiscard]] constexpr auto assign(State state, New next) {
-  MEGANEURA_CHECK(state.facts().kind == primitive::state, state.facts().kind == primitive::state,
+  MEGANEURA_CHECK(state.facts().kind == primitive::state, detail::holds_of<state.facts().kind == primitive::state>,
                   "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
-  MEGANEURA_CHECK((state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
-                  (state.facts().shape == next.facts().shape && state.facts().type == next.facts().type),
+  MEGANEURA_CHECK(detail::are_of_one_type(state.facts(), next.facts()),
+                  detail::holds_of<detail::are_of_one_type(state.facts(), next.facts())>,
                   "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
   return detail::assignment<State, New>{state, next};
 }
@@ -6267,9 +6272,9 @@ concept has_mode = requires(const Carrier& x) {
 
 template <value A, value B>
 constexpr auto choice(A training, B evaluation) {
-  MEGANEURA_EXPECT(
-      (training.facts().shape == evaluation.facts().shape && training.facts().type == evaluation.facts().type),
-      "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
+  MEGANEURA_CHECK(are_of_one_type(training.facts(), evaluation.facts()),
+                  holds_of<are_of_one_type(training.facts(), evaluation.facts())>,
+                  "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
   return make<describe_by_mode>(training, evaluation);
 }
 
@@ -9600,6 +9605,20 @@ template <dtype Type>
 using host_number =
     std::conditional_t<is_float(Type), float, std::conditional_t<is_signed(Type), std::int32_t, std::uint32_t>>;
 
+template <class Model, fixed_string Name>
+[[nodiscard]] auto read_result(const inference& ran) {
+  return ran.read<host_number<Model::template result<Name>.type>>(Name.text);
+}
+// A single one as it is, several as a result_list.
+template <class Model, fixed_string... Names>
+[[nodiscard]] auto read_results(const inference& ran, name_list<Names...> names) {
+  if constexpr (sizeof...(Names) == 1) {
+    return (read_result<Model, Names>(ran), ...);
+  } else {
+    return result_list<decltype(names), decltype(read_result<Model, Names>(ran))...>(read_result<Model, Names>(ran)...);
+  }
+}
+
 }  // namespace detail
 
 /// A model ready to run forward. Sessions and trainers of one model can share `parameters`. Its symbols are what is
@@ -9633,7 +9652,7 @@ class session : public inference {
   template <class... Bound>
   auto run(const Bound&... bound) {
     start(bound...);
-    return read_all(typename Model::output_list{});
+    return detail::read_results<Model>(*this, typename Model::output_list{});
   }
 
   /// Runs once without waiting; read results by name afterwards.
@@ -9647,19 +9666,9 @@ class session : public inference {
   /// have does not compile. errors: invalid_argument before the first run.
   template <fixed_string Name>
   [[nodiscard]] auto read() const {
-    return inference::read<detail::host_number<Model::template result<Name>.type>>(Name.text);
+    return detail::read_result<Model, Name>(*this);
   }
   using inference::read;
-
- private:
-  template <fixed_string... Names>
-  [[nodiscard]] auto read_all(detail::name_list<Names...> names) const {
-    if constexpr (sizeof...(Names) == 1) {
-      return (read<Names>(), ...);
-    } else {
-      return result_list<decltype(names), decltype(read<Names>())...>(read<Names>()...);
-    }
-  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -10134,14 +10143,19 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 template <class Model, class Loss>
-[[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode = run_mode::training) try {
+[[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode) try {
   using both = trained<Model, Loss>;
   graph g(mode);
   check_bindings(symbols_of<both>(), symbols.list());
-  const std::vector<node_id> results = lower_loss<Model, Loss>(g, lower_into<Model>(g, symbols.list()), symbols.list());
+  const std::vector<node_id> predicted = lower_into<Model>(g, symbols.list());
+  const std::vector<node_id> results = lower_loss<Model, Loss>(g, predicted, symbols.list());
   for (int i = 0; i < both::body.result_count; ++i) {
     const std::string_view name = both::output_list::symbols[i]->text;
     if (name != "loss") g.add_output(name, results[static_cast<std::size_t>(i)]);
+  }
+  for (int i = 0; mode == run_mode::evaluation && i < Model::result_count; ++i) {  // a step need not keep them
+    const std::string_view name = Model::output_list::symbols[i]->text;
+    if (name != "loss" && g.find_output(name) == no_id) g.add_output(name, predicted[static_cast<std::size_t>(i)]);
   }
   return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
 } catch (...) {
@@ -10154,7 +10168,7 @@ template <class Model, class Loss>
 template <class Model, class Loss>
 [[nodiscard]] graph make_training_graph(const optimizer& chosen, const symbol_extents& symbols,
                                         const training_options& options = {}) {
-  graph_with_loss traced = detail::trace<Model, Loss>(symbols);
+  graph_with_loss traced = detail::trace<Model, Loss>(symbols, run_mode::training);
   return make_training_graph(std::move(traced.forward), traced.loss, chosen, options);
 }
 
@@ -10204,11 +10218,16 @@ class trainer : public training {
     return pending(training::step(detail::bound_inputs(bound...), detail::bound_symbols(bound...)));
   }
 
-  /// The loss of these inputs as the model is evaluated; nothing is updated. errors: those of training::evaluate.
+  /// The loss of what is bound, as the model is evaluated: see training::evaluate. The results of the latest one are
+  /// read by evaluated(), as session::run gives them: auto [logits, hidden] = fit.evaluated(). errors: those of
+  /// training::evaluate.
   template <class... Bound>
   float evaluate(const Bound&... bound) {
     (check_bound<trained>(bound), ...);
     return training::evaluate(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
+  }
+  [[nodiscard]] auto evaluated() const {
+    return detail::read_results<Model>(evaluation(), typename Model::output_list{});
   }
 
   /// A copy of a result of the loss, of the latest step, or of a tap of the model: read<"hidden">().

@@ -225,6 +225,37 @@ TEST(runtime_modes, evaluating_a_training_updates_nothing_and_makes_no_second_we
   }
 }
 
+struct two_heads {
+  static constexpr auto forward(value auto x) {
+    auto h = dropout<"drop", 0.5>(batch_norm<"bn">(x));
+    return results<"mean", "sum">(mean<1, 2, 3>(h), sum<1, 2, 3>(h));
+  }
+};
+struct first_squared {
+  static constexpr auto forward(value auto mean, value auto, value auto y) { return mean_squared_error_loss(mean, y); }
+};
+using heads = model<two_heads, input<"x", dtype::f32, dims<batch, channels, 2, 2>>>;
+
+TEST(runtime_modes, a_trainer_evaluates_what_a_session_runs) {
+  const device& gpu = support::shared_device();
+  trainer<heads, loss<first_squared, target<"y">>> run(gpu, sgd{.learning_rate = 0.01f});
+  run.parameters().init();
+  session<heads> s(gpu, run.parameters());
+  for (int step = 1; step <= 2; ++step) {
+    const values x = data(3, step);
+    const std::vector<float> input(x.begin(), x.end()), y{1, 2, 3};
+    run.step(bind<"x">(input), bind<"y">(y));
+    const float loss = run.evaluate(bind<"x">(input), bind<"y">(y));
+    const auto [mean, sum] = run.evaluated();
+    const auto [expected_mean, expected_sum] = s.run(bind<"x">(input));
+    EXPECT_EQ(mean, expected_mean);
+    EXPECT_EQ(sum, expected_sum);
+    double squares = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) squares += std::pow(static_cast<double>(mean[i] - y[i]), 2) / 3;
+    expect_near({loss}, {squares}, "loss");
+  }
+}
+
 TEST(runtime_modes, a_graph_is_evaluated_as_it_is_unless_it_was_built_for_training) {
   const device& gpu = support::shared_device();
   graph g;

@@ -82,6 +82,20 @@ template <dtype Type>
 using host_number =
     std::conditional_t<is_float(Type), float, std::conditional_t<is_signed(Type), std::int32_t, std::uint32_t>>;
 
+template <class Model, fixed_string Name>
+[[nodiscard]] auto read_result(const inference& ran) {
+  return ran.read<host_number<Model::template result<Name>.type>>(Name.text);
+}
+// A single one as it is, several as a result_list.
+template <class Model, fixed_string... Names>
+[[nodiscard]] auto read_results(const inference& ran, name_list<Names...> names) {
+  if constexpr (sizeof...(Names) == 1) {
+    return (read_result<Model, Names>(ran), ...);
+  } else {
+    return result_list<decltype(names), decltype(read_result<Model, Names>(ran))...>(read_result<Model, Names>(ran)...);
+  }
+}
+
 }  // namespace detail
 
 /// A model ready to run forward. Sessions and trainers of one model can share `parameters`. Its symbols are what is
@@ -115,7 +129,7 @@ class session : public inference {
   template <class... Bound>
   auto run(const Bound&... bound) {
     start(bound...);
-    return read_all(typename Model::output_list{});
+    return detail::read_results<Model>(*this, typename Model::output_list{});
   }
 
   /// Runs once without waiting; read results by name afterwards.
@@ -129,19 +143,9 @@ class session : public inference {
   /// have does not compile. errors: invalid_argument before the first run.
   template <fixed_string Name>
   [[nodiscard]] auto read() const {
-    return inference::read<detail::host_number<Model::template result<Name>.type>>(Name.text);
+    return detail::read_result<Model, Name>(*this);
   }
   using inference::read;
-
- private:
-  template <fixed_string... Names>
-  [[nodiscard]] auto read_all(detail::name_list<Names...> names) const {
-    if constexpr (sizeof...(Names) == 1) {
-      return (read<Names>(), ...);
-    } else {
-      return result_list<decltype(names), decltype(read<Names>())...>(read<Names>()...);
-    }
-  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -17,14 +17,19 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 template <class Model, class Loss>
-[[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode = run_mode::training) try {
+[[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode) try {
   using both = trained<Model, Loss>;
   graph g(mode);
   check_bindings(symbols_of<both>(), symbols.list());
-  const std::vector<node_id> results = lower_loss<Model, Loss>(g, lower_into<Model>(g, symbols.list()), symbols.list());
+  const std::vector<node_id> predicted = lower_into<Model>(g, symbols.list());
+  const std::vector<node_id> results = lower_loss<Model, Loss>(g, predicted, symbols.list());
   for (int i = 0; i < both::body.result_count; ++i) {
     const std::string_view name = both::output_list::symbols[i]->text;
     if (name != "loss") g.add_output(name, results[static_cast<std::size_t>(i)]);
+  }
+  for (int i = 0; mode == run_mode::evaluation && i < Model::result_count; ++i) {  // a step need not keep them
+    const std::string_view name = Model::output_list::symbols[i]->text;
+    if (name != "loss" && g.find_output(name) == no_id) g.add_output(name, predicted[static_cast<std::size_t>(i)]);
   }
   return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
 } catch (...) {
@@ -37,7 +42,7 @@ template <class Model, class Loss>
 template <class Model, class Loss>
 [[nodiscard]] graph make_training_graph(const optimizer& chosen, const symbol_extents& symbols,
                                         const training_options& options = {}) {
-  graph_with_loss traced = detail::trace<Model, Loss>(symbols);
+  graph_with_loss traced = detail::trace<Model, Loss>(symbols, run_mode::training);
   return make_training_graph(std::move(traced.forward), traced.loss, chosen, options);
 }
 
@@ -87,11 +92,16 @@ class trainer : public training {
     return pending(training::step(detail::bound_inputs(bound...), detail::bound_symbols(bound...)));
   }
 
-  /// The loss of these inputs as the model is evaluated; nothing is updated. errors: those of training::evaluate.
+  /// The loss of what is bound, as the model is evaluated: see training::evaluate. The results of the latest one are
+  /// read by evaluated(), as session::run gives them: auto [logits, hidden] = fit.evaluated(). errors: those of
+  /// training::evaluate.
   template <class... Bound>
   float evaluate(const Bound&... bound) {
     (check_bound<trained>(bound), ...);
     return training::evaluate(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
+  }
+  [[nodiscard]] auto evaluated() const {
+    return detail::read_results<Model>(evaluation(), typename Model::output_list{});
   }
 
   /// A copy of a result of the loss, of the latest step, or of a tap of the model: read<"hidden">().
