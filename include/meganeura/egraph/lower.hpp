@@ -107,8 +107,8 @@ class lowering {
   enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
                        std::span<const producer> producers, std::vector<choice> choices);
   // False, with fewer `choices`, where some have to be taken back.
-  [[nodiscard]] bool inline_producers(class_id owner, region_draft& draft, std::span<const producer> producers,
-                                      std::span<choice> choices, rule_mask& reasons);
+  [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices,
+                                      rule_mask& reasons);
   // Gives up `which` and all other arguments of its class; false where one of them comes earlier and was not given up.
   [[nodiscard]] static bool read_everywhere(std::span<const producer> producers, std::span<choice> choices,
                                             std::size_t which);
@@ -126,6 +126,8 @@ class lowering {
   std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
+  region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again
+  region_form form_;
   rule_mask reasons_;
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);

@@ -145,9 +145,8 @@ MEGANEURA_INLINE bool lowering::read_everywhere(std::span<const producer> produc
   return first;
 }
 
-MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, region_draft& draft,
-                                                 std::span<const producer> producers, std::span<choice> choices,
-                                                 rule_mask& reasons) {
+MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, std::span<const producer> producers,
+                                                 std::span<choice> choices, rule_mask& reasons) {
   for (std::size_t i = 0; i < producers.size(); ++i) {
     if (choices[i] == choice::leaf) continue;
     const class_id id = producers[i].id;
@@ -164,7 +163,7 @@ MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, region_draft& d
     for (class_id operand : view.operands) {
       if (g_.find(operand) == owner || g_.find(operand) == id) problem = "it would read itself";
     }
-    if (!problem) problem = draft.inline_form(i, view);
+    if (!problem) problem = draft_.inline_form(i, view);
     if (problem) {
       note_missed({owner, id, rule, problem});
       if (!read_everywhere(producers, choices, i)) return false;
@@ -181,14 +180,13 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
                                                 structural rule, std::span<const producer> producers,
                                                 std::vector<choice> choices) {
   for (;;) {
-    region_draft draft = base;
+    draft_ = base;
     rule_mask reasons = bit(rule) | reasons_;
     note_applied(rule);
-    if (!inline_producers(owner, draft, producers, choices, reasons)) continue;
-    region_form form;
+    if (!inline_producers(owner, producers, choices, reasons)) continue;
     const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
-    const char* problem = draft.finish(root, form, fused);
-    if (!problem) return emit_region(owner, form, reasons);
+    const char* problem = draft_.finish(root, form_, fused);
+    if (!problem) return emit_region(owner, form_, reasons);
     // Too large: give up the last fusion that is more than a view, and try again.
     std::size_t last = choices.size();
     for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -209,6 +207,9 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
   std::vector<choice> conservative, greedy;
   std::vector<bool> deciding = deciding_arguments(root);
   deciding.resize(base.arguments(), false);
+  producers.reserve(base.arguments());
+  conservative.reserve(base.arguments());
+  greedy.reserve(base.arguments());
   for (std::size_t i = 0; i < base.arguments(); ++i) {
     producers.push_back(consider(base.source(i), base, deciding[i] || g_[g_.find(owner)].decides));
     conservative.push_back(producers.back().conservative);

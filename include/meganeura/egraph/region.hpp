@@ -45,7 +45,12 @@ class region_draft {
   nest loops;  // accesses[0]: output
   bool per_row = false;
 
-  explicit region_draft(const region_limits& limits) : limits_(&limits) {}
+  explicit region_draft(const region_limits& limits) : limits_(&limits) {
+    constexpr std::size_t few = 8;  // most have fewer, and thousands are made
+    loops.accesses.reserve(few);
+    reads_.reserve(few);
+    slots_.reserve(few);
+  }
 
   /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
   void add_read(class_id source, dtype type, const index_map& how);
@@ -55,7 +60,7 @@ class region_draft {
   [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
   /// The class argument `index` reads; no_id for constants and indices.
   [[nodiscard]] class_id source(std::size_t index) const {
-    return slots_[index].kind == slot::read ? sources_[slots_[index].reads[0] - 1] : no_id;
+    return slots_[index].kind == slot::read ? read_of(slots_[index].first).source : no_id;
   }
 
   /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means
@@ -81,7 +86,8 @@ class region_draft {
     enum kind_t : std::uint8_t { constant, read, inlined } kind = read;
     dtype type = dtype::f32;
     double value = 0;                         // of the constant, or outside of the box
-    std::vector<std::size_t> reads{};         // positions in loops.accesses
+    std::size_t place = 0;                    // of the read in loops.accesses, also when it is inlined
+    std::size_t first = 0, reads = 0;         // what it reads now: loops.accesses[first], ...
     const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
     std::vector<box> boxes{};
   };
@@ -102,11 +108,25 @@ class region_draft {
                                          bool limited) const;
   [[nodiscard]] std::size_t buffers() const;
 
+  struct read_source {
+    class_id source = no_id;  // no_id: the index itself
+    dtype type = dtype::f32;
+  };
+  [[nodiscard]] const read_source& read_of(std::size_t access) const { return reads_[access - 1]; }
+  void push_read(const index_map& how, const read_source& what) {
+    loops.accesses.push_back(how);
+    reads_.push_back(what);
+  }
+  template <class Visit>  // position in loops.accesses
+  void for_each_read(const Visit& visit) const {
+    for (const slot& s : slots_) {
+      for (std::size_t i = 0; i < s.reads; ++i) visit(s.first + i);
+    }
+  }
+
   const region_limits* limits_;
-  std::vector<class_id> sources_;  // of loops.accesses[i + 1]; no_id: the index itself
-  std::vector<dtype> types_;
+  std::vector<read_source> reads_;  // of loops.accesses[i + 1]
   std::vector<slot> slots_;
-  std::vector<std::size_t> read_at_;  // of each argument: its place in loops.accesses when it was read
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

@@ -30,16 +30,13 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
-  slots_.push_back({.kind = slot::read, .type = compute_type(type), .reads = {loops.accesses.size()}});
-  read_at_.push_back(loops.accesses.size());
-  loops.accesses.push_back(how);
-  sources_.push_back(source);
-  types_.push_back(compute_type(type));
+  const std::size_t at = loops.accesses.size();
+  slots_.push_back({.kind = slot::read, .type = compute_type(type), .place = at, .first = at, .reads = 1});
+  push_read(how, {source, compute_type(type)});
 }
 
 MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
   slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
-  read_at_.push_back(0);
 }
 
 MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
@@ -160,22 +157,26 @@ MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, s
 }
 
 MEGANEURA_INLINE std::size_t region_draft::buffers() const {
-  std::vector<class_id> distinct;
-  for (const slot& s : slots_) {
-    for (std::size_t read : s.reads) {
-      if (sources_[read - 1] != no_id) distinct.push_back(sources_[read - 1]);
-    }
-  }
-  std::sort(distinct.begin(), distinct.end());
-  return static_cast<std::size_t>(std::unique(distinct.begin(), distinct.end()) - distinct.begin());
+  std::size_t distinct = 0;
+  for_each_read([&](std::size_t position) {
+    const class_id source = read_of(position).source;
+    bool new_one = source != no_id;
+    for_each_read([&](std::size_t earlier) {
+      if (earlier < position && read_of(earlier).source == source) new_one = false;
+    });
+    distinct += new_one ? 1 : 0;
+  });
+  return distinct;
 }
 
 MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
   const region_attribute& inner = form.loops;
-  const std::size_t which = slots_[index].reads[0];
+  const std::size_t which = slots_[index].first, first = loops.accesses.size();
   const nest before = inner.row_axes > 0 ? loops : nest{};
   const bool before_per_row = per_row;
-  const auto refused = [&](const char* problem) {  // rows that were placed for this form alone go again
+  const auto refused = [&](const char* problem) {  // reads, and rows that were placed for this form alone, go again
+    loops.accesses.resize(first);
+    reads_.resize(first - 1);
     if (inner.row_axes > 0) {
       loops = before;
       per_row = before_per_row;
@@ -189,9 +190,13 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     return "the read is not affine in the producer's loops";
   }
   const index_map from = loops.accesses[which];  // after splitting
-  slot filled{.kind = slot::inlined, .type = slots_[index].type, .value = from.fill, .program = &inner.program};
+  slot filled{.kind = slot::inlined,
+              .type = slots_[index].type,
+              .value = from.fill,
+              .place = slots_[index].place,
+              .first = first,
+              .program = &inner.program};
   const bool copy = inner.program.is_identity();
-  std::vector<index_map> reads;
   for (const index_map& read : inner.accesses) {
     index_map composed;
     if (copy && from.bounded && read.bounded && from.fill != read.fill) {
@@ -200,18 +205,12 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     if (!compose_access(read, inner.space.rank(), map, from, loops.space, composed)) {
       return refused("its border is not a box here");
     }
-    reads.push_back(composed);
-  }
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    filled.reads.push_back(loops.accesses.size());
-    const int source = inner.accesses[i].source;
-    sources_.push_back(source == index_map::index_source ? no_id : form.operands[static_cast<std::size_t>(source)]);
-    types_.push_back(dtype::f32);  // set below from the program
-    loops.accesses.push_back(reads[i]);
+    const bool is_index = read.source == index_map::index_source;
+    push_read(composed, {is_index ? no_id : form.operands[static_cast<std::size_t>(read.source)]});
   }
   for (const scalar_node& node : inner.program.nodes) {
     if (node.op == scalar_op::argument) {
-      types_[filled.reads[static_cast<std::size_t>(node.value)] - 1] = node.type;
+      reads_[first + static_cast<std::size_t>(node.value) - 1].type = node.type;
     }
   }
   for (int k = 0; from.bounded && !copy && k < loops.space.rank(); ++k) {
@@ -219,11 +218,9 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     index_map coordinate{.source = index_map::index_source};
     coordinate.strides[k] = 1;
     filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
-    filled.reads.push_back(loops.accesses.size());
-    loops.accesses.push_back(coordinate);
-    sources_.push_back(no_id);
-    types_.push_back(dtype::i32);
+    push_read(coordinate, {no_id, dtype::i32});
   }
+  filled.reads = loops.accesses.size() - first;
   slots_[index] = std::move(filled);
   return nullptr;
 }
@@ -256,11 +253,12 @@ inline scalar_program without_rows(const scalar_program& program) {
 
 MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
                                                      const std::vector<int>& argument) const {
-  const auto read = [&](std::size_t position) { return builder.argument(argument[position], types_[position - 1]); };
+  const auto read = [&](std::size_t position) { return builder.argument(argument[position], read_of(position).type); };
   if (from.kind == slot::constant) return builder.constant(from.value, from.type);
-  if (from.kind == slot::read) return read(from.reads[0]);
+  if (from.kind == slot::read) return read(from.first);
   std::vector<scalar_ref> arguments;
-  for (std::size_t i = 0; i < from.reads.size() - from.boxes.size(); ++i) arguments.push_back(read(from.reads[i]));
+  arguments.reserve(from.reads);
+  for (std::size_t i = 0; i < from.reads - from.boxes.size(); ++i) arguments.push_back(read(from.first + i));
   scalar_ref value = builder.inlined(*from.program, arguments);
   for (const box& b : from.boxes) {
     const scalar_ref at = read(b.coordinate);
@@ -280,25 +278,23 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::s
   std::copy(loops.group, loops.group + max_rank, result.loops.group);
   result.loops.accesses.reserve(loops.accesses.size());
   for (std::size_t output : outputs) result.loops.accesses.push_back(loops.accesses[output]);
-  result.sources.reserve(sources_.size());
+  result.sources.reserve(reads_.size());
   result.argument.assign(loops.accesses.size(), -1);
-  for (const slot& s : slots_) {
-    for (std::size_t position : s.reads) {
-      const class_id source = sources_[position - 1];
-      index_map read = loops.accesses[position];
-      read.source = source == no_id ? index_map::index_source : 0;
-      for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
-      std::size_t same = 0;
-      while (same < result.sources.size() &&
-             !(result.sources[same] == source && result.loops.accesses[same + outputs.size()] == read)) {
-        ++same;
-      }
-      result.argument[position] = static_cast<int>(same);
-      if (same < result.sources.size()) continue;
-      result.sources.push_back(source);
-      result.loops.accesses.push_back(read);
+  for_each_read([&](std::size_t position) {
+    const class_id source = read_of(position).source;
+    index_map read = loops.accesses[position];
+    read.source = source == no_id ? index_map::index_source : 0;
+    for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
+    std::size_t same = 0;
+    while (same < result.sources.size() &&
+           !(result.sources[same] == source && result.loops.accesses[same + outputs.size()] == read)) {
+      ++same;
     }
-  }
+    result.argument[position] = static_cast<int>(same);
+    if (same < result.sources.size()) return;
+    result.sources.push_back(source);
+    result.loops.accesses.push_back(read);
+  });
   return result;
 }
 
@@ -308,6 +304,7 @@ namespace detail {
 inline std::vector<std::size_t> number_arguments(scalar_program& program, std::size_t count) {
   std::vector<int> number(count, -1);
   std::vector<std::size_t> used;
+  used.reserve(count);
   for (scalar_node& node : program.nodes) {
     if (node.op != scalar_op::argument) continue;
     const auto old = static_cast<std::size_t>(node.value);
@@ -356,14 +353,14 @@ MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program,
 MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
   if (limited && buffers() > limits_->buffers) return "too many buffers";
   constexpr std::size_t output = 0;
-  const distinct_reads all = collect_reads(std::span(&output, 1));
+  distinct_reads all = collect_reads(std::span(&output, 1));
   scalar_builder builder;
   std::vector<scalar_ref> arguments;
   arguments.reserve(slots_.size());
   for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
   scalar_program program = builder.finish(builder.inlined(root, arguments));
   nest kept;
-  if (const char* problem = finish_loops(program, all, result, kept, limited)) return problem;
+  if (const char* problem = finish_loops(program, std::move(all), result, kept, limited)) return problem;
   const bool rows = result.loops.row_axes > 0;
   if (!rows && program.has_rows()) program = detail::without_rows(program);  // rows of one element
   result.loops.per_row = per_row && rows;
@@ -375,13 +372,15 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
 MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_type> types, region_form& result,
                                                           std::vector<std::size_t>& number) const {
   if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
-  const distinct_reads all = collect_reads(read_at_);
+  std::vector<std::size_t> outputs;
+  for (const slot& s : slots_) outputs.push_back(s.place);
+  distinct_reads all = collect_reads(outputs);
   scalar_builder builder;
   std::vector<scalar_ref> values;
   for (const slot& s : slots_) values.push_back(write_slot(builder, s, all.argument));
   scalar_program program = builder.finish(values);
   nest kept;
-  if (const char* problem = finish_loops(program, all, result, kept, true)) return problem;
+  if (const char* problem = finish_loops(program, std::move(all), result, kept, true)) return problem;
   if (result.loops.row_axes == 0 && program.has_rows()) return "rows of one element";
   const int rows = result.loops.row_axes, rank = kept.space.rank();
   const auto is_per_row = [&](const index_map& output) {
