@@ -2067,8 +2067,8 @@ class graph {
 
   void add_output(std::string_view name, node_id node);
 
-  /// Notes that a value can be asked for by a name: a program that is asked to (run_options::taps) makes it an output.
-  /// errors: invalid_argument for a second value of one name.
+  /// Notes that a value can be asked for by a name: a program that is asked to (program_options::taps) makes it an
+  /// output. errors: invalid_argument for a second value of one name.
   void tap(std::string_view name, node_id node);
   [[nodiscard]] const std::vector<graph_output>& taps() const { return taps_; }
 
@@ -2544,9 +2544,26 @@ struct name_list {
   }
 };
 
-// A template of its own, so that the compiler's message spells what was asked for and what there is.
-template <fixed_string Asked, class Names>
-inline constexpr bool is_one_of = Names::index_of(Asked.text) >= 0;
+template <fixed_string Name, class Names>
+inline constexpr bool is_one_of = Names::index_of(Name.text) >= 0;
+
+// Names as both compilers show them in a message: Clang 14 prints a fixed_string as numbers.
+template <char... Text>
+struct spelled {};
+template <fixed_string Text, std::size_t... I>
+spelled<Text.text[I]...> spell(std::index_sequence<I...>);
+template <fixed_string Text>
+using spelling = decltype(spell<Text>(std::make_index_sequence<sizeof(Text.text) - 1>{}));
+template <class... Spelled>
+struct spelled_list {};
+template <fixed_string... Names>
+spelled_list<spelling<Names>...> spell_all(name_list<Names...>);
+template <class Names>
+using spellings = decltype(spell_all(Names{}));
+
+// For a static_assert: the message shows what was asked for and what there is.
+template <class Asked, class Existing, bool Found>
+inline constexpr bool is_known = Found;
 
 template <std::size_t Index, class T>
 struct result_holder {
@@ -2600,7 +2617,8 @@ class result_list {
  private:
   template <fixed_string Name>
   static constexpr std::size_t place() {
-    static_assert(detail::is_one_of<Name, Names>, "meganeura: get<name>(): there is no result of that name");
+    static_assert(detail::is_known<detail::spelling<Name>, detail::spellings<Names>, detail::is_one_of<Name, Names>>,
+                  "meganeura: get<name>(): there is no result of that name; the compiler lists those there are");
     return detail::is_one_of<Name, Names> ? static_cast<std::size_t>(Names::index_of(Name.text)) : 0;
   }
 
@@ -3926,7 +3944,7 @@ template <class Names, value... X>
 }
 
 /// x, which can be read by this name behind the path of the calls around it, where a session or a trainer is asked to:
-/// run_options::taps. Where it is not, this costs nothing.
+/// program_options::taps. Where it is not, this costs nothing.
 /// errors: "a name is neither empty nor holds a zero byte", "x is a condition".
 template <fixed_string Name, value X>
 [[nodiscard]] constexpr auto tap(X x) {
@@ -4214,15 +4232,11 @@ constexpr int tap_index(const Leaves& leaves, const char* name) {
   return -1;
 }
 
-// Its arguments are what a compiler shows.
-template <fixed_string Asked, class Results, bool Found>
-inline constexpr bool is_result_or_tap = Found;
-
 template <class Model, fixed_string Name>
 constexpr auto facts_of_result() {
   constexpr int index = Model::output_list::index_of(Name.text);
   constexpr int tap = tap_index(Model::leaves, Name.text);
-  static_assert(is_result_or_tap<Name, typename Model::output_list, (index >= 0 || tap >= 0)>,
+  static_assert(is_known<spelling<Name>, spellings<typename Model::output_list>, (index >= 0 || tap >= 0)>,
                 "meganeura: the model has neither a result nor a tap of that name; the compiler lists its results, and "
                 "a tap is known by its full path: \"layers.3.hidden\"");
   if constexpr (index >= 0) {
@@ -4445,7 +4459,7 @@ template <fixed_string Name, class Range>
 template <class Model, fixed_string Name, class T>
 constexpr int checked_input_index(const bound_input<Name, T>&) {
   constexpr int index = Model::input_index(detail::symbol_of<Name>.text);
-  static_assert(detail::is_one_of<Name, typename Model::input_list>,
+  static_assert(detail::is_known<detail::spelling<Name>, detail::spellings<typename Model::input_list>, (index >= 0)>,
                 "meganeura: bind<name>(range): there is no input of that name; the compiler lists those there are");
   static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
                 "meganeura: bind<name>(range): the input has another dtype");
@@ -8080,6 +8094,217 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Gradients of a model's result with respect to its inputs, as a session.
+// Inference of a typed model: names and types are checked while compiling.
+// From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
+// What a model's symbols are worth, from the constructor and from how much is bound to its inputs.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// An input whose shape says what symbols are worth, once it is known how much is bound to it: {"x", dims<batch, 784>}.
+struct sized_input {
+  std::string name;
+  symbolic_shape extents;
+};
+
+/// How many elements are bound to an input.
+struct bound_elements {
+  std::string_view name;
+  std::int64_t elements;
+};
+
+/// The symbols of a model, some of them fixed, and the inputs that tell the others.
+class open_sizes {
+ public:
+  open_sizes() = default;
+  /// errors: invalid_argument for a fixed symbol that is not one of `symbols`, bound twice or to less than 1.
+  open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs, const symbol_extents& fixed);
+  /// Of the symbols that these inputs have: open_sizes({{"x", dims<sym<"batch">, 784>}}).
+  explicit open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed = {});
+
+  /// Whether some symbol is not fixed.
+  [[nodiscard]] bool any() const;
+
+  /// What each symbol is worth. An input of which all symbols but one are known says that one; `more` says others.
+  /// errors: invalid_argument for a symbol that stays unknown, with what to bind; for an input bound to a number of
+  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed,
+  /// given twice or below 1.
+  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound,
+                                                 const symbol_extents& more = {}) const;
+  /// The same with their names.
+  [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
+
+ private:
+  void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;
+  [[nodiscard]] double elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
+  [[nodiscard]] std::size_t index_of(std::string_view symbol) const;
+  [[nodiscard]] std::size_t only_unknown(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
+  void learn(const sized_input& from, std::int64_t elements, std::size_t unknown,
+             std::vector<std::int64_t>& extents) const;
+  void check(const sized_input& input, std::int64_t elements, std::span<const std::int64_t> extents) const;
+  [[noreturn]] void refuse_unknown(std::span<const bound_elements> bound, std::span<const std::int64_t> extents) const;
+
+  std::vector<std::string> symbols_;
+  std::vector<sized_input> inputs_;
+  std::vector<std::int64_t> fixed_;  // 0: open
+};
+
+/// errors: invalid_argument for a binding of what is none of these symbols (the nearest one is suggested), below 1, and
+/// for a symbol bound twice.
+void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings);
+
+namespace detail {
+// errors: invalid_argument for less than 1.
+[[nodiscard]] std::int64_t checked_extent(const binding& given);
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Values of run time: nodes of a graph that take the same functions, layers and modules as typed values.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+struct condition;
+}  // namespace detail
+
+/// A node with its graph, which must outlive it and stay where it is. What typed values take as template arguments may
+/// be a plain argument here: `relu(linear("layers." + std::to_string(i), x, widths[i]))`, `softmax(x, axis)`; typed
+/// leaves join in: `x * constant<2.0f>`, and so do plain numbers. Modules run as they are: `block::forward(x)`, or
+/// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
+/// (graph::scope); one asked for again by its name is the same one. A comparison gives a condition, which is no node:
+/// select, logical_and, logical_or and logical_not take it.
+/// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
+/// found.
+class node_value {
+ public:
+  using value_tag = void;
+
+  node_value() = default;
+  /// errors: invalid_argument unless `id` is a node of that graph with a value.
+  node_value(graph& in, node_id id);
+
+  /// errors: invalid_argument for a condition.
+  [[nodiscard]] node_id id() const;
+  // NOLINTNEXTLINE(google-explicit-constructor): the graph's functions take it
+  [[nodiscard]] operator node_id() const { return id(); }
+  [[nodiscard]] graph& owner() const { return *graph_; }
+
+  // What functions of values ask a carrier for, see expr/carrier.hpp.
+  [[nodiscard]] detail::facts facts() const;
+  [[nodiscard]] node_value added(const detail::node_spec& spec, const node_value* operands = nullptr,
+                                 int count = 0) const;
+  [[nodiscard]] node_value lifted(const node_value& other) const;
+  template <auto Graph>
+  [[nodiscard]] node_value lifted(expr<Graph>) const {
+    return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
+  }
+  [[nodiscard]] graph::scope scope(const char* name) const { return {*graph_, name}; }
+  [[nodiscard]] bool trains() const { return graph_->ask_mode() == run_mode::training; }
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+
+ private:
+  friend struct detail::condition;
+  [[nodiscard]] node_value lifted(const module_body& body) const;
+
+  graph* graph_ = nullptr;
+  node_id id_ = no_id;
+  std::shared_ptr<const detail::condition> condition_;
+};
+
+namespace detail {
+
+// One primitive of which every extent is known.
+node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
+
+// "[2 batch, past + fresh, 784]", symbols as `text` has them.
+std::string shown(
+    const symbolic_shape& shape,
+    const std::function<std::string(const symbol&)>& text = [](const symbol& name) { return std::string(name.text); });
+
+// The path of the scopes that live, and the name behind it.
+std::string full_name(const graph& g, const symbol& name);
+
+// A typed value without inputs where it meets values of run time; expr/lower.hpp has its body.
+node_value lowered_leaf(graph& g, const module_body& body);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too
+/// large to count, naming symbol, value and limit.
+[[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
+
+/// Each symbol of a model's inputs and nodes once, in that order; of a model with its loss as well.
+[[nodiscard]] std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
+                                                  std::span<const detail::tensor_type> inputs);
+template <class Model>
+[[nodiscard]] std::vector<std::string> symbols_of() {
+  std::vector<detail::tensor_type> inputs;
+  for (int i = 0; i < Model::input_list::size; ++i) inputs.push_back(Model::input_type(i));
+  return symbols_of(Model::bodies, inputs);
+}
+
+/// One body after its operands are nodes; returns its results. The scopes of the graph that live stand before every
+/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
+std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
+                                std::span<const binding> bindings);
+
+/// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
+/// errors: invalid_argument for such a symbol.
+void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings);
+
+/// Adds a model to a graph: its inputs, parameters and nodes; returns the results, which are not yet outputs.
+/// errors: invalid_argument for a symbol without binding, and for anything the graph's own checks refuse.
+template <class Model>
+std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
+  std::vector<node_id> operands;
+  for (int i = 0; i < Model::input_count; ++i) {
+    operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
+                               bound(*Model::input_types[i].shape, bindings)));
+  }
+  return lower_body(g, Model::body, operands, bindings);
+}
+
+/// Adds a loss to the graph of a model: its inputs and its nodes, in the scope "loss"; returns its results. `results`
+/// are the model's.
+template <class Model, class Loss>
+std::vector<node_id> lower_loss(graph& g, std::span<const node_id> results, std::span<const binding> bindings) {
+  using both = detail::trained<Model, Loss>;
+  const graph::scope in(g, "loss");
+  std::vector<node_id> operands(results.begin(), results.end());
+  for (int i = 0; i < both::own_inputs::size; ++i) {
+    const char* name = both::own_inputs::symbols[i]->text;
+    const bool shared = Model::input_index(name) >= 0;
+    operands.push_back(shared ? g.find_leaf(name)
+                              : g.input(name, both::own_types[i].type, bound(*both::own_types[i].shape, bindings)));
+  }
+  return lower_body(g, both::body, operands, bindings);
+}
+
+/// The graph of a model alone in one of its modes, its results named as it names them, a single one without a name
+/// "output". Both modes have all parameters and states. errors: invalid_argument for a symbol with two bindings or
+/// unknown, and those of lower_into.
+template <class Model>
+[[nodiscard]] graph lower(std::span<const binding> bindings, run_mode mode = run_mode::evaluation) {
+  check_bindings(symbols_of<Model>(), bindings);
+  graph g(mode);
+  const std::vector<node_id> results = lower_into<Model>(g, bindings);
+  for (std::size_t i = 0; i < results.size(); ++i) g.add_output(Model::output_list::symbols[i]->text, results[i]);
+  return g;
+}
+
+template <class Model>
+[[nodiscard]] graph lower(std::initializer_list<binding> bindings = {}, run_mode mode = run_mode::evaluation) {
+  return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()), mode);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Running any graph forward on a device.
 // The weights and states of a model on one device: one object, shared by every session and trainer of that model.
 // Names by pattern: which ones are meant, and what they are called elsewhere.
 
@@ -8479,244 +8704,6 @@ class parameters {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// A training progress line: rewritten in place on a terminal, one line an epoch in a log.
-
-#include <cstdio>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Prints only to the stream it is given. Call `update` after every step and `finish_epoch` after every epoch.
-class progress {
- public:
-  progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch);
-
-  /// `done` samples of this epoch are trained; on a terminal the line is refreshed at most ten times a second.
-  void update(std::size_t done, float loss);
-
-  /// Leaves one finished line behind, wherever it goes.
-  void finish_epoch(float mean_loss);
-
- private:
-  [[nodiscard]] std::string line(float loss) const;
-
-  std::FILE* stream_;
-  std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
-  bool terminal_;
-  std::int64_t start_, shown_ = 0;  // nanoseconds, since <chrono> is a slow header
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-// Inference of a typed model: names and types are checked while compiling.
-// From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
-// What a model's symbols are worth, from the constructor and from how much is bound to its inputs.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// An input whose shape says what symbols are worth, once it is known how much is bound to it: {"x", dims<batch, 784>}.
-struct sized_input {
-  std::string name;
-  symbolic_shape extents;
-};
-
-/// How many elements are bound to an input.
-struct bound_elements {
-  std::string_view name;
-  std::int64_t elements;
-};
-
-/// The symbols of a model, some of them fixed, and the inputs that tell the others.
-class open_sizes {
- public:
-  open_sizes() = default;
-  /// errors: invalid_argument for a fixed symbol that is not one of `symbols`, bound twice or to less than 1.
-  open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs, const symbol_extents& fixed);
-  /// Of the symbols that these inputs have: open_sizes({{"x", dims<sym<"batch">, 784>}}).
-  explicit open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed = {});
-
-  /// Whether some symbol is not fixed.
-  [[nodiscard]] bool any() const;
-
-  /// What each symbol is worth. An input of which all symbols but one are known says that one; `more` says others.
-  /// errors: invalid_argument for a symbol that stays unknown, with what to bind; for an input bound to a number of
-  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed,
-  /// given twice or below 1.
-  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound,
-                                                 const symbol_extents& more = {}) const;
-  /// The same with their names.
-  [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
-
- private:
-  void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;
-  [[nodiscard]] double elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
-  [[nodiscard]] std::size_t index_of(std::string_view symbol) const;
-  [[nodiscard]] std::size_t only_unknown(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
-  void learn(const sized_input& from, std::int64_t elements, std::size_t unknown,
-             std::vector<std::int64_t>& extents) const;
-  void check(const sized_input& input, std::int64_t elements, std::span<const std::int64_t> extents) const;
-  [[noreturn]] void refuse_unknown(std::span<const bound_elements> bound, std::span<const std::int64_t> extents) const;
-
-  std::vector<std::string> symbols_;
-  std::vector<sized_input> inputs_;
-  std::vector<std::int64_t> fixed_;  // 0: open
-};
-
-/// errors: invalid_argument for a binding of what is none of these symbols (the nearest one is suggested), below 1, and
-/// for a symbol bound twice.
-void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings);
-
-namespace detail {
-// errors: invalid_argument for less than 1.
-[[nodiscard]] std::int64_t checked_extent(const binding& given);
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-// Values of run time: nodes of a graph that take the same functions, layers and modules as typed values.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-struct condition;
-}  // namespace detail
-
-/// A node with its graph, which must outlive it and stay where it is. What typed values take as template arguments may
-/// be a plain argument here: `relu(linear("layers." + std::to_string(i), x, widths[i]))`, `softmax(x, axis)`; typed
-/// leaves join in: `x * constant<2.0f>`, and so do plain numbers. Modules run as they are: `block::forward(x)`, or
-/// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
-/// (graph::scope); one asked for again by its name is the same one. A comparison gives a condition, which is no node:
-/// select, logical_and, logical_or and logical_not take it.
-/// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
-/// found.
-class node_value {
- public:
-  using value_tag = void;
-
-  node_value() = default;
-  /// errors: invalid_argument unless `id` is a node of that graph with a value.
-  node_value(graph& in, node_id id);
-
-  /// errors: invalid_argument for a condition.
-  [[nodiscard]] node_id id() const;
-  // NOLINTNEXTLINE(google-explicit-constructor): the graph's functions take it
-  [[nodiscard]] operator node_id() const { return id(); }
-  [[nodiscard]] graph& owner() const { return *graph_; }
-
-  // What functions of values ask a carrier for, see expr/carrier.hpp.
-  [[nodiscard]] detail::facts facts() const;
-  [[nodiscard]] node_value added(const detail::node_spec& spec, const node_value* operands = nullptr,
-                                 int count = 0) const;
-  [[nodiscard]] node_value lifted(const node_value& other) const;
-  template <auto Graph>
-  [[nodiscard]] node_value lifted(expr<Graph>) const {
-    return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
-  }
-  [[nodiscard]] graph::scope scope(const char* name) const { return {*graph_, name}; }
-  [[nodiscard]] bool trains() const { return graph_->ask_mode() == run_mode::training; }
-  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
-
- private:
-  friend struct detail::condition;
-  [[nodiscard]] node_value lifted(const module_body& body) const;
-
-  graph* graph_ = nullptr;
-  node_id id_ = no_id;
-  std::shared_ptr<const detail::condition> condition_;
-};
-
-namespace detail {
-
-// One primitive of which every extent is known.
-node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
-
-// "[2 batch, past + fresh, 784]", symbols as `text` has them.
-std::string shown(
-    const symbolic_shape& shape,
-    const std::function<std::string(const symbol&)>& text = [](const symbol& name) { return std::string(name.text); });
-
-// The path of the scopes that live, and the name behind it.
-std::string full_name(const graph& g, const symbol& name);
-
-// A typed value without inputs where it meets values of run time; expr/lower.hpp has its body.
-node_value lowered_leaf(graph& g, const module_body& body);
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too
-/// large to count, naming symbol, value and limit.
-[[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
-
-/// Each symbol of a model's inputs and nodes once, in that order; of a model with its loss as well.
-[[nodiscard]] std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
-                                                  std::span<const detail::tensor_type> inputs);
-template <class Model>
-[[nodiscard]] std::vector<std::string> symbols_of() {
-  std::vector<detail::tensor_type> inputs;
-  for (int i = 0; i < Model::input_list::size; ++i) inputs.push_back(Model::input_type(i));
-  return symbols_of(Model::bodies, inputs);
-}
-
-/// One body after its operands are nodes; returns its results. The scopes of the graph that live stand before every
-/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
-std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                                std::span<const binding> bindings);
-
-/// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
-/// errors: invalid_argument for such a symbol.
-void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings);
-
-/// Adds a model to a graph: its inputs, parameters and nodes; returns the results, which are not yet outputs.
-/// errors: invalid_argument for a symbol without binding, and for anything the graph's own checks refuse.
-template <class Model>
-std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
-  std::vector<node_id> operands;
-  for (int i = 0; i < Model::input_count; ++i) {
-    operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
-                               bound(*Model::input_types[i].shape, bindings)));
-  }
-  return lower_body(g, Model::body, operands, bindings);
-}
-
-/// Adds a loss to the graph of a model: its inputs and its nodes, in the scope "loss"; returns its results. `results`
-/// are the model's.
-template <class Model, class Loss>
-std::vector<node_id> lower_loss(graph& g, std::span<const node_id> results, std::span<const binding> bindings) {
-  using both = detail::trained<Model, Loss>;
-  const graph::scope in(g, "loss");
-  std::vector<node_id> operands(results.begin(), results.end());
-  for (int i = 0; i < both::own_inputs::size; ++i) {
-    const char* name = both::own_inputs::symbols[i]->text;
-    const bool shared = Model::input_index(name) >= 0;
-    operands.push_back(shared ? g.find_leaf(name)
-                              : g.input(name, both::own_types[i].type, bound(*both::own_types[i].shape, bindings)));
-  }
-  return lower_body(g, both::body, operands, bindings);
-}
-
-/// The graph of a model alone in one of its modes, its results named as it names them, a single one without a name
-/// "output". Both modes have all parameters and states. errors: invalid_argument for a symbol with two bindings or
-/// unknown, and those of lower_into.
-template <class Model>
-[[nodiscard]] graph lower(std::span<const binding> bindings, run_mode mode = run_mode::evaluation) {
-  check_bindings(symbols_of<Model>(), bindings);
-  graph g(mode);
-  const std::vector<node_id> results = lower_into<Model>(g, bindings);
-  for (std::size_t i = 0; i < results.size(); ++i) g.add_output(Model::output_list::symbols[i]->text, results[i]);
-  return g;
-}
-
-template <class Model>
-[[nodiscard]] graph lower(std::initializer_list<binding> bindings = {}, run_mode mode = run_mode::evaluation) {
-  return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()), mode);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-// Running any graph forward on a device.
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 // The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
@@ -9260,6 +9247,8 @@ struct program_options {
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
   build_times before{};       // what making the graph took: `times` begins with it
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
+  name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
+                         // cost nothing
 };
 
 /// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them.
@@ -9684,8 +9673,9 @@ class session : public inference {
     return inference::start(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
   }
 
-  /// A copy of a result of the latest run, or of a tap; waits for it: read<"logits">(). A name that the model does not
-  /// have does not compile. errors: invalid_argument before the first run.
+  /// A copy of a result of the latest run, or of a tap that program_options::taps asks for; waits for it:
+  /// read<"logits">(), read<"layers.3.hidden">(). A name that the model does not have does not compile. errors:
+  /// invalid_argument before the first run, and for a tap that was not asked for.
   template <fixed_string Name>
   [[nodiscard]] auto read() const {
     return detail::read_result<Model, Name>(*this);
@@ -9694,6 +9684,117 @@ class session : public inference {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// The result that is differentiated, and the inputs by which.
+template <fixed_string Result>
+struct of {};
+template <fixed_string... Inputs>
+struct wrt {};
+
+namespace detail {
+
+template <class Model, fixed_string Of, fixed_string... Wrt>
+constexpr bool are_floats() {
+  if constexpr (is_one_of<Of, typename Model::output_list> && (is_one_of<Wrt, typename Model::input_list> && ...)) {
+    return is_float(Model::template result<Of>.type) &&
+           (is_float(Model::input_type(Model::input_index(Wrt.text)).type) && ...);
+  } else {
+    return true;  // that is said already
+  }
+}
+
+// In the words of a model: a result for each input of the list, called like it.
+template <class Model, class Of, class Wrt>
+struct gradient_model;
+
+template <class Model, fixed_string Of, fixed_string... Wrt>
+struct gradient_model<Model, of<Of>, wrt<Wrt...>> {
+  static_assert(
+      is_known<spelling<Of>, spellings<typename Model::output_list>, is_one_of<Of, typename Model::output_list>>,
+      "meganeura: gradient<model, of<name>, wrt<names...>>: the model has no result of that name");
+  static_assert(
+      (is_known<spelling<Wrt>, spellings<typename Model::input_list>, is_one_of<Wrt, typename Model::input_list>> &&
+       ...),
+      "meganeura: gradient<model, of<name>, wrt<names...>>: the model has no input of that name");
+  static_assert(name_list<Wrt...>::differ(),
+                "meganeura: gradient<model, of<name>, wrt<names...>>: an input is named twice; name each once");
+  static_assert(
+      are_floats<Model, Of, Wrt...>(),
+      "meganeura: gradient<model, of<name>, wrt<names...>>: integers have no gradient; a model whose input is "
+      "the embedded tokens has one");
+
+  using differentiated = Model;
+  using input_list = typename Model::input_list;
+  using output_list = name_list<Wrt...>;
+  static constexpr int of_result = Model::output_list::index_of(Of.text);
+  static constexpr const auto& bodies = Model::bodies;
+  static constexpr const auto& leaves = Model::leaves;
+
+  [[nodiscard]] static constexpr int input_index(const char* name) { return Model::input_index(name); }
+  [[nodiscard]] static constexpr tensor_type input_type(int index) { return Model::input_type(index); }
+  template <fixed_string Name>
+  static constexpr result_facts result = [] {
+    constexpr int input = output_list::index_of(Name.text) < 0 ? -1 : input_index(Name.text);
+    if constexpr (input >= 0) {
+      return result_facts{input_type(input).type, *input_type(input).shape};
+    } else {
+      return Model::template result<Name>;
+    }
+  }();
+};
+
+}  // namespace detail
+
+/// The gradient's nodes, in the order of the inputs in the list.
+template <class Gradient>
+  requires requires { typename Gradient::differentiated; }
+std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
+  const node_id of = lower_into<typename Gradient::differentiated>(g, bindings)[Gradient::of_result];
+  std::vector<node_id> inputs;
+  for (int i = 0; i < Gradient::output_list::size; ++i)
+    inputs.push_back(g.find_leaf(Gradient::output_list::symbols[i]->text));
+  const node_id ones = g.full(g[of].extents, 1, g[of].type);
+  return gradients(g, {&of, 1}, {&ones, 1}, inputs);
+}
+
+/// A session whose results are d sum(result) / d input, of the dtype and shape of each input and called like it:
+/// gradient<classifier, of<"logits">, wrt<"image">> slope(gpu, weights); slope.run(bind<"image">(images)). A result
+/// without a name is "output". Of one class, or weighted: a model that returns its sum. Any graph: `gradients` of
+/// autodiff/gradient.hpp. errors: static_asserts for names that the model does not have, and integers.
+template <class Model, class Of, class Wrt>
+using gradient = session<detail::gradient_model<Model, Of, Wrt>>;
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// A training progress line: rewritten in place on a terminal, one line an epoch in a log.
+
+#include <cstdio>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Prints only to the stream it is given. Call `update` after every step and `finish_epoch` after every epoch.
+class progress {
+ public:
+  progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch);
+
+  /// `done` samples of this epoch are trained; on a terminal the line is refreshed at most ten times a second.
+  void update(std::size_t done, float loss);
+
+  /// Leaves one finished line behind, wherever it goes.
+  void finish_epoch(float mean_loss);
+
+ private:
+  [[nodiscard]] std::string line(float loss) const;
+
+  std::FILE* stream_;
+  std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
+  bool terminal_;
+  std::int64_t start_, shown_ = 0;  // nanoseconds, since <chrono> is a slow header
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 // Training of a typed model: its graph and that of a loss, handed to `training`.
 // Training of any graph: loss, gradients and optimiser as one recorded step on a device.
 // Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
@@ -16371,6 +16472,658 @@ MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return stat
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+// Solving for symbols.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
+  std::vector<std::string> names;
+  for (const sized_input& input : inputs) {
+    for (int i = 0; i < input.extents.rank; ++i) {
+      for (const symbol* name : input.extents[i].names) {
+        if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+      }
+    }
+  }
+  return names;
+}
+
+MEGANEURA_INLINE std::int64_t checked_extent(const binding& given) {
+  if (given.extent >= 1) return given.extent;
+  fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(given.symbol),
+       given.extent);
+}
+
+inline const bound_elements* find(std::span<const bound_elements> bound, std::string_view name) {
+  const auto found = std::ranges::find(bound, name, &bound_elements::name);
+  return found == bound.end() ? nullptr : &*found;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings) {
+  for (const binding& each : bindings) {
+    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
+    if (std::ranges::find(symbols, each.symbol) == symbols.end()) {
+      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
+           each.extent, symbols.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(symbols, "\", \"")),
+           detail::did_you_mean(detail::nearest(each.symbol, {symbols.begin(), symbols.end()})));
+    }
+    for (const binding& other : bindings) {
+      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
+      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
+           each.symbol, each.extent, other.extent);
+    }
+    (void)detail::checked_extent(each);
+  }
+}
+
+MEGANEURA_INLINE open_sizes::open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs,
+                                        const symbol_extents& fixed) try
+    : symbols_(std::move(symbols)), inputs_(std::move(inputs)), fixed_(symbols_.size()) {
+  set(fixed_, fixed);
+} catch (...) {
+  rethrow_as_error("fixing symbols");
+}
+
+MEGANEURA_INLINE open_sizes::open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed)
+    : open_sizes(detail::input_symbols(inputs), inputs, fixed) {}
+
+MEGANEURA_INLINE bool open_sizes::any() const { return std::ranges::count(fixed_, 0) > 0; }
+
+MEGANEURA_INLINE std::size_t open_sizes::index_of(std::string_view symbol) const {
+  return static_cast<std::size_t>(std::ranges::find(symbols_, symbol) - symbols_.begin());
+}
+
+MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const symbol_extents& given) const {
+  check_bindings(symbols_, given.list());
+  for (const binding& each : given.list()) {
+    std::int64_t& extent = extents[index_of(each.symbol)];
+    if (extent != 0 && extent != each.extent) {
+      fail(error_category::invalid_argument,
+           "the symbol \"{}\" is bound to {}, and the constructor fixed it to {}; leave it open there", each.symbol,
+           each.extent, extent);
+    }
+    extent = each.extent;
+  }
+}
+
+// Exact for as many as can be bound.
+MEGANEURA_INLINE double open_sizes::elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const {
+  double product = 1;
+  for (int i = 0; i < of.rank; ++i) {
+    product *=
+        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); });
+  }
+  return product;
+}
+
+// symbols_.size() unless there is exactly one.
+MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
+                                                      std::span<const std::int64_t> extents) const {
+  std::size_t found = symbols_.size();
+  for (int i = 0; i < of.rank; ++i) {
+    for (const symbol* name : of[i].names) {
+      const std::size_t index = name ? index_of(name->text) : found;
+      if (index == found || extents[index] != 0) continue;
+      if (found != symbols_.size()) return symbols_.size();
+      found = index;
+    }
+  }
+  return found;
+}
+
+// The number of elements grows with the extent: its first guess is that of a proportion, which it mostly is.
+MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wanted, std::size_t unknown,
+                                        std::vector<std::int64_t>& extents) const {
+  std::int64_t& extent = extents[unknown];
+  const auto goal = static_cast<double>(wanted);
+  const auto with = [&](std::int64_t candidate) {
+    extent = candidate;
+    return elements(from.extents, extents);
+  };
+  if (with(std::max<std::int64_t>(wanted / std::max<std::int64_t>(static_cast<std::int64_t>(with(1)), 1), 1)) == goal)
+    return;
+  std::int64_t low = 1, high = std::max<std::int64_t>(wanted, 1);
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (with(middle) < goal)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (with(low) == goal) return;
+  fail(error_category::invalid_argument, "input {} is {} and was given {} elements, which no extent of \"{}\" makes",
+       quote(from.name), detail::shown(from.extents), wanted, symbols_[unknown]);
+}
+
+MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t given,
+                                        std::span<const std::int64_t> extents) const {
+  const double wanted = elements(input.extents, extents);
+  if (wanted == static_cast<double>(given)) return;
+  std::vector<std::string> known;
+  for (const std::string& symbol : detail::input_symbols({&input, 1}))
+    known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));
+  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; with {} it has {}",
+       quote(input.name), detail::shown(input.extents), given, fmt::join(known, " and "), wanted);
+}
+
+MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,
+                                                 std::span<const std::int64_t> extents) const {
+  std::vector<std::string> unknown, inputs;
+  for (std::size_t i = 0; i < symbols_.size(); ++i) {
+    if (extents[i] == 0) unknown.push_back('"' + symbols_[i] + '"');
+  }
+  for (const sized_input& input : inputs_) {
+    if (std::ranges::none_of(detail::input_symbols({&input, 1}),
+                             [&](const auto& s) { return extents[index_of(s)] == 0; }))
+      continue;
+    const bound_elements* given = detail::find(bound, input.name);
+    inputs.push_back(fmt::format("input {} {} was {}", quote(input.name), detail::shown(input.extents),
+                                 given ? fmt::format("given {} elements", given->elements) : "not bound"));
+  }
+  fail(error_category::invalid_argument,
+       "what {} {} worth is not known: {}; bind one of them by its name, bind<{}>(n) or {{{}, n}}",
+       fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
+       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")), unknown.back(),
+       unknown.back());
+}
+
+MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,
+                                                              const symbol_extents& more) const try {
+  std::vector<std::int64_t> extents = fixed_;
+  set(extents, more);
+  if (!any()) return extents;  // whatever is bound has one size, which the program knows
+  for (bool learnt = any(); learnt;) {
+    learnt = false;
+    for (const sized_input& input : inputs_) {
+      const bound_elements* given = detail::find(bound, input.name);
+      const std::size_t unknown = given ? only_unknown(input.extents, extents) : symbols_.size();
+      if (unknown == symbols_.size()) continue;
+      learn(input, given->elements, unknown, extents);
+      learnt = true;
+    }
+  }
+  if (std::ranges::count(extents, 0) > 0) refuse_unknown(bound, extents);
+  for (const sized_input& input : inputs_) {
+    const bound_elements* given = detail::find(bound, input.name);
+    if (given) check(input, given->elements, extents);
+  }
+  return extents;
+} catch (...) {
+  rethrow_as_error("finding out sizes");
+}
+
+MEGANEURA_INLINE symbol_extents open_sizes::named(std::span<const std::int64_t> extents) const {
+  std::vector<binding> list;
+  for (std::size_t i = 0; i < symbols_.size(); ++i) list.push_back({symbols_[i].c_str(), extents[i]});
+  return list;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// From a primitive's description to nodes of the run-time graph.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// Never stored: the map that consumes it writes it into its scalar program.
+struct condition {
+  scalar_op function{};
+  shape extents;
+  std::vector<node_value> operands;
+
+  [[nodiscard]] static const condition* of(const node_value& x) { return x.condition_.get(); }
+  [[nodiscard]] static node_value make(graph& in, condition parts) {
+    node_value result;
+    result.graph_ = &in;
+    result.condition_ = std::make_shared<const condition>(std::move(parts));
+    return result;
+  }
+};
+
+// A map's program as it is written: its operands, each once if there are conditions to read them as well, and the
+// conditions that are part of it.
+class program_writer {
+ public:
+  program_writer(graph& g, const shape& whole, std::span<const node_value> operands)
+      : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
+
+  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
+  scalar_ref write(scalar_op function, std::span<const node_value> operands) {
+    scalar_ref refs[3]{};
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      if (const condition* inner = condition::of(operands[k])) {
+        const auto known = conditions_.find(inner);
+        refs[k] = known != conditions_.end() ? known->second : write(inner->function, inner->operands);
+        conditions_.emplace(inner, refs[k]);
+        continue;
+      }
+      const node_id id = graph_.expand(operands[k], whole_);
+      auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
+      if (place == operands_.end()) place = operands_.insert(place, id);
+      refs[k] = builder_.argument(static_cast<int>(place - operands_.begin()), graph_[id].type);
+    }
+    return builder_.apply(function, {refs, operands.size()});
+  }
+  node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
+
+ private:
+  graph& graph_;
+  const shape& whole_;
+  bool reuses_;
+  scalar_builder builder_{};
+  std::vector<node_id> operands_{};
+  std::map<const condition*, scalar_ref> conditions_{};
+};
+
+MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
+  const std::string path = g.paths().text(g.scope_path());
+  return path.empty() ? name.text : path + '.' + name.text;
+}
+
+inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto function = static_cast<scalar_op>(spec.function);
+  const shape whole = numeric(spec.shape);
+  if (spec.type == dtype::boolean) return condition::make(g, {function, whole, {operands.begin(), operands.end()}});
+  if (function == scalar_op::negate && g[operands[0]].kind == op::map &&
+      g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
+    return {g, g.operand(operands[0], 0)};  // -(-x)
+  }
+  program_writer writer(g, whole, operands);
+  return {g, writer.finish(writer.write(function, operands), spec.type)};
+}
+
+inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
+  double count = 1;
+  for (int i = 0; i < g[whole].extents.rank(); ++i) {
+    count *= spec.count >> i & 1 ? static_cast<double>(g[whole].extents[i]) : 1.0;
+  }
+  return g.constant(is_float(spec.type) ? 1.0 / count : count, spec.type);
+}
+
+inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto kind = static_cast<op>(spec.function);
+  std::vector<node_id> from;
+  for (const node_value& each : operands) from.push_back(each.id());
+  return visit_op(kind, [&]<op Kind>() -> node_id {
+    if constexpr (requires { typename primitive_rule<Kind>::attribute_type; }) {
+      return g.apply(Kind, unpacked<typename primitive_rule<Kind>::attribute_type>(spec.list), from,
+                     numeric(spec.shape));
+    }
+    fail(error_category::internal, "a value of run time is described as {}, which is no primitive", to_string(Kind));
+  });
+}
+
+inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
+  g.expect_indices({labels, spec.count, static_cast<std::int64_t>(spec.value),
+                    fmt::format("cross_entropy has {} classes", spec.count)});
+  return labels;
+}
+
+inline std::optional<initializer> begin_of(const node_spec& leaf) {
+  if (leaf.list == integer_list{}) return {};
+  return unpacked<initializer>(leaf.list);
+}
+
+inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto a = [&] { return operands[0].id(); };
+  const auto b = [&] { return operands[1].id(); };
+  const shape extents = numeric(spec.shape);
+  const int axis = static_cast<int>(spec.count);
+  switch (spec.kind) {
+    case primitive::parameter:
+      return g.parameter(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
+    case primitive::state:
+      return g.state(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
+    case primitive::constant:
+      return g.constant(spec.value, spec.type);
+    case primitive::iota:
+      return g.coordinates(extents, axis);
+    case primitive::random:
+      return g.random(full_name(g, *spec.name), static_cast<distribution>(spec.function), extents);
+    case primitive::element_count:
+      return element_count(g, spec, a());
+    case primitive::cast:
+      return g.cast(a(), spec.type);
+    case primitive::reshape:
+      return g.reshape(a(), extents);
+    case primitive::permute:
+      return g.permute(a(), {unpacked<axis_order>(spec.list).axes, static_cast<std::size_t>(spec.shape.rank)});
+    case primitive::slice: {
+      const auto range = unpacked<slice_range>(spec.list);
+      const int along = static_cast<int>(range.axis);
+      const std::int64_t start = range.from_end != 0 ? g[a()].extents[along] - range.start : range.start;
+      return g.slice(a(), along, start, extents[along], range.step);
+    }
+    case primitive::expand:
+      return g.expand(a(), extents);
+    case primitive::flip:
+      return g.flip(a(), axis);
+    case primitive::node:
+      return any_node(g, spec, operands);
+    case primitive::class_index:
+      return labelled(g, spec, a());
+    case primitive::assign:
+      g.assign(b(), operands[2]);
+      return a();
+    case primitive::by_mode:
+      return operands[static_cast<std::size_t>(needed_nodes::chosen(g.ask_mode()))];
+    case primitive::tap:
+      g.tap(full_name(g, *spec.name), a());
+      return a();
+    case primitive::map:  // see map_node
+    case primitive::argument:
+    case primitive::call:
+    case primitive::repeat:
+    case primitive::result:
+      break;
+  }
+  fail(error_category::internal, "a node of the kind {} is no primitive", static_cast<int>(spec.kind));
+}
+
+MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  if (spec.kind == primitive::map) return map_node(g, spec, operands);
+  return {g, primitive_node(g, spec, operands)};
+}
+
+inline std::string shown(const dim& extent, const std::function<std::string(const symbol&)>& text) {
+  if (extent.is_static()) return std::to_string(extent.coefficient);
+  std::string terms;
+  const extent_sum sum = extent.with(1).sum();
+  for (int i = 0; i < sum.count; ++i) {
+    const extent_sum::term& term = sum.terms[i];
+    const std::int64_t size = term.factor < 0 ? -term.factor : term.factor;
+    terms += i == 0 ? (term.factor < 0 ? "-" : "") : term.factor < 0 ? " - " : " + ";
+    if (size != 1 || term.degree == 0) terms += std::to_string(size) + (term.degree > 0 ? " " : "");
+    for (int k = 0; k < term.degree; ++k) terms += (k > 0 ? " " : "") + text(*term.names[k]);
+  }
+  if (extent.coefficient == 1) return terms;
+  return fmt::format("{} {}", extent.coefficient, sum.count > 1 ? '(' + terms + ')' : terms);
+}
+
+MEGANEURA_INLINE std::string shown(const symbolic_shape& shape, const std::function<std::string(const symbol&)>& text) {
+  std::string extents;
+  for (int i = 0; i < shape.rank; ++i) extents += (i > 0 ? ", " : "") + shown(shape[i], text);
+  return '[' + extents + ']';
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_value::node_value(graph& in, node_id id) : graph_(&in), id_(id) {
+  in.expect_values("node_value", {id});
+}
+
+MEGANEURA_INLINE node_id node_value::id() const {
+  if (condition_) {
+    fail(error_category::invalid_argument,
+         "a condition is used by something other than select; select values first, then reshape or reduce");
+  }
+  return id_;
+}
+
+MEGANEURA_INLINE detail::facts node_value::facts() const {
+  if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
+  const node& n = (*graph_)[id_];
+  const bool number = n.kind == op::constant;
+  return {.kind = number                ? primitive::constant
+                  : n.kind == op::state ? primitive::state
+                                        : primitive::argument,
+          .type = n.type,
+          .shape = n.extents,
+          .value = number ? graph_->get<constant_attribute>(id_).value : 0};
+}
+
+MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
+                                              int count) const {
+  return detail::run_time_node(*graph_, spec, {operands, static_cast<std::size_t>(count)});
+}
+
+MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
+  if (other.graph_ != graph_) {
+    fail(error_category::invalid_argument, "two values of different graphs meet; build both in one graph");
+  }
+  return other;
+}
+
+MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
+  return detail::lowered_leaf(*graph_, body);
+}
+
+MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const {
+  std::string found;
+  for (const detail::facts& each : operands)
+    found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
+  constexpr std::string_view library = "meganeura: ";
+  std::string_view text = sentence;
+  if (text.starts_with(library)) text.remove_prefix(library.size());
+  fail(error_category::invalid_argument, "{}; found {}", text, found);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// The pass from typed nodes to run-time nodes.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// What a symbol is worth, at least 1.
+inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bindings) {
+  const binding* found = nullptr;
+  for (const binding& each : bindings) {
+    if (texts_equal(each.symbol, name.text)) found = &each;
+  }
+  if (!found) {
+    fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
+         quote(name.text));
+  }
+  const std::int64_t extent = checked_extent(*found);
+  if (name.most == 0 || extent <= name.most) return extent;
+  fail(error_category::invalid_argument, "the symbol {} is bound to {}, and the model takes at most {}",
+       quote(name.text), extent, name.most);
+}
+
+// Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
+[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings, bool beyond) {
+  const auto valued = [&](const symbol& name) {
+    return fmt::format("({} = {})", name.text, bound_symbol(name, bindings));
+  };
+  fail(error_category::invalid_argument, "a tensor {} was asked for, and {}", shown(symbols, valued),
+       beyond ? fmt::format("one has at most 2^58 = {} elements; bind its symbols to less", shape::max_elements)
+              : "an extent is at least 1; bind its symbols to more");
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
+  const auto number = [&](const symbol& name) { return detail::bound_symbol(name, bindings); };
+  const auto about = [&](const symbol& name) { return static_cast<double>(number(name)); };
+  shape result;
+  for (int i = 0; i < symbols.rank; ++i) {
+    const double size = symbols[i].value<double>(about);  // may be what no integer holds
+    const auto room = static_cast<double>(shape::max_elements / result.elements());
+    if (!symbols.is_static() && (size < 1 || size > room)) detail::refuse_bound(symbols, bindings, size > room);
+    result.push_back(symbols[i].value<std::int64_t>(number));
+  }
+  return result;
+}
+
+namespace detail {
+
+inline void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
+  for (int i = 0; i < extents.rank; ++i) {
+    for (const symbol* name : extents[i].names) {
+      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+    }
+  }
+}
+
+inline void add_symbols(const module_body& body, std::vector<std::string>& names) {
+  for (int i = 0; i < body.size; ++i) {
+    add_symbols(*body.nodes[i].shape, names);
+    if (body.nodes[i].body) add_symbols(*body.nodes[i].body, names);
+  }
+}
+
+// Full names of one model. While compiling, "layers.*" stands for every turn of a repeat; here the numbers are known,
+// so that a layer called "layers.0" beside it is found as well.
+class used_names {
+ public:
+  void use(const std::string& name, bool shared) {
+    if (shared) {
+      shared_.insert(name);
+    } else if (!declared_.insert(name).second) {
+      fail(error_category::invalid_argument,
+           "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
+           "shared(layer)",
+           name);
+    }
+  }
+  void check() const {
+    for (const std::string& name : shared_) {
+      if (declared_.contains(name)) continue;
+      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}", name,
+           did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
+    }
+  }
+
+ private:
+  std::set<std::string> declared_, shared_;
+};
+
+// Lowers one body; a call makes another one over the same graph.
+class body_lowering {
+ public:
+  body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
+                std::span<const binding> bindings, used_names& names, bool shared = false, bool is_needed = true)
+      : graph_(g),
+        body_(body),
+        arguments_(operands),
+        bindings_(bindings),
+        names_(names),
+        shared_(shared),
+        is_needed_(is_needed),
+        needed_(body, g.mode()) {}
+
+  // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
+  std::vector<node_value> run() {
+    for (int i = 0; i < body_.size; ++i) {
+      const typed_node& n = body_.nodes[i];
+      const bool needed = is_needed_ && needed_[i];
+      if (n.body) {
+        calls_[i] = call(n, needed);
+        values_.push_back(calls_[i][0]);
+      } else {
+        values_.push_back(needed || is_leaf(n) ? lower(n) : node_value());
+      }
+    }
+    std::vector<node_value> results;
+    for (int i = 0; i < body_.result_count; ++i) results.push_back(values_[static_cast<std::size_t>(body_.place(i))]);
+    return results;
+  }
+
+ private:
+  node_value lower(const typed_node& n) {
+    if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
+    if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
+    const bool shared = shared_ || is_shared(n);
+    if (is_named(n)) {
+      const std::string kind = n.kind == primitive::random ? "random " : n.kind == primitive::tap ? "tap " : "";
+      names_.use(kind + full_name(graph_, *n.name), shared);
+    }
+    const std::vector<node_value> operands = operands_of(n);
+    if (n.kind == primitive::tap && shared) return operands[0];  // the other one has the name
+    node_spec spec = spec_of(n);
+    spec.shape = bound(*n.shape, bindings_);
+    return run_time_node(graph_, spec, operands);
+  }
+
+  [[nodiscard]] std::vector<node_value> operands_of(const typed_node& n) const {
+    std::vector<node_value> operands;
+    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
+    return operands;
+  }
+
+  std::vector<node_value> call(const typed_node& n, bool needed) {
+    std::vector<node_value> operands = operands_of(n), results;
+    const graph::scope in(graph_, n.name->text);
+    for (int turn = 0; turn < n.count; ++turn) {
+      const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
+      results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
+      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
+    }
+    return results;
+  }
+
+  graph& graph_;
+  const module_body& body_;
+  std::span<const node_value> arguments_;
+  std::span<const binding> bindings_;
+  used_names& names_;
+  bool shared_, is_needed_;
+  needed_nodes needed_;
+  std::vector<node_value> values_;
+  std::map<int, std::vector<node_value>> calls_;  // by place: their results
+};
+
+MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
+  used_names names;
+  return body_lowering(g, body, {}, {}, names).run()[0];
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
+                                                 std::span<const binding> bindings) {
+  detail::used_names names;
+  std::vector<node_value> arguments;
+  for (node_id id : operands) arguments.emplace_back(g, id);
+  const std::vector<node_value> results = detail::body_lowering(g, body, arguments, bindings, names).run();
+  names.check();
+  for (const node_value& each : results) {
+    if (each.facts().type != dtype::boolean) continue;
+    fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
+  }
+  return {results.begin(), results.end()};
+}
+
+namespace detail {
+inline void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
+  for (int i = 0; i < body.size; ++i) {
+    const typed_node& n = body.nodes[i];
+    if (is_leaf(n)) {
+      node_spec spec = spec_of(n);
+      spec.shape = bound(*n.shape, bindings);
+      run_time_node(g, spec, {});
+    }
+    if (!n.body) continue;
+    const graph::scope in(g, n.name->text);
+    for (int turn = 0; turn < n.count; ++turn) {
+      const graph::scope in_turn(g, n.kind == primitive::repeat ? std::to_string(turn) : "");
+      lower_leaves(g, *n.body, bindings);
+    }
+  }
+}
+}  // namespace detail
+
+MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings) {
+  for (const scoped_body& each : bodies) {
+    const graph::scope in(g, each.scope);
+    detail::lower_leaves(g, *each.body, bindings);
+  }
+}
+
+MEGANEURA_INLINE std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
+                                                     std::span<const detail::tensor_type> inputs) {
+  std::vector<std::string> names;
+  for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
+  for (const scoped_body& each : bodies) detail::add_symbols(*each.body, names);
+  return names;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // The planner: scheduling into levels, lifetimes, the arena allocator and barrier groups; plans as text.
 
 #include <unordered_set>
@@ -17964,708 +18717,6 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Bodies of runtime/progress.hpp.
-
-#include <chrono>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-inline std::int64_t steady_nanoseconds() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-}  // namespace detail
-
-MEGANEURA_INLINE progress::progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
-    : stream_(stream),
-      epochs_(epochs),
-      samples_(samples_per_epoch),
-      terminal_(::isatty(::fileno(stream)) == 1),
-      start_(detail::steady_nanoseconds()) {}
-
-MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
-  done_ = done;
-  const std::int64_t now = detail::steady_nanoseconds();
-  if (!terminal_ || now - shown_ < 100'000'000) return;
-  shown_ = now;
-  fmt::print(stream_, "\r\x1b[K{}", line(loss));
-  std::fflush(stream_);
-} catch (...) {
-  rethrow_as_error("showing progress");
-}
-
-MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
-  done_ = samples_;
-  fmt::print(stream_, "{}{}\n", terminal_ ? "\r\x1b[K" : "", line(mean_loss));
-  std::fflush(stream_);
-  ++epoch_;
-  done_ = 0;
-} catch (...) {
-  rethrow_as_error("showing progress");
-}
-
-MEGANEURA_INLINE std::string progress::line(float loss) const {
-  const double seconds = 1e-9 * static_cast<double>(detail::steady_nanoseconds() - start_);
-  const auto trained = static_cast<double>(epoch_ * samples_ + done_);
-  const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
-  return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
-                     epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
-                     static_cast<double>(loss), trained / seconds, seconds, left);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Solving for symbols.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
-  std::vector<std::string> names;
-  for (const sized_input& input : inputs) {
-    for (int i = 0; i < input.extents.rank; ++i) {
-      for (const symbol* name : input.extents[i].names) {
-        if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
-      }
-    }
-  }
-  return names;
-}
-
-MEGANEURA_INLINE std::int64_t checked_extent(const binding& given) {
-  if (given.extent >= 1) return given.extent;
-  fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(given.symbol),
-       given.extent);
-}
-
-inline const bound_elements* find(std::span<const bound_elements> bound, std::string_view name) {
-  const auto found = std::ranges::find(bound, name, &bound_elements::name);
-  return found == bound.end() ? nullptr : &*found;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings) {
-  for (const binding& each : bindings) {
-    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
-    if (std::ranges::find(symbols, each.symbol) == symbols.end()) {
-      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
-           each.extent, symbols.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(symbols, "\", \"")),
-           detail::did_you_mean(detail::nearest(each.symbol, {symbols.begin(), symbols.end()})));
-    }
-    for (const binding& other : bindings) {
-      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
-      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
-           each.symbol, each.extent, other.extent);
-    }
-    (void)detail::checked_extent(each);
-  }
-}
-
-MEGANEURA_INLINE open_sizes::open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs,
-                                        const symbol_extents& fixed) try
-    : symbols_(std::move(symbols)), inputs_(std::move(inputs)), fixed_(symbols_.size()) {
-  set(fixed_, fixed);
-} catch (...) {
-  rethrow_as_error("fixing symbols");
-}
-
-MEGANEURA_INLINE open_sizes::open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed)
-    : open_sizes(detail::input_symbols(inputs), inputs, fixed) {}
-
-MEGANEURA_INLINE bool open_sizes::any() const { return std::ranges::count(fixed_, 0) > 0; }
-
-MEGANEURA_INLINE std::size_t open_sizes::index_of(std::string_view symbol) const {
-  return static_cast<std::size_t>(std::ranges::find(symbols_, symbol) - symbols_.begin());
-}
-
-MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const symbol_extents& given) const {
-  check_bindings(symbols_, given.list());
-  for (const binding& each : given.list()) {
-    std::int64_t& extent = extents[index_of(each.symbol)];
-    if (extent != 0 && extent != each.extent) {
-      fail(error_category::invalid_argument,
-           "the symbol \"{}\" is bound to {}, and the constructor fixed it to {}; leave it open there", each.symbol,
-           each.extent, extent);
-    }
-    extent = each.extent;
-  }
-}
-
-// Exact for as many as can be bound.
-MEGANEURA_INLINE double open_sizes::elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const {
-  double product = 1;
-  for (int i = 0; i < of.rank; ++i) {
-    product *=
-        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); });
-  }
-  return product;
-}
-
-// symbols_.size() unless there is exactly one.
-MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
-                                                      std::span<const std::int64_t> extents) const {
-  std::size_t found = symbols_.size();
-  for (int i = 0; i < of.rank; ++i) {
-    for (const symbol* name : of[i].names) {
-      const std::size_t index = name ? index_of(name->text) : found;
-      if (index == found || extents[index] != 0) continue;
-      if (found != symbols_.size()) return symbols_.size();
-      found = index;
-    }
-  }
-  return found;
-}
-
-// The number of elements grows with the extent: its first guess is that of a proportion, which it mostly is.
-MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wanted, std::size_t unknown,
-                                        std::vector<std::int64_t>& extents) const {
-  std::int64_t& extent = extents[unknown];
-  const auto goal = static_cast<double>(wanted);
-  const auto with = [&](std::int64_t candidate) {
-    extent = candidate;
-    return elements(from.extents, extents);
-  };
-  if (with(std::max<std::int64_t>(wanted / std::max<std::int64_t>(static_cast<std::int64_t>(with(1)), 1), 1)) == goal)
-    return;
-  std::int64_t low = 1, high = std::max<std::int64_t>(wanted, 1);
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (with(middle) < goal)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  if (with(low) == goal) return;
-  fail(error_category::invalid_argument, "input {} is {} and was given {} elements, which no extent of \"{}\" makes",
-       quote(from.name), detail::shown(from.extents), wanted, symbols_[unknown]);
-}
-
-MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t given,
-                                        std::span<const std::int64_t> extents) const {
-  const double wanted = elements(input.extents, extents);
-  if (wanted == static_cast<double>(given)) return;
-  std::vector<std::string> known;
-  for (const std::string& symbol : detail::input_symbols({&input, 1}))
-    known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));
-  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; with {} it has {}",
-       quote(input.name), detail::shown(input.extents), given, fmt::join(known, " and "), wanted);
-}
-
-MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,
-                                                 std::span<const std::int64_t> extents) const {
-  std::vector<std::string> unknown, inputs;
-  for (std::size_t i = 0; i < symbols_.size(); ++i) {
-    if (extents[i] == 0) unknown.push_back('"' + symbols_[i] + '"');
-  }
-  for (const sized_input& input : inputs_) {
-    if (std::ranges::none_of(detail::input_symbols({&input, 1}),
-                             [&](const auto& s) { return extents[index_of(s)] == 0; }))
-      continue;
-    const bound_elements* given = detail::find(bound, input.name);
-    inputs.push_back(fmt::format("input {} {} was {}", quote(input.name), detail::shown(input.extents),
-                                 given ? fmt::format("given {} elements", given->elements) : "not bound"));
-  }
-  fail(error_category::invalid_argument,
-       "what {} {} worth is not known: {}; bind one of them by its name, bind<{}>(n) or {{{}, n}}",
-       fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
-       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")), unknown.back(),
-       unknown.back());
-}
-
-MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,
-                                                              const symbol_extents& more) const try {
-  std::vector<std::int64_t> extents = fixed_;
-  set(extents, more);
-  if (!any()) return extents;  // whatever is bound has one size, which the program knows
-  for (bool learnt = any(); learnt;) {
-    learnt = false;
-    for (const sized_input& input : inputs_) {
-      const bound_elements* given = detail::find(bound, input.name);
-      const std::size_t unknown = given ? only_unknown(input.extents, extents) : symbols_.size();
-      if (unknown == symbols_.size()) continue;
-      learn(input, given->elements, unknown, extents);
-      learnt = true;
-    }
-  }
-  if (std::ranges::count(extents, 0) > 0) refuse_unknown(bound, extents);
-  for (const sized_input& input : inputs_) {
-    const bound_elements* given = detail::find(bound, input.name);
-    if (given) check(input, given->elements, extents);
-  }
-  return extents;
-} catch (...) {
-  rethrow_as_error("finding out sizes");
-}
-
-MEGANEURA_INLINE symbol_extents open_sizes::named(std::span<const std::int64_t> extents) const {
-  std::vector<binding> list;
-  for (std::size_t i = 0; i < symbols_.size(); ++i) list.push_back({symbols_[i].c_str(), extents[i]});
-  return list;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// From a primitive's description to nodes of the run-time graph.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-// Never stored: the map that consumes it writes it into its scalar program.
-struct condition {
-  scalar_op function{};
-  shape extents;
-  std::vector<node_value> operands;
-
-  [[nodiscard]] static const condition* of(const node_value& x) { return x.condition_.get(); }
-  [[nodiscard]] static node_value make(graph& in, condition parts) {
-    node_value result;
-    result.graph_ = &in;
-    result.condition_ = std::make_shared<const condition>(std::move(parts));
-    return result;
-  }
-};
-
-// A map's program as it is written: its operands, each once if there are conditions to read them as well, and the
-// conditions that are part of it.
-class program_writer {
- public:
-  program_writer(graph& g, const shape& whole, std::span<const node_value> operands)
-      : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
-
-  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
-  scalar_ref write(scalar_op function, std::span<const node_value> operands) {
-    scalar_ref refs[3]{};
-    for (std::size_t k = 0; k < operands.size(); ++k) {
-      if (const condition* inner = condition::of(operands[k])) {
-        const auto known = conditions_.find(inner);
-        refs[k] = known != conditions_.end() ? known->second : write(inner->function, inner->operands);
-        conditions_.emplace(inner, refs[k]);
-        continue;
-      }
-      const node_id id = graph_.expand(operands[k], whole_);
-      auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
-      if (place == operands_.end()) place = operands_.insert(place, id);
-      refs[k] = builder_.argument(static_cast<int>(place - operands_.begin()), graph_[id].type);
-    }
-    return builder_.apply(function, {refs, operands.size()});
-  }
-  node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
-
- private:
-  graph& graph_;
-  const shape& whole_;
-  bool reuses_;
-  scalar_builder builder_{};
-  std::vector<node_id> operands_{};
-  std::map<const condition*, scalar_ref> conditions_{};
-};
-
-MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
-  const std::string path = g.paths().text(g.scope_path());
-  return path.empty() ? name.text : path + '.' + name.text;
-}
-
-inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  const auto function = static_cast<scalar_op>(spec.function);
-  const shape whole = numeric(spec.shape);
-  if (spec.type == dtype::boolean) return condition::make(g, {function, whole, {operands.begin(), operands.end()}});
-  if (function == scalar_op::negate && g[operands[0]].kind == op::map &&
-      g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
-    return {g, g.operand(operands[0], 0)};  // -(-x)
-  }
-  program_writer writer(g, whole, operands);
-  return {g, writer.finish(writer.write(function, operands), spec.type)};
-}
-
-inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
-  double count = 1;
-  for (int i = 0; i < g[whole].extents.rank(); ++i) {
-    count *= spec.count >> i & 1 ? static_cast<double>(g[whole].extents[i]) : 1.0;
-  }
-  return g.constant(is_float(spec.type) ? 1.0 / count : count, spec.type);
-}
-
-inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  const auto kind = static_cast<op>(spec.function);
-  std::vector<node_id> from;
-  for (const node_value& each : operands) from.push_back(each.id());
-  return visit_op(kind, [&]<op Kind>() -> node_id {
-    if constexpr (requires { typename primitive_rule<Kind>::attribute_type; }) {
-      return g.apply(Kind, unpacked<typename primitive_rule<Kind>::attribute_type>(spec.list), from,
-                     numeric(spec.shape));
-    }
-    fail(error_category::internal, "a value of run time is described as {}, which is no primitive", to_string(Kind));
-  });
-}
-
-inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
-  g.expect_indices({labels, spec.count, static_cast<std::int64_t>(spec.value),
-                    fmt::format("cross_entropy has {} classes", spec.count)});
-  return labels;
-}
-
-inline std::optional<initializer> begin_of(const node_spec& leaf) {
-  if (leaf.list == integer_list{}) return {};
-  return unpacked<initializer>(leaf.list);
-}
-
-inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  const auto a = [&] { return operands[0].id(); };
-  const auto b = [&] { return operands[1].id(); };
-  const shape extents = numeric(spec.shape);
-  const int axis = static_cast<int>(spec.count);
-  switch (spec.kind) {
-    case primitive::parameter:
-      return g.parameter(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
-    case primitive::state:
-      return g.state(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
-    case primitive::constant:
-      return g.constant(spec.value, spec.type);
-    case primitive::iota:
-      return g.coordinates(extents, axis);
-    case primitive::random:
-      return g.random(full_name(g, *spec.name), static_cast<distribution>(spec.function), extents);
-    case primitive::element_count:
-      return element_count(g, spec, a());
-    case primitive::cast:
-      return g.cast(a(), spec.type);
-    case primitive::reshape:
-      return g.reshape(a(), extents);
-    case primitive::permute:
-      return g.permute(a(), {unpacked<axis_order>(spec.list).axes, static_cast<std::size_t>(spec.shape.rank)});
-    case primitive::slice: {
-      const auto range = unpacked<slice_range>(spec.list);
-      const int along = static_cast<int>(range.axis);
-      const std::int64_t start = range.from_end != 0 ? g[a()].extents[along] - range.start : range.start;
-      return g.slice(a(), along, start, extents[along], range.step);
-    }
-    case primitive::expand:
-      return g.expand(a(), extents);
-    case primitive::flip:
-      return g.flip(a(), axis);
-    case primitive::node:
-      return any_node(g, spec, operands);
-    case primitive::class_index:
-      return labelled(g, spec, a());
-    case primitive::assign:
-      g.assign(b(), operands[2]);
-      return a();
-    case primitive::by_mode:
-      return operands[static_cast<std::size_t>(needed_nodes::chosen(g.ask_mode()))];
-    case primitive::tap:
-      g.tap(full_name(g, *spec.name), a());
-      return a();
-    case primitive::map:  // see map_node
-    case primitive::argument:
-    case primitive::call:
-    case primitive::repeat:
-    case primitive::result:
-      break;
-  }
-  fail(error_category::internal, "a node of the kind {} is no primitive", static_cast<int>(spec.kind));
-}
-
-MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  if (spec.kind == primitive::map) return map_node(g, spec, operands);
-  return {g, primitive_node(g, spec, operands)};
-}
-
-inline std::string shown(const dim& extent, const std::function<std::string(const symbol&)>& text) {
-  if (extent.is_static()) return std::to_string(extent.coefficient);
-  std::string terms;
-  const extent_sum sum = extent.with(1).sum();
-  for (int i = 0; i < sum.count; ++i) {
-    const extent_sum::term& term = sum.terms[i];
-    const std::int64_t size = term.factor < 0 ? -term.factor : term.factor;
-    terms += i == 0 ? (term.factor < 0 ? "-" : "") : term.factor < 0 ? " - " : " + ";
-    if (size != 1 || term.degree == 0) terms += std::to_string(size) + (term.degree > 0 ? " " : "");
-    for (int k = 0; k < term.degree; ++k) terms += (k > 0 ? " " : "") + text(*term.names[k]);
-  }
-  if (extent.coefficient == 1) return terms;
-  return fmt::format("{} {}", extent.coefficient, sum.count > 1 ? '(' + terms + ')' : terms);
-}
-
-MEGANEURA_INLINE std::string shown(const symbolic_shape& shape, const std::function<std::string(const symbol&)>& text) {
-  std::string extents;
-  for (int i = 0; i < shape.rank; ++i) extents += (i > 0 ? ", " : "") + shown(shape[i], text);
-  return '[' + extents + ']';
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE node_value::node_value(graph& in, node_id id) : graph_(&in), id_(id) {
-  in.expect_values("node_value", {id});
-}
-
-MEGANEURA_INLINE node_id node_value::id() const {
-  if (condition_) {
-    fail(error_category::invalid_argument,
-         "a condition is used by something other than select; select values first, then reshape or reduce");
-  }
-  return id_;
-}
-
-MEGANEURA_INLINE detail::facts node_value::facts() const {
-  if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
-  const node& n = (*graph_)[id_];
-  const bool number = n.kind == op::constant;
-  return {.kind = number                ? primitive::constant
-                  : n.kind == op::state ? primitive::state
-                                        : primitive::argument,
-          .type = n.type,
-          .shape = n.extents,
-          .value = number ? graph_->get<constant_attribute>(id_).value : 0};
-}
-
-MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
-                                              int count) const {
-  return detail::run_time_node(*graph_, spec, {operands, static_cast<std::size_t>(count)});
-}
-
-MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
-  if (other.graph_ != graph_) {
-    fail(error_category::invalid_argument, "two values of different graphs meet; build both in one graph");
-  }
-  return other;
-}
-
-MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
-  return detail::lowered_leaf(*graph_, body);
-}
-
-MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const {
-  std::string found;
-  for (const detail::facts& each : operands)
-    found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
-  constexpr std::string_view library = "meganeura: ";
-  std::string_view text = sentence;
-  if (text.starts_with(library)) text.remove_prefix(library.size());
-  fail(error_category::invalid_argument, "{}; found {}", text, found);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// The pass from typed nodes to run-time nodes.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-// What a symbol is worth, at least 1.
-inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bindings) {
-  const binding* found = nullptr;
-  for (const binding& each : bindings) {
-    if (texts_equal(each.symbol, name.text)) found = &each;
-  }
-  if (!found) {
-    fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
-         quote(name.text));
-  }
-  const std::int64_t extent = checked_extent(*found);
-  if (name.most == 0 || extent <= name.most) return extent;
-  fail(error_category::invalid_argument, "the symbol {} is bound to {}, and the model takes at most {}",
-       quote(name.text), extent, name.most);
-}
-
-// Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
-[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings, bool beyond) {
-  const auto valued = [&](const symbol& name) {
-    return fmt::format("({} = {})", name.text, bound_symbol(name, bindings));
-  };
-  fail(error_category::invalid_argument, "a tensor {} was asked for, and {}", shown(symbols, valued),
-       beyond ? fmt::format("one has at most 2^58 = {} elements; bind its symbols to less", shape::max_elements)
-              : "an extent is at least 1; bind its symbols to more");
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
-  const auto number = [&](const symbol& name) { return detail::bound_symbol(name, bindings); };
-  const auto about = [&](const symbol& name) { return static_cast<double>(number(name)); };
-  shape result;
-  for (int i = 0; i < symbols.rank; ++i) {
-    const double size = symbols[i].value<double>(about);  // may be what no integer holds
-    const auto room = static_cast<double>(shape::max_elements / result.elements());
-    if (!symbols.is_static() && (size < 1 || size > room)) detail::refuse_bound(symbols, bindings, size > room);
-    result.push_back(symbols[i].value<std::int64_t>(number));
-  }
-  return result;
-}
-
-namespace detail {
-
-inline void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
-  for (int i = 0; i < extents.rank; ++i) {
-    for (const symbol* name : extents[i].names) {
-      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
-    }
-  }
-}
-
-inline void add_symbols(const module_body& body, std::vector<std::string>& names) {
-  for (int i = 0; i < body.size; ++i) {
-    add_symbols(*body.nodes[i].shape, names);
-    if (body.nodes[i].body) add_symbols(*body.nodes[i].body, names);
-  }
-}
-
-// Full names of one model. While compiling, "layers.*" stands for every turn of a repeat; here the numbers are known,
-// so that a layer called "layers.0" beside it is found as well.
-class used_names {
- public:
-  void use(const std::string& name, bool shared) {
-    if (shared) {
-      shared_.insert(name);
-    } else if (!declared_.insert(name).second) {
-      fail(error_category::invalid_argument,
-           "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
-           "shared(layer)",
-           name);
-    }
-  }
-  void check() const {
-    for (const std::string& name : shared_) {
-      if (declared_.contains(name)) continue;
-      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}", name,
-           did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
-    }
-  }
-
- private:
-  std::set<std::string> declared_, shared_;
-};
-
-// Lowers one body; a call makes another one over the same graph.
-class body_lowering {
- public:
-  body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
-                std::span<const binding> bindings, used_names& names, bool shared = false, bool is_needed = true)
-      : graph_(g),
-        body_(body),
-        arguments_(operands),
-        bindings_(bindings),
-        names_(names),
-        shared_(shared),
-        is_needed_(is_needed),
-        needed_(body, g.mode()) {}
-
-  // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
-  std::vector<node_value> run() {
-    for (int i = 0; i < body_.size; ++i) {
-      const typed_node& n = body_.nodes[i];
-      const bool needed = is_needed_ && needed_[i];
-      if (n.body) {
-        calls_[i] = call(n, needed);
-        values_.push_back(calls_[i][0]);
-      } else {
-        values_.push_back(needed || is_leaf(n) ? lower(n) : node_value());
-      }
-    }
-    std::vector<node_value> results;
-    for (int i = 0; i < body_.result_count; ++i) results.push_back(values_[static_cast<std::size_t>(body_.place(i))]);
-    return results;
-  }
-
- private:
-  node_value lower(const typed_node& n) {
-    if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
-    if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
-    const bool shared = shared_ || is_shared(n);
-    if (is_named(n)) {
-      const std::string kind = n.kind == primitive::random ? "random " : n.kind == primitive::tap ? "tap " : "";
-      names_.use(kind + full_name(graph_, *n.name), shared);
-    }
-    const std::vector<node_value> operands = operands_of(n);
-    if (n.kind == primitive::tap && shared) return operands[0];  // the other one has the name
-    node_spec spec = spec_of(n);
-    spec.shape = bound(*n.shape, bindings_);
-    return run_time_node(graph_, spec, operands);
-  }
-
-  [[nodiscard]] std::vector<node_value> operands_of(const typed_node& n) const {
-    std::vector<node_value> operands;
-    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
-    return operands;
-  }
-
-  std::vector<node_value> call(const typed_node& n, bool needed) {
-    std::vector<node_value> operands = operands_of(n), results;
-    const graph::scope in(graph_, n.name->text);
-    for (int turn = 0; turn < n.count; ++turn) {
-      const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
-      results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
-      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
-    }
-    return results;
-  }
-
-  graph& graph_;
-  const module_body& body_;
-  std::span<const node_value> arguments_;
-  std::span<const binding> bindings_;
-  used_names& names_;
-  bool shared_, is_needed_;
-  needed_nodes needed_;
-  std::vector<node_value> values_;
-  std::map<int, std::vector<node_value>> calls_;  // by place: their results
-};
-
-MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
-  used_names names;
-  return body_lowering(g, body, {}, {}, names).run()[0];
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                                                 std::span<const binding> bindings) {
-  detail::used_names names;
-  std::vector<node_value> arguments;
-  for (node_id id : operands) arguments.emplace_back(g, id);
-  const std::vector<node_value> results = detail::body_lowering(g, body, arguments, bindings, names).run();
-  names.check();
-  for (const node_value& each : results) {
-    if (each.facts().type != dtype::boolean) continue;
-    fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
-  }
-  return {results.begin(), results.end()};
-}
-
-namespace detail {
-inline void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
-  for (int i = 0; i < body.size; ++i) {
-    const typed_node& n = body.nodes[i];
-    if (is_leaf(n)) {
-      node_spec spec = spec_of(n);
-      spec.shape = bound(*n.shape, bindings);
-      run_time_node(g, spec, {});
-    }
-    if (!n.body) continue;
-    const graph::scope in(g, n.name->text);
-    for (int turn = 0; turn < n.count; ++turn) {
-      const graph::scope in_turn(g, n.kind == primitive::repeat ? std::to_string(turn) : "");
-      lower_leaves(g, *n.body, bindings);
-    }
-  }
-}
-}  // namespace detail
-
-MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings) {
-  for (const scoped_body& each : bodies) {
-    const graph::scope in(g, each.scope);
-    detail::lower_leaves(g, *each.body, bindings);
-  }
-}
-
-MEGANEURA_INLINE std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
-                                                     std::span<const detail::tensor_type> inputs) {
-  std::vector<std::string> names;
-  for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
-  for (const scoped_body& each : bodies) detail::add_symbols(*each.body, names);
-  return names;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for egraph/continuity.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -20123,6 +20174,8 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
 // Definitions for egraph/optimize.hpp.
 // How long the parts of a job took.
 
+#include <chrono>
+
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
 class stopwatch {
@@ -21291,6 +21344,27 @@ inline void check_same_device(const device& on, const device& of_weights) {
 
 }  // namespace detail
 
+namespace detail {
+
+// With the taps that are asked for as outputs.
+inline graph with_taps(graph g, const name_patterns& asked) {
+  const std::vector<graph_output> taps = g.taps();
+  std::vector<std::string> names;
+  for (const graph_output& tap : taps) names.push_back(tap.name);
+  for (const std::string& pattern : asked) {
+    if (std::ranges::any_of(names, [&](const auto& name) { return matched(pattern, name).has_value(); })) continue;
+    fail(error_category::invalid_argument, "taps: no value is tapped as {}; {}{}", quote(pattern),
+         names.empty() ? "the graph has no tap" : fmt::format("there is \"{}\"", fmt::join(names, "\", \"")),
+         did_you_mean(nearest(pattern, names)));
+  }
+  for (const graph_output& tap : taps) {
+    if (asked.match(tap.name) && g.find_output(tap.name) != tap.node) g.add_output(tap.name, tap.node);
+  }
+  return g;
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_range> all) {
   std::string names;
   for (const plan::named_range& each : all) names += (names.empty() ? "" : ", ") + quote(each.name);
@@ -21322,7 +21396,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes =
       static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
-  graph implementation = egraph::optimize(g, optimization, &report_);
+  const auto optimized = [&](const graph& of) { return egraph::optimize(of, optimization, &report_); };
+  const bool has_taps = options.taps.begin() != options.taps.end();
+  graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
   times_.saturate = report_.saturate_ms;
   times_.lower = report_.lower_ms;
   times_.extract = watch.lap() - times_.saturate - times_.lower;
@@ -21768,6 +21844,54 @@ MEGANEURA_INLINE std::uint64_t inference::submit(meganeura::program& selected, s
   const std::uint64_t number = selected.submit(kernels::step_values_of(runs_ + 1, options_.seed), inputs);
   ++runs_;  // only now: a refused run draws nothing
   return number;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Bodies of runtime/progress.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+inline std::int64_t steady_nanoseconds() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+}  // namespace detail
+
+MEGANEURA_INLINE progress::progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
+    : stream_(stream),
+      epochs_(epochs),
+      samples_(samples_per_epoch),
+      terminal_(::isatty(::fileno(stream)) == 1),
+      start_(detail::steady_nanoseconds()) {}
+
+MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
+  done_ = done;
+  const std::int64_t now = detail::steady_nanoseconds();
+  if (!terminal_ || now - shown_ < 100'000'000) return;
+  shown_ = now;
+  fmt::print(stream_, "\r\x1b[K{}", line(loss));
+  std::fflush(stream_);
+} catch (...) {
+  rethrow_as_error("showing progress");
+}
+
+MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
+  done_ = samples_;
+  fmt::print(stream_, "{}{}\n", terminal_ ? "\r\x1b[K" : "", line(mean_loss));
+  std::fflush(stream_);
+  ++epoch_;
+  done_ = 0;
+} catch (...) {
+  rethrow_as_error("showing progress");
+}
+
+MEGANEURA_INLINE std::string progress::line(float loss) const {
+  const double seconds = 1e-9 * static_cast<double>(detail::steady_nanoseconds() - start_);
+  const auto trained = static_cast<double>(epoch_ * samples_ + done_);
+  const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
+  return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
+                     epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
+                     static_cast<double>(loss), trained / seconds, seconds, left);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

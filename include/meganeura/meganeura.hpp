@@ -11,6 +11,7 @@
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/runtime/device.hpp>
+#include <meganeura/runtime/gradient.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/progress.hpp>
 #include <meganeura/runtime/session.hpp>

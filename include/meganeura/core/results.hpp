@@ -32,9 +32,26 @@ struct name_list {
   }
 };
 
-// A template of its own, so that the compiler's message spells what was asked for and what there is.
-template <fixed_string Asked, class Names>
-inline constexpr bool is_one_of = Names::index_of(Asked.text) >= 0;
+template <fixed_string Name, class Names>
+inline constexpr bool is_one_of = Names::index_of(Name.text) >= 0;
+
+// Names as both compilers show them in a message: Clang 14 prints a fixed_string as numbers.
+template <char... Text>
+struct spelled {};
+template <fixed_string Text, std::size_t... I>
+spelled<Text.text[I]...> spell(std::index_sequence<I...>);
+template <fixed_string Text>
+using spelling = decltype(spell<Text>(std::make_index_sequence<sizeof(Text.text) - 1>{}));
+template <class... Spelled>
+struct spelled_list {};
+template <fixed_string... Names>
+spelled_list<spelling<Names>...> spell_all(name_list<Names...>);
+template <class Names>
+using spellings = decltype(spell_all(Names{}));
+
+// For a static_assert: the message shows what was asked for and what there is.
+template <class Asked, class Existing, bool Found>
+inline constexpr bool is_known = Found;
 
 template <std::size_t Index, class T>
 struct result_holder {
@@ -88,7 +105,8 @@ class result_list {
  private:
   template <fixed_string Name>
   static constexpr std::size_t place() {
-    static_assert(detail::is_one_of<Name, Names>, "meganeura: get<name>(): there is no result of that name");
+    static_assert(detail::is_known<detail::spelling<Name>, detail::spellings<Names>, detail::is_one_of<Name, Names>>,
+                  "meganeura: get<name>(): there is no result of that name; the compiler lists those there are");
     return detail::is_one_of<Name, Names> ? static_cast<std::size_t>(Names::index_of(Name.text)) : 0;
   }
 

@@ -253,15 +253,11 @@ constexpr int tap_index(const Leaves& leaves, const char* name) {
   return -1;
 }
 
-// Its arguments are what a compiler shows.
-template <fixed_string Asked, class Results, bool Found>
-inline constexpr bool is_result_or_tap = Found;
-
 template <class Model, fixed_string Name>
 constexpr auto facts_of_result() {
   constexpr int index = Model::output_list::index_of(Name.text);
   constexpr int tap = tap_index(Model::leaves, Name.text);
-  static_assert(is_result_or_tap<Name, typename Model::output_list, (index >= 0 || tap >= 0)>,
+  static_assert(is_known<spelling<Name>, spellings<typename Model::output_list>, (index >= 0 || tap >= 0)>,
                 "meganeura: the model has neither a result nor a tap of that name; the compiler lists its results, and "
                 "a tap is known by its full path: \"layers.3.hidden\"");
   if constexpr (index >= 0) {
@@ -484,7 +480,7 @@ template <fixed_string Name, class Range>
 template <class Model, fixed_string Name, class T>
 constexpr int checked_input_index(const bound_input<Name, T>&) {
   constexpr int index = Model::input_index(detail::symbol_of<Name>.text);
-  static_assert(detail::is_one_of<Name, typename Model::input_list>,
+  static_assert(detail::is_known<detail::spelling<Name>, detail::spellings<typename Model::input_list>, (index >= 0)>,
                 "meganeura: bind<name>(range): there is no input of that name; the compiler lists those there are");
   static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
                 "meganeura: bind<name>(range): the input has another dtype");

@@ -316,7 +316,7 @@ template <class Names, value... X>
 }
 
 /// x, which can be read by this name behind the path of the calls around it, where a session or a trainer is asked to:
-/// run_options::taps. Where it is not, this costs nothing.
+/// program_options::taps. Where it is not, this costs nothing.
 /// errors: "a name is neither empty nor holds a zero byte", "x is a condition".
 template <fixed_string Name, value X>
 [[nodiscard]] constexpr auto tap(X x) {

@@ -181,8 +181,8 @@ class graph {
 
   void add_output(std::string_view name, node_id node);
 
-  /// Notes that a value can be asked for by a name: a program that is asked to (run_options::taps) makes it an output.
-  /// errors: invalid_argument for a second value of one name.
+  /// Notes that a value can be asked for by a name: a program that is asked to (program_options::taps) makes it an
+  /// output. errors: invalid_argument for a second value of one name.
   void tap(std::string_view name, node_id node);
   [[nodiscard]] const std::vector<graph_output>& taps() const { return taps_; }
 

@@ -2,6 +2,7 @@
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/name_pattern.hpp>
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/step_values.hpp>
@@ -32,6 +33,8 @@ struct program_options {
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
   build_times before{};       // what making the graph took: `times` begins with it
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
+  name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
+                         // cost nothing
 };
 
 /// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them.

@@ -44,6 +44,27 @@ inline void check_same_device(const device& on, const device& of_weights) {
 
 }  // namespace detail
 
+namespace detail {
+
+// With the taps that are asked for as outputs.
+inline graph with_taps(graph g, const name_patterns& asked) {
+  const std::vector<graph_output> taps = g.taps();
+  std::vector<std::string> names;
+  for (const graph_output& tap : taps) names.push_back(tap.name);
+  for (const std::string& pattern : asked) {
+    if (std::ranges::any_of(names, [&](const auto& name) { return matched(pattern, name).has_value(); })) continue;
+    fail(error_category::invalid_argument, "taps: no value is tapped as {}; {}{}", quote(pattern),
+         names.empty() ? "the graph has no tap" : fmt::format("there is \"{}\"", fmt::join(names, "\", \"")),
+         did_you_mean(nearest(pattern, names)));
+  }
+  for (const graph_output& tap : taps) {
+    if (asked.match(tap.name) && g.find_output(tap.name) != tap.node) g.add_output(tap.name, tap.node);
+  }
+  return g;
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_range> all) {
   std::string names;
   for (const plan::named_range& each : all) names += (names.empty() ? "" : ", ") + quote(each.name);
@@ -75,7 +96,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes =
       static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
-  graph implementation = egraph::optimize(g, optimization, &report_);
+  const auto optimized = [&](const graph& of) { return egraph::optimize(of, optimization, &report_); };
+  const bool has_taps = options.taps.begin() != options.taps.end();
+  graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
   times_.saturate = report_.saturate_ms;
   times_.lower = report_.lower_ms;
   times_.extract = watch.lap() - times_.saturate - times_.lower;

@@ -139,8 +139,9 @@ class session : public inference {
     return inference::start(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
   }
 
-  /// A copy of a result of the latest run, or of a tap; waits for it: read<"logits">(). A name that the model does not
-  /// have does not compile. errors: invalid_argument before the first run.
+  /// A copy of a result of the latest run, or of a tap that program_options::taps asks for; waits for it:
+  /// read<"logits">(), read<"layers.3.hidden">(). A name that the model does not have does not compile. errors:
+  /// invalid_argument before the first run, and for a tap that was not asked for.
   template <fixed_string Name>
   [[nodiscard]] auto read() const {
     return detail::read_result<Model, Name>(*this);

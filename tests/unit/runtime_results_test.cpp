@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Several results, taps, losses with several results and gradients of inputs, on a device.
+#include <meganeura/frontend.hpp>
+#include <meganeura/runtime/gradient.hpp>
+#include <meganeura/runtime/trainer.hpp>
+
+#include <support/shared_device.hpp>
+#include <support/small_models.hpp>
+#include <support/temporary_folder.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+
+inline constexpr dim batch = sym<"batch">;
+template <fixed_string Name>
+using rows = input<Name, dtype::f32, dims<batch, 4>>;
+
+struct typed_results {
+  static constexpr auto forward(value auto x) {
+    return results<"half", "whole", "index", "count">(cast<dtype::f16>(x), x * constant<2.0f>, cast<dtype::i32>(x),
+                                                      cast<dtype::u32>(abs(x)));
+  }
+};
+
+TEST(runtime_results, results_come_in_the_type_of_their_elements) {
+  session<model<typed_results, rows<"x">>> run(support::shared_device());
+  const std::vector<float> x{1.5f, -2, 3, 0.25f};
+  const auto [half, whole, index, count] = run.run(bind<"x">(x));
+  static_assert(std::is_same_v<decltype(half), const std::vector<float>>);
+  static_assert(std::is_same_v<decltype(count), const std::vector<std::uint32_t>>);
+  EXPECT_EQ(half, x);
+  EXPECT_EQ(whole, (std::vector<float>{3, -4, 6, 0.5f}));
+  EXPECT_EQ(index, (std::vector<std::int32_t>{1, -2, 3, 0}));
+  EXPECT_EQ(count, (std::vector<std::uint32_t>{1, 2, 3, 0}));
+  EXPECT_EQ(run.read<"index">(), index);
+  EXPECT_EQ(run.read<std::int32_t>("index"), index);
+  EXPECT_EQ(support::sentence_of([&] { (void)run.read("index"); }),
+            "output \"index\" is i32[1, 4] and was read as f32; read it as i32, or by program.output");
+}
+
+struct layer {
+  static constexpr auto forward(value auto x) { return tap<"hidden">(relu(linear<"fc", 4>(x))); }
+};
+struct plain_layer {
+  static constexpr auto forward(value auto x) { return relu(linear<"fc", 4>(x)); }
+};
+template <class Layer>
+struct stacked {
+  static constexpr auto forward(value auto x) { return repeat<"layers", 3, Layer>(x) * constant<2.0f>; }
+};
+using tapped = model<stacked<layer>, rows<"x">>;
+using plain = model<stacked<plain_layer>, rows<"x">>;
+
+TEST(runtime_results, a_tap_is_stored_where_it_is_asked_for_and_costs_nothing_elsewhere) {
+  const device& gpu = support::shared_device();
+  session<tapped> asked(gpu, {{"batch", 2}}, {.program = {.taps = "layers.*.hidden"}});
+  asked.parameters().init({.seed = 2});
+  session<tapped> quiet(gpu, asked.parameters(), {{"batch", 2}});
+  const session<plain> without(gpu, asked.parameters(), {{"batch", 2}});
+  const auto x = support::uniform(8, 1);
+  const auto y = asked.run(bind<"x">(x));
+  EXPECT_EQ(quiet.run(bind<"x">(x)), y);
+  std::vector<float> doubled = asked.read<"layers.2.hidden">();
+  for (float& each : doubled) each *= 2;
+  EXPECT_EQ(doubled, y);
+  EXPECT_NE(asked.read("layers.0.hidden"), asked.read("layers.1.hidden"));
+  EXPECT_EQ(to_text(quiet.program().plan()), to_text(without.program().plan()));
+  EXPECT_EQ(support::sentence_of([&] { (void)quiet.read<"layers.0.hidden">(); }),
+            "there is no output \"layers.0.hidden\"; there is \"output\"");
+  EXPECT_EQ(support::sentence_of([&] {
+              session<tapped>(gpu, {{"batch", 2}}, {.program = {.taps = "layers.*.hiden"}});
+            }),
+            "taps: no value is tapped as \"layers.*.hiden\"; there is \"layers.0.hidden\", \"layers.1.hidden\", "
+            "\"layers.2.hidden\"; did you mean \"layers.0.hidden\"?");
+}
+
+TEST(runtime_results, two_values_of_a_graph_have_two_taps) {
+  graph g;
+  const node_value x(g, g.input("x", dtype::f32, {3}));
+  (void)tap<"a">(tap<"a">(x));
+  EXPECT_EQ(support::sentence_of([&] { (void)tap<"a">(x + x); }),
+            "tap \"a\" of %1: %0 is tapped by that name; give it another one");
+}
+
+struct two_heads {
+  static constexpr auto forward(value auto x) {
+    auto h = tap<"trunk">(relu(linear<"trunk", 8>(x)));
+    return results<"distance", "label">(linear<"distance", 1>(h), linear<"label", 3>(h));
+  }
+};
+struct both {
+  static constexpr auto forward(value auto distance, value auto logits, value auto far, value auto label) {
+    auto a = mean_squared_error_loss(distance, far);
+    auto b = cross_entropy_loss(logits, label);
+    return results<"total", "distance", "label">(a + b, a, b);
+  }
+};
+using heads = model<two_heads, rows<"x">>;
+using both_losses = loss<both, target<"far">, input<"which", dtype::i32, dims<batch>>>;
+
+TEST(runtime_results, the_first_result_of_a_loss_is_minimised_and_the_others_are_read) {
+  trainer<heads, both_losses> run(support::shared_device(), adam{.learning_rate = 0.05f}, {},
+                                  {.program = {.taps = "trunk"}});
+  run.parameters().init({.seed = 1});
+  const auto x = support::uniform(3 * 4, 1);
+  const std::vector<float> far{1, -1, 0};
+  const std::vector<std::int32_t> which{2, 0, 1};
+  const auto step = [&] { return run.step(bind<"x">(x), bind<"far">(far), bind<"which">(which)); };
+  const auto first = step();
+  EXPECT_EQ(first.value<"total">(), first.loss());
+  EXPECT_FLOAT_EQ(first.value<"distance">() + first.value("label"), first.loss());
+  const float before = first.value<"distance">(), sum = first.loss();
+  for (int i = 0; i < 50; ++i) step();
+  const auto last = step();
+  EXPECT_LT(last.value<"distance">(), before / 2);
+  EXPECT_LT(last.loss(), sum / 2);
+  EXPECT_EQ(run.read<"trunk">().size(), 3u * 8);
+  EXPECT_GT(run.evaluate(bind<"x">(x), bind<"far">(far), bind<"which">(which)), 0);
+}
+
+struct products {
+  static constexpr auto forward(value auto x, value auto y) {
+    return results<"z", "unused">(x * x * y * parameter<"scale", dims<4>>, x);
+  }
+};
+using product = model<products, rows<"x">, rows<"y">>;
+
+TEST(runtime_results, gradients_of_inputs_are_those_of_the_sum_of_a_result) {
+  const device& gpu = support::shared_device();
+  session<product> values(gpu);
+  values.parameters().set("scale", std::vector<float>{1, 2, 3, 4});
+  gradient<product, of<"z">, wrt<"y", "x">> slopes(gpu, values.parameters());
+  const std::vector<float> x{1, 2, -1, 3}, y{2, 1, 0.5f, -1};
+  const auto [of_y, of_x] = slopes.run(bind<"x">(x), bind<"y">(y));
+  EXPECT_EQ(of_y, (std::vector<float>{1, 8, 3, 36}));
+  EXPECT_EQ(of_x, (std::vector<float>{4, 8, -3, -24}));
+  gradient<product, of<"z">, wrt<"x">> one(gpu, values.parameters(), {{"batch", 1}});
+  EXPECT_EQ(one.run(bind<"x">(x), bind<"y">(y)), of_x);
+}
+
+}  // namespace
