@@ -59,9 +59,11 @@ class region_merger {
   void begin_group(class_id id) {
     const int level = levels_[id];
     groups_.push_back({{{id, chosen_.chosen[id]}}, level, level, level - 1});
-    note_reads(groups_.size() - 1, chosen_.chosen[id]);
+    note_member(groups_.size() - 1, id, chosen_.chosen[id]);
   }
-  void note_reads(std::size_t which, enode_id form) {
+  // Who reads the member itself may find it inside of the group's kernel.
+  void note_member(std::size_t which, class_id id, enode_id form) {
+    readers_[id].push_back(which);
     for (class_id operand : g_.operands(form)) {
       std::vector<std::size_t>& readers = readers_[g_.find(operand)];
       if (readers.empty() || readers.back() != which) readers.push_back(which);
@@ -101,7 +103,7 @@ class region_merger {
     const std::optional<class_id> made = add(joined.all);
     if (!made || !offer_(*made)) return false;
     others = std::move(joined);
-    note_reads(which, form);
+    note_member(which, id, form);
     return true;
   }
   [[nodiscard]] static members::const_iterator find(const members& among, class_id value) {
@@ -186,7 +188,7 @@ class region_merger {
   const std::function<bool(class_id)>& offer_;
   std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
   std::vector<group> groups_;
-  std::vector<std::vector<std::size_t>> readers_;  // of a class: groups
+  std::vector<std::vector<std::size_t>> readers_;  // of a class: groups that read it or have it
 };
 
 }  // namespace detail
