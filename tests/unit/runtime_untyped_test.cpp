@@ -158,7 +158,7 @@ TEST(runtime_untyped, what_cannot_be_trained_or_run_is_a_sentence) {
   g.add_output("b", made.logits);
   inference both(gpu, g);
   EXPECT_EQ(support::sentence_of([&] { both.run({}); }),
-            "run returns the only output and this graph has \"a\", \"b\"; use start and output");
+            "run returns the only output and this graph has \"a\", \"b\"; use start and read");
   EXPECT_EQ(support::sentence_of([&] { both.start({}); }),
             "input \"x\" was not bound; every step binds it anew: bind<\"x\">(values)");
 }
