@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
 #pragma once
+#include <meganeura/expr/expect.hpp>  // first: it is where compilers say that an error is
 #include <meganeura/expr/model.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/attention.hpp>

@@ -74,12 +74,6 @@ struct casts_and_masks {
   }
 };
 
-struct stored_condition {
-  static constexpr auto forward(mn::value auto x) {
-    return mn::select(mn::transpose(mn::less(x, mn::constant<1.0f>)), mn::transpose(x), mn::constant<0.0f>);
-  }
-};
-
 struct views {
   static constexpr auto forward(mn::value auto x) {
     auto both = mn::concat<1>(mn::flip<1>(x), mn::transpose(mn::slice<0, 0, 4>(mn::transpose(x))));
@@ -167,10 +161,6 @@ TEST(expr_lower, a_condition_of_conditions_is_written_once_each) {
   ASSERT_EQ(g[output].kind, mn::op::map);
   EXPECT_EQ(g.operands(output).size(), 3u);  // x, 0 and 1
   EXPECT_EQ(g.get<mn::map_attribute>(output).program.nodes.size(), 3u + 1 + 3 * 20 + 1);
-}
-
-TEST(expr_lower, a_condition_that_would_have_to_be_stored_is_refused) {
-  EXPECT_THROW(static_cast<void>(mn::lower<of_matrix<stored_condition>>()), mn::error);
 }
 
 TEST(expr_lower, views_have_the_shapes_of_the_type) {

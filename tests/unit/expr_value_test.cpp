@@ -186,12 +186,23 @@ TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_fo
             "reshape<dims>(x): the number of elements must stay, whatever the symbols are worth; found f32 [3, 4]");
   EXPECT_EQ(sentence_of([&] { (void)mn::linear("fc", y, 3); }),
             "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5]");
-  EXPECT_EQ(sentence_of([&] { (void)mn::slice(x, 1, 1, std::int64_t{1} << 62, std::int64_t{1} << 62); }),
-            "slice<axis, start, count, step>(x): the elements must lie within the axis, whatever its symbols are worth; "
-            "found f32 [3, 4]");
+  EXPECT_EQ(
+      sentence_of([&] { (void)mn::slice(x, 1, 1, std::int64_t{1} << 62, std::int64_t{1} << 62); }),
+      "slice<axis, start, count, step>(x): the elements must lie within the axis, whatever its symbols are worth; "
+      "found f32 [3, 4]");
   EXPECT_EQ(sentence_of([&] { (void)(x + z); }), "two values of different graphs meet; build both in one graph");
   EXPECT_EQ(sentence_of([&] { (void)mn::less(x, 1).id(); }),
             "a condition is used by something other than select; select values first, then reshape or reduce");
+  EXPECT_EQ(sentence_of([&] { (void)(mn::less(x, 1) + mn::less(x, 2)); }),
+            "a + b: a condition is no number; select(condition, a, b); found bool [3, 4], bool [3, 4]");
+  EXPECT_EQ(
+      sentence_of([&] { (void)mn::sum(mn::less(x, 1)); }),
+      "a condition is no number: select, logical_and, logical_or and logical_not take it; select(condition, a, b); "
+      "found bool [3, 4]");
+  EXPECT_EQ(
+      sentence_of([&] { (void)mn::logical_and(x, x); }),
+      "logical_and(a, b): a and b must be conditions; compare with less, less_equal or equal; found f32 [3, 4], f32 "
+      "[3, 4]");
   EXPECT_EQ(sentence_of([&] { mn::node_value(other, mn::node_id(99)); }),
             "node_value: operand %99 does not exist; the graph has 1 nodes");
 }

@@ -122,6 +122,10 @@ const mistake mistakes[] = {
      [](graph& g, node_id a, node_id) {
        g.expand(a, {2, 4});
      }},
+    {"trailing extents must be equal or 1",
+     [](graph& g, node_id a, node_id) {
+       g.expand(a, {5, 2, 4});
+     }},
     {"non-negative border",
      [](graph& g, node_id a, node_id) {
        g.pad(a, std::array<std::int64_t, 2>{-1, 0}, std::array<std::int64_t, 2>{0, 0});

@@ -5,7 +5,9 @@
 #include <meganeura/core/fixed_string.hpp>
 #include <meganeura/core/rank.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -195,19 +197,27 @@ constexpr symbolic_shape extents_of(Extents... extents) {
   return result;
 }
 
-// A shape may hold leftovers past its rank; equal shapes must be equal template arguments.
-constexpr symbolic_shape canonical(const symbolic_shape& shape) {
-  symbolic_shape result;
-  for (int i = 0; i < shape.rank; ++i) result.push_back(shape[i]);
-  return result;
+// An extent as a template argument that compilers write shortly.
+template <dim Extent>
+constexpr auto shown_extent() {
+  if constexpr (Extent.is_static()) {
+    return Extent.coefficient;
+  } else {
+    return Extent;
+  }
 }
 
-template <symbolic_shape Shape>
-inline constexpr symbolic_shape shape_of = Shape;
+template <auto... Extents>
+inline constexpr symbolic_shape shape_of = extents_of(dim(Extents)...);
+template <symbolic_shape Shape, std::size_t... I>
+constexpr const symbolic_shape* intern_shape(std::index_sequence<I...>) {
+  return &shape_of<shown_extent<Shape[I]>()...>;
+}
 
 // Equal shapes are one object, so that nodes hold a pointer instead of a copy.
 template <symbolic_shape Shape>
-inline constexpr const symbolic_shape* interned_shape = &shape_of<canonical(Shape)>;
+inline constexpr const symbolic_shape* interned_shape =
+    intern_shape<Shape>(std::make_index_sequence<static_cast<std::size_t>(Shape.rank)>{});
 }  // namespace detail
 
 /// A shape by its extents: dims<batch, 784>.

@@ -3,6 +3,7 @@
 // operands; here the node becomes part of a type (expr), of a body being traced (traced_value) or of whatever graph a
 // carrier of run-time values adds to (expr/value.hpp).
 #pragma once
+#include <meganeura/expr/expect.hpp>
 #include <meganeura/expr/expr.hpp>
 
 #include <initializer_list>
@@ -37,6 +38,82 @@ constexpr auto as_symbolic(const Shape& shape) {
   } else {
     return symbolic_of(shape);
   }
+}
+
+template <class First, class... Others>
+constexpr const auto& carrier_of(const First& first, const Others&... others) {
+  if constexpr (value<First> && !is_expr<First>) {
+    return first;
+  } else {
+    return carrier_of(others...);
+  }
+}
+
+// ---- broken rules
+
+// What a compiler shows of operands that break a rule: their dtypes and extents.
+template <dtype Type, auto... Extents>
+struct found {};
+template <class T, std::size_t... I>
+found<T::facts().type, shown_extent<T::facts().shape[I]>()...> found_with(std::index_sequence<I...>);
+template <class... Found>
+struct all_found {};
+template <class T>
+auto what_is(const T&)
+    -> decltype(found_with<T>(std::make_index_sequence<static_cast<std::size_t>(T::facts().shape.rank)>{}));
+template <class... T>
+all_found<decltype(what_is(std::declval<T>()))...> what_is(const T&...);
+template <bool Holds, class Found>
+inline constexpr bool rule = Holds;
+
+template <value First, class... Others>
+constexpr auto first_of(First first, const Others&...) {
+  if constexpr (is_expr<First>) {
+    if constexpr (First::element_type == dtype::boolean) {  // would be a second error
+      return apply<make_node(primitive::constant, dtype::f32, First::graph.root().shape)>();
+    } else {
+      return first;
+    }
+  } else {
+    return first;
+  }
+}
+
+template <class T>
+constexpr facts shown_facts(const T& argument) {
+  if constexpr (value<T>) {
+    return argument.facts();
+  } else {
+    return {.kind = primitive::constant, .value = static_cast<double>(argument)};
+  }
+}
+
+// Ends in error(invalid_argument), or in a compiler's error where a body is being traced.
+template <class... Arguments>
+[[noreturn]] constexpr void refuse(const char* sentence, const Arguments&... arguments) {
+  if constexpr (all_typed<Arguments...>::value) {
+    __builtin_unreachable();  // a static_assert has refused
+  } else {
+    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...});
+  }
+}
+
+// A condition is no number. Scalar functions say so themselves.
+constexpr bool takes_conditions(primitive kind) { return kind == primitive::argument || kind == primitive::map; }
+template <class T>
+constexpr bool is_condition(const auto& argument) {
+  if constexpr (value<T>) {
+    return argument.type == dtype::boolean;
+  } else {
+    return false;
+  }
+}
+template <class Fits, value First>
+constexpr void expect_fitting(Fits fits, const First& first) {
+  MEGANEURA_CHECK(fits, fits,
+                  "meganeura: a condition is no number: select, logical_and, logical_or and logical_not take it; "
+                  "select(condition, a, b)",
+                  first)
 }
 
 // ---- values in types
@@ -131,7 +208,12 @@ constexpr auto apply_simplified() {
 template <auto Describe, auto A, class... Others>
 constexpr auto typed_value(expr<A> first, const Others&...) {
   constexpr typed_node node = described_node<Describe, expr<A>, Others...>;
-  if constexpr (node.kind == primitive::argument) {
+  constexpr bool fits = takes_conditions(node.kind) ||
+                        !(is_condition<expr<A>>(expr<A>::facts()) || ... || is_condition<Others>(known<Others>()));
+  expect_fitting(c<fits>, first);
+  if constexpr (!fits) {
+    return apply<make_node(primitive::constant, dtype::f32, node.shape)>();  // no further error
+  } else if constexpr (node.kind == primitive::argument) {
     return first;
   } else if constexpr (node.kind == primitive::constant) {
     return apply<node>();
@@ -143,15 +225,6 @@ constexpr auto typed_value(expr<A> first, const Others&...) {
 }
 
 // ---- values that are not
-
-template <class First, class... Others>
-constexpr const auto& carrier_of(const First& first, const Others&... others) {
-  if constexpr (value<First> && !is_expr<First>) {
-    return first;
-  } else {
-    return carrier_of(others...);
-  }
-}
 
 // What a description takes an argument for.
 template <class T>
@@ -181,6 +254,7 @@ constexpr auto run_time_value(const Arguments&... arguments) {
   const auto& carrier = carrier_of(arguments...);
   using type = std::remove_cvref_t<decltype(carrier)>;
   const node_spec spec = Describe(plain(arguments)...);
+  expect_fitting(takes_conditions(spec.kind) || !(is_condition<Arguments>(plain(arguments)) || ...), carrier);
   operand_list<type> operands;
   if (spec.kind != primitive::constant) (operands.add(carrier, arguments), ...);
   return spec.kind == primitive::argument ? operands.values[0] : carrier.added(spec, operands.values, operands.count);
@@ -197,52 +271,6 @@ constexpr auto make(const Arguments&... arguments) {
   }
 }
 
-// ---- broken rules
-
-template <value First, class... Others>
-constexpr First first_of(First first, const Others&...) {
-  return first;
-}
-
-template <class T>
-constexpr facts shown_facts(const T& argument) {
-  if constexpr (value<T>) {
-    return argument.facts();
-  } else {
-    return {.kind = primitive::constant, .value = static_cast<double>(argument)};
-  }
-}
-
-// Ends in error(invalid_argument), or in a compiler's error where a body is being traced.
-template <class... Arguments>
-[[noreturn]] constexpr void refuse(const char* sentence, const Arguments&... arguments) {
-  if constexpr (all_typed<Arguments...>::value) {
-    __builtin_unreachable();  // a static_assert has refused
-  } else {
-    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...});
-  }
-}
-
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-
-// A rule and its sentence, for a call whose values are named last: a static_assert where they are types, error
-// (invalid_argument) where they are not. MEGANEURA_EXPECT: what follows is done where the rule holds, and the result is
-// the first value where a compiler has said that it does not. MEGANEURA_CHECK, before the others: what follows is done
-// anyway. `shown` is what the compiler prints.
-#define MEGANEURA_EXPECT_SHOWN(rule, shown, sentence, ...)                                 \
-  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(rule)) { \
-    [[maybe_unused]] constexpr bool holds = (rule);                                        \
-    static_assert(shown, sentence);                                                        \
-    return ::meganeura::detail::first_of(__VA_ARGS__);                                     \
-  } else if (!decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(rule)) {   \
-    ::meganeura::detail::refuse(sentence, __VA_ARGS__);                                    \
-  } else
-#define MEGANEURA_EXPECT(rule, sentence, ...) MEGANEURA_EXPECT_SHOWN(rule, holds, sentence, __VA_ARGS__)
-#define MEGANEURA_CHECK(rule, shown, sentence, ...)                                       \
-  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value) {           \
-    static_assert(shown, sentence);                                                       \
-  } else if constexpr (decltype(::meganeura::detail::run_time_tag(__VA_ARGS__))::value) { \
-    if (!(rule)) ::meganeura::detail::refuse(sentence, __VA_ARGS__);                      \
-  }

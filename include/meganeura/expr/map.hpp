@@ -42,19 +42,6 @@ template <class A, class B>
 concept operands = (value<A> && (value<B> || number_like<B>)) || (number_like<A> && value<B>);
 template <class A, class B>
 inline constexpr bool number_beside_type = (number_like<A> && is_expr<B>) || (number_like<B> && is_expr<A>);
-template <class>
-inline constexpr bool number_in_type = false;
-template <class A, class B>
-constexpr auto plain_number(A a, B b) {
-  static_assert(number_in_type<std::conditional_t<number_like<A>, A, B>>,
-                "meganeura: x * 2.0f: a number must be part of the type; write x * mn::constant<2.0f>");
-  if constexpr (number_like<A>) {
-    return b;
-  } else {
-    return a;
-  }
-}
-
 template <class A, class B>
 constexpr facts facts_beside(const A& a, const B& b) {
   if constexpr (number_like<A>) {
@@ -92,7 +79,8 @@ constexpr node_spec describe_unary(const facts& a, scalar_op function) {
   if (function == scalar_op::negate && a.is_number() && holds(a.type, -a.value)) {
     return constant_spec(-a.value, a.type);
   }
-  return {.kind = primitive::map, .type = a.type, .shape = a.shape, .function = static_cast<int>(function)};
+  const dtype type = info(function).is.logical ? dtype::boolean : a.type;
+  return {.kind = primitive::map, .type = type, .shape = a.shape, .function = static_cast<int>(function)};
 }
 
 constexpr node_spec describe_binary(const facts& a, const facts& b, scalar_op function) {
@@ -130,10 +118,12 @@ constexpr auto unary(A a) {
 
 template <scalar_op Function, class A, class B>
 constexpr auto binary(A a, B b) {
-  if constexpr (number_beside_type<A, B>) {
-    return plain_number(a, b);
-  } else {
+  if constexpr (!number_beside_type<A, B>) {
     return make<describe_binary>(adapted(a, b), adapted(b, a), c<Function>);
+  } else if constexpr (value<A>) {  // refused by MEGANEURA_CHECK_OPERANDS
+    return a;
+  } else {
+    return b;
   }
 }
 
@@ -155,17 +145,3 @@ constexpr number unfitting_number(const A& a, const B& b) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
-
-// The rules of two operands of a scalar function; `call` is how it is written.
-#define MEGANEURA_CHECK_OPERANDS(call, a, b)                                                 \
-  MEGANEURA_CHECK(::meganeura::detail::mismatch(a, b).agrees(),                              \
-                  (::meganeura::detail::extents_agree<::meganeura::detail::mismatch(a, b)>), \
-                  "meganeura: " call ": extents must be equal or 1", a, b)                   \
-  MEGANEURA_CHECK(::meganeura::detail::both_fit(a, b), ::meganeura::detail::both_fit(a, b),  \
-                  "meganeura: " call ": dtypes must agree; cast one operand", a, b)
-#define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                        \
-  MEGANEURA_CHECK_OPERANDS(call, a, b)                                                             \
-  MEGANEURA_CHECK(::meganeura::detail::unfitting_number(a, b).value == 0,                          \
-                  (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
-                                                    ::meganeura::detail::unfitting_number(a, b)>), \
-                  "meganeura: " call ": an integer takes whole numbers within its range; cast it to f32", a, b)

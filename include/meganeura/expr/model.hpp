@@ -21,8 +21,8 @@ constexpr const symbol& input_symbol() {
 /// One input of a model: the name it is bound by, its dtype and its shape.
 template <fixed_string Name, dtype Type, symbolic_shape Shape>
 struct input {
-  static constexpr auto text = Name;
-  static constexpr const symbol& name = detail::input_symbol<Name>();
+  static constexpr auto text = (static_cast<void>(detail::input_symbol<Name>()), Name);
+  static constexpr const symbol& name = detail::symbol_of<Name>;
   static constexpr detail::tensor_type type{Type, detail::interned_shape<Shape>};
 };
 
@@ -356,12 +356,17 @@ constexpr bool stores_results(const module_body& body) {
 /// "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
+  /// Names of results: "output" for a module that returns one value without a name. First, because it traces the
+  /// module: what a compiler says of a mistake there is shortest then.
+  using output_list = decltype(detail::names_of(detail::returned<Module, Inputs::type...>));
+
+  static_assert(detail::stores_results(detail::body_of<Module, Inputs::type...>),
+                "meganeura: model: forward returns a condition, which is never stored; return select(condition, a, b)");
+
   static constexpr const module_body& body = detail::body_of<Module, Inputs::type...>;
   static constexpr const auto& graph = detail::body_graph<Module, Inputs::type...>;
   static constexpr scoped_body bodies[1]{{"", &body}};
   using input_list = detail::name_list<Inputs::text...>;
-  /// "output" for a module that returns one value without a name.
-  using output_list = decltype(detail::names_of(detail::returned<Module, Inputs::type...>));
 
   /// Of the only result.
   static constexpr const symbolic_shape& output = *detail::only_result<body>().shape;
@@ -375,8 +380,6 @@ struct model {
 
   /// leaves.leaves[i] for i < leaves.size: name, shape, dtype of every parameter, state and tap.
   static constexpr auto leaves = detail::collect_leaves<detail::body_of<Module, Inputs::type...>>();
-  static_assert(detail::stores_results(body),
-                "meganeura: model: forward returns a condition, which is never stored; return select(condition, a, b)");
   static_assert(leaves.names_fit, "meganeura: model: a full parameter name is longer than 127 characters");
   static_assert(
       detail::one_shape_a_name<leaves.conflicting>,

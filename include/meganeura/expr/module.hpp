@@ -29,11 +29,6 @@ constexpr bool holds_whole_body(const Graph& graph) {
 template <class Module, bool Fits>
 inline constexpr bool body_fits = Fits;
 
-template <class Module, class... Operands>
-concept takes = requires(Operands... operands) {
-  Module::forward(operands...);
-};
-
 template <class Module, int Operands, bool Takes>
 inline constexpr bool forward_takes = Takes;
 
@@ -73,7 +68,7 @@ consteval auto named_results(result_list<Names, X...>) {
 
 template <class Module, tensor_type... Operands, int... Indices>
 consteval auto trace(std::integer_sequence<int, Indices...>) {
-  if constexpr (!takes<Module, decltype(placeholder<Operands, Indices>)...>) {
+  if constexpr (!requires { Module::forward(placeholder<Operands, Indices>...); }) {
     static_assert(
         forward_takes<Module, sizeof...(Operands), false>,
         "meganeura: forward(x...): a module needs a static function forward that takes one value for each input "

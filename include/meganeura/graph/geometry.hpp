@@ -206,7 +206,7 @@ constexpr symbolic_shape broadcast(const symbolic_shape& a, const symbolic_shape
 }
 
 constexpr bool can_expand(const symbolic_shape& from, const symbolic_shape& to) {
-  return from.rank <= to.rank && broadcast(from, to) == to;
+  return from.rank <= to.rank && broadcast_mismatch(from, to).agrees() && broadcast(from, to) == to;
 }
 
 // ---- reductions, indices

@@ -13,6 +13,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto operator+(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("a + b", a, b)
   MEGANEURA_CHECK_NUMBERS("a + b", a, b)
   return detail::binary<scalar_op::add>(a, b);
 }
@@ -20,6 +21,7 @@ template <class A, class B>
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto operator-(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("a - b", a, b)
   MEGANEURA_CHECK_NUMBERS("a - b", a, b)
   return detail::binary<scalar_op::subtract>(a, b);
 }
@@ -27,6 +29,7 @@ template <class A, class B>
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto operator*(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("a * b", a, b)
   MEGANEURA_CHECK_NUMBERS("a * b", a, b)
   return detail::binary<scalar_op::multiply>(a, b);
 }
@@ -34,6 +37,7 @@ template <class A, class B>
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto operator/(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("a / b", a, b)
   MEGANEURA_CHECK_NUMBERS("a / b", a, b)
   MEGANEURA_CHECK(!detail::divides_by_zero(detail::facts_beside(a, b), detail::facts_beside(b, a)),
                   !detail::divides_by_zero(detail::facts_beside(a, b), detail::facts_beside(b, a)),
@@ -45,6 +49,7 @@ template <class A, class B>
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto maximum(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("maximum(a, b)", a, b)
   MEGANEURA_CHECK_NUMBERS("maximum(a, b)", a, b)
   return detail::binary<scalar_op::maximum>(a, b);
 }
@@ -53,6 +58,7 @@ template <class A, class B>
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto minimum(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("minimum(a, b)", a, b)
   MEGANEURA_CHECK_NUMBERS("minimum(a, b)", a, b)
   return detail::binary<scalar_op::minimum>(a, b);
 }
@@ -71,6 +77,7 @@ template <class A, class B>
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto less(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("less(a, b)", a, b)
   MEGANEURA_CHECK_NUMBERS("less(a, b)", a, b)
   return detail::binary<scalar_op::less>(a, b);
 }
@@ -79,6 +86,7 @@ template <class A, class B>
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto less_equal(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("less_equal(a, b)", a, b)
   MEGANEURA_CHECK_NUMBERS("less_equal(a, b)", a, b)
   return detail::binary<scalar_op::less_equal>(a, b);
 }
@@ -87,6 +95,7 @@ template <class A, class B>
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto equal(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("equal(a, b)", a, b)
   MEGANEURA_CHECK_NUMBERS("equal(a, b)", a, b)
   return detail::binary<scalar_op::equal>(a, b);
 }
@@ -96,6 +105,7 @@ template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto logical_and(A a, B b) {
   MEGANEURA_CHECK_OPERANDS("logical_and(a, b)", a, b)
+  MEGANEURA_CHECK_CONDITIONS("logical_and(a, b)", a, b)
   return detail::binary<scalar_op::logical_and>(a, b);
 }
 
@@ -104,22 +114,29 @@ template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto logical_or(A a, B b) {
   MEGANEURA_CHECK_OPERANDS("logical_or(a, b)", a, b)
+  MEGANEURA_CHECK_CONDITIONS("logical_or(a, b)", a, b)
   return detail::binary<scalar_op::logical_or>(a, b);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto operator-(A a) {
+  MEGANEURA_EXPECT(a.facts().type != dtype::boolean, "meganeura: -x: a condition is no number; select(condition, a, b)",
+                   a)
   return detail::unary<scalar_op::negate>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto abs(A a) {
+  MEGANEURA_EXPECT(a.facts().type != dtype::boolean,
+                   "meganeura: abs(x): a condition is no number; select(condition, a, b)", a)
   return detail::unary<scalar_op::abs>(a);
 }
 
 /// -1, 0 or 1.
 template <value A>
 [[nodiscard]] constexpr auto sign(A a) {
+  MEGANEURA_EXPECT(a.facts().type != dtype::boolean,
+                   "meganeura: sign(x): a condition is no number; select(condition, a, b)", a)
   return detail::unary<scalar_op::sign>(a);
 }
 
@@ -205,6 +222,8 @@ template <value A>
 /// The opposite condition.
 template <value A>
 [[nodiscard]] constexpr auto logical_not(A a) {
+  MEGANEURA_CHECK(a.facts().type == dtype::boolean, a.facts().type == dtype::boolean,
+                  "meganeura: logical_not(a): a must be a condition; compare with less, less_equal or equal", a)
   return detail::unary<scalar_op::logical_not>(a);
 }
 
@@ -227,7 +246,8 @@ template <value C, class A, class B>
   MEGANEURA_CHECK(detail::select_mismatch(condition, a, b).agrees(),
                   (detail::extents_agree<detail::select_mismatch(condition, a, b)>),
                   "meganeura: select(c, a, b): extents must be equal or 1", a, b, condition)
-  MEGANEURA_CHECK_NUMBERS("select(c, a, b)", a, b)
+  MEGANEURA_CHECK_OPERANDS("select(c, a, b)", a, b)
+  MEGANEURA_CHECK_RANGE("select(c, a, b)", a, b)
   return detail::make<detail::describe_select>(condition, detail::adapted(a, b), detail::adapted(b, a));
 }
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Rules and their sentences. Macros, because a static_assert takes a literal and nothing else; a system header, because
+// GCC then does not show how they are expanded, four lines each. Nothing but macros is here.
+#pragma once
+#pragma GCC system_header
+
+// For a call whose values are named last: a static_assert where they are types, error (invalid_argument) where they are
+// not. MEGANEURA_EXPECT: what follows is done where the rule holds, and the result is the first value where a compiler
+// has said that it does not. MEGANEURA_CHECK, before the others: what follows is done anyway; `shown` is what the
+// compiler prints.
+#define MEGANEURA_EXPECT(holds, sentence, ...)                                                                        \
+  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(holds)) {                           \
+    static_assert(::meganeura::detail::rule<(holds), decltype(::meganeura::detail::what_is(__VA_ARGS__))>, sentence); \
+    return ::meganeura::detail::first_of(__VA_ARGS__);                                                                \
+  } else if (!decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(holds)) {                             \
+    ::meganeura::detail::refuse(sentence, __VA_ARGS__);                                                               \
+  } else
+#define MEGANEURA_CHECK(rule, shown, sentence, ...)                                       \
+  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value) {           \
+    static_assert(shown, sentence);                                                       \
+  } else if constexpr (decltype(::meganeura::detail::run_time_tag(__VA_ARGS__))::value) { \
+    if (!(rule)) ::meganeura::detail::refuse(sentence, __VA_ARGS__);                      \
+  }
+
+// The rules of two operands of a scalar function, those of OPERANDS first; `call` is how it is written.
+#define MEGANEURA_CHECK_OPERANDS(call, a, b)                                                                 \
+  static_assert(!::meganeura::detail::number_beside_type<decltype(a), decltype(b)>,                          \
+                "meganeura: " call ": beside a type a number is part of it; write constant<2.0f> for 2.0f"); \
+  MEGANEURA_CHECK(::meganeura::detail::mismatch(a, b).agrees(),                                              \
+                  (::meganeura::detail::extents_agree<::meganeura::detail::mismatch(a, b)>),                 \
+                  "meganeura: " call ": extents must be equal or 1", a, b)                                   \
+  MEGANEURA_CHECK(::meganeura::detail::both_fit(a, b), ::meganeura::detail::both_fit(a, b),                  \
+                  "meganeura: " call ": dtypes must agree; cast one operand", a, b)
+#define MEGANEURA_CHECK_RANGE(call, a, b)                                                          \
+  MEGANEURA_CHECK(::meganeura::detail::unfitting_number(a, b).value == 0,                          \
+                  (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
+                                                    ::meganeura::detail::unfitting_number(a, b)>), \
+                  "meganeura: " call ": an integer takes whole numbers within its range; cast it to f32", a, b)
+#define MEGANEURA_CHECK_NUMBERS(call, a, b)                                              \
+  MEGANEURA_CHECK_RANGE(call, a, b)                                                      \
+  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean, \
+                  ::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean, \
+                  "meganeura: " call ": a condition is no number; select(condition, a, b)", a, b)
+#define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                           \
+  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
+                  ::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
+                  "meganeura: " call ": a and b must be conditions; compare with less, less_equal or equal", a, b)
