@@ -3,8 +3,9 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/hash.hpp>
-#include <meganeura/egraph/continuity.hpp>
 #include <meganeura/egraph/egraph.hpp>
+#include <meganeura/egraph/node_analysis.hpp>
+#include <meganeura/graph/visit_op.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -240,24 +241,8 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
   const enode& node = nodes_[id];
   const class_id owner = find(node.owner);
   eclass& self = classes_[owner];
-  const auto operand_constant = [&](std::size_t i) { return classes_[operand(id, i)].constant; };
-  std::optional<double> constant;
-  if (node.kind == op::constant) {
-    constant = get<constant_attribute>(id).value;
-  } else if (node.kind == op::view) {
-    constant = operand_constant(0);
-  } else if (node.kind == op::reduce && operand_constant(0)) {
-    const auto kind = get<reduce_attribute>(id).kind;
-    const shape &from = extents(operand(id, 0)), &to = shapes_[node.extents];
-    const double value = *operand_constant(0);
-    const auto terms = static_cast<double>(from.elements() / to.elements());
-    if (kind == reduce_kind::sum) constant = meganeura::evaluate(scalar_op::multiply, value, terms, 0, node.type);
-    if (kind == reduce_kind::max || kind == reduce_kind::min) constant = value;
-  } else if (node.kind == op::map) {
-    std::vector<double> values;
-    for (std::size_t i = 0; i < node.operand_count && operand_constant(i); ++i) values.push_back(*operand_constant(i));
-    if (values.size() == node.operand_count) constant = evaluate(get<map_attribute>(id).program, values);
-  }
+  std::optional<double> constant =
+      visit_op(node.kind, [&]<op Kind> { return detail::node_analysis<Kind>::constant(*this, id); });
   if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
   if (!constant || self.constant) return;
   self.constant = constant;
@@ -270,25 +255,8 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
 // What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
 // assigned to a state decides what the state does.
 MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
-  const enode& node = nodes_[id];
-  const auto all = operands(id);
-  std::vector<class_id> found;
-  if (classes_[find(node.owner)].decides) {
-    found.assign(all.begin(), all.end());
-  } else if (node.kind == op::map) {
-    const std::vector<bool> deciding = deciding_arguments(get<map_attribute>(id).program);
-    for (std::size_t i = 0; i < all.size() && i < deciding.size(); ++i) {
-      if (deciding[i]) found.push_back(all[i]);
-    }
-  } else if (node.kind == op::reduce && is_arg(get<reduce_attribute>(id).kind)) {
-    if (is_float(classes_[find(all[0])].type)) found.push_back(all[0]);  // which of them is the largest
-  } else if (node.kind == op::window_scatter && get<window_attribute>(id).kind == reduce_kind::max) {
-    found.push_back(all[0]);  // where the maximum is
-  } else if (node.kind == op::assign && classes_[find(all[0])].decides) {
-    found.push_back(all[1]);  // the next step decides by what is stored
-  }
-  for (class_id& operand : found) operand = find(operand);
-  return found;
+  if (classes_[find(nodes_[id].owner)].decides) return canonical(operands(id));
+  return visit_op(nodes_[id].kind, [&]<op Kind> { return detail::node_analysis<Kind>::deciding(*this, id); });
 }
 
 MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
