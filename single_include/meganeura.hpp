@@ -11183,307 +11183,6 @@ class checked_int {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// What each primitive demands of its operands and what its result is, other than of maps and views.
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-/// `build` checks the operands, as many as op_info says, and adds the node; `extents` are those of the result where
-/// they do not follow from the operands. errors: invalid_argument.
-template <op Kind>
-struct primitive_rule;
-template <op Kind>
-inline constexpr bool has_rule = requires {
-  typename primitive_rule<Kind>::attribute_type;
-};
-
-template <>
-struct primitive_rule<op::reduce> {
-  using attribute_type = reduce_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const reduce_attribute& rule, const shape&) {
-    const node_id a = operands[0];
-    g.expect_values("reduce", {a});
-    const node& operand = g[a];
-    if (!info(rule.kind).exists) {
-      fail(error_category::invalid_argument, "reduce of {}: kind {} does not exist; use one of reduce_kind's",
-           to_string(operand.extents), static_cast<int>(rule.kind));
-    }
-    if (rule.axes >> operand.extents.rank()) {
-      fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", rule.axes,
-           to_string(operand.extents));
-    }
-    if (rule.axes == 0) return is_arg(rule.kind) ? g.full(shape(operand.extents), 0, dtype::i32) : a;
-    const shape result = numeric(reduced_shape(operand.extents, rule.axes));
-    const dtype type = is_arg(rule.kind) ? dtype::i32 : operand.type;
-    return g.add_node(op::reduce, type, result, rule, operands);
-  }
-};
-
-// `letters`: how a sentence calls each label.
-inline node_id build_contract(graph& g, node_id a, node_id b, const contract_attribute& labels,
-                              std::string_view letters) {
-  const node_id operands[] = {a, b};
-  const auto name_of = [&](int label) {
-    return static_cast<std::size_t>(label) < letters.size() ? letters[static_cast<std::size_t>(label)] : '?';
-  };
-  const auto refuse = [&](const std::string& rule) {
-    const auto term = [&](const std::uint8_t(&of)[max_rank], node_id operand) {
-      std::string text;
-      for (int i = 0; i < g[operand].extents.rank(); ++i) text += name_of(of[i]);
-      return text;
-    };
-    fail(error_category::invalid_argument, "contract \"{},{}->{}\" of {} and {}: {}", term(labels.a, a),
-         term(labels.b, b), letters.substr(0, static_cast<std::size_t>(std::clamp(labels.result_rank, 0, max_labels))),
-         to_string(g[a].extents), to_string(g[b].extents), rule);
-  };
-  const contraction rule = contract_rule(labels, g[a].extents, g[b].extents);
-  const std::int64_t in_a = rule.left.coefficient, in_b = rule.right.coefficient;
-  const char name = name_of(rule.label);
-  switch (rule.fault) {
-    case contraction::none:
-      break;
-    case contraction::result_rank:
-      refuse("the result has too many or too few labels");
-      break;
-    case contraction::range:
-      refuse("labels must be below 16, twice the largest rank");
-      break;
-    case contraction::twice:
-      refuse(fmt::format("label {} may stand only once in a term; take a diagonal first", name));
-      break;
-    case contraction::extents:
-      refuse(fmt::format("extents of one label must agree; {} is {} in the one and {} in the other", name, in_a, in_b));
-      break;
-    case contraction::nowhere:
-      refuse(fmt::format("label {} of the result is in no operand", name));
-      break;
-    case contraction::one_sided:
-      refuse(fmt::format("label {} ({}) is summed over one operand alone; reduce it first", name, in_a ? in_a : in_b));
-      break;
-  }
-  if (g[a].type != g[b].type || !is_float(g[a].type)) {
-    refuse("operands must be floats of one type; cast one of them");
-  }
-  return g.add_node(op::contract, g[a].type, numeric(rule.result), labels, operands);
-}
-
-template <>
-struct primitive_rule<op::contract> {
-  using attribute_type = contract_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const contract_attribute& labels, const shape&) {
-    g.expect_values("contract", operands);
-    return build_contract(g, operands[0], operands[1], labels, "abcdefghijklmnop");
-  }
-};
-
-[[noreturn]] inline void refuse_pad(const shape& extents) {
-  fail(error_category::invalid_argument, "pad {}: needs a non-negative border for each axis; use slice to cut",
-       to_string(extents));
-}
-
-template <>
-struct primitive_rule<op::pad> {
-  using attribute_type = pad_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const pad_attribute& border, const shape&) {
-    const node_id a = operands[0];
-    g.expect_values("pad", operands);
-    const dtype type = g[a].type;
-    expect_representable("pad", border.value, type);
-    shape padded = g[a].extents;
-    bool fits = true, any = false;
-    for (int i = 0; fits && i < padded.rank(); ++i) {
-      fits = border.low[i] >= 0 && border.high[i] >= 0;
-      any = any || border.low[i] || border.high[i];
-      if (fits) padded.set(i, checked_int(padded[i]) + border.low[i] + border.high[i]);
-    }
-    if (!fits) refuse_pad(g[a].extents);
-    pad_attribute stored = border;
-    stored.value = rounded_to(border.value, type);
-    return any ? g.add_node(op::pad, type, padded, stored, operands) : a;
-  }
-};
-
-template <>
-struct primitive_rule<op::concat> {
-  using attribute_type = axis_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
-    const int axis = along.axis;
-    g.expect_values("concat", operands);
-    if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
-    shape whole = g[operands[0]].extents;
-    for (std::size_t i = 1; i < operands.size(); ++i) {
-      const symbolic_shape left = whole, right = g[operands[i]].extents;
-      if (!can_concat(left, right, axis) || g[operands[i]].type != g[operands[0]].type) {
-        fail(error_category::invalid_argument,
-             "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(whole),
-             to_string(g[operands[i]].extents));
-      }
-      whole = numeric(concat_shape(left, right, axis));
-    }
-    return operands.size() == 1 ? operands[0] : g.add_node(op::concat, g[operands[0]].type, whole, along, operands);
-  }
-};
-
-template <>
-struct primitive_rule<op::gather> {
-  using attribute_type = axis_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
-    const node_id data = operands[0], indices = operands[1];
-    const int axis = along.axis;
-    g.expect_values("gather", {data, indices});
-    const shape &from = g[data].extents, &at = g[indices].extents;
-    if (!can_gather(from, at, axis) || g[indices].type != dtype::i32) {
-      fail(error_category::invalid_argument,
-           "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
-           to_string(g[indices].type), to_string(at));
-    }
-    const auto* named = std::get_if<leaf_attribute>(&g.attribute_of(data));
-    g.expect_indices({indices,
-                      from[axis],
-                      {},
-                      fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
-                                  to_string(from), from[axis])});
-    const symbolic_shape result = gathered_shape(from, at, axis);
-    return g.add_node(op::gather, g[data].type, numeric(result), along, operands);
-  }
-};
-
-template <>
-struct primitive_rule<op::scatter_add> {
-  using attribute_type = axis_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
-    const node_id indices = operands[0], updates = operands[1];
-    const int axis = along.axis;
-    g.expect_values("scatter_add", {indices, updates});
-    const shape& at = g[indices].extents;
-    const symbolic_shape rows = at, whole = extents;
-    if (!can_gather(whole, rows, axis) || g[indices].type != dtype::i32 ||
-        gathered_shape(whole, rows, axis) != symbolic_shape(g[updates].extents)) {
-      fail(error_category::invalid_argument,
-           "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
-           to_string(g[updates].extents), to_string(extents), axis, to_string(g[indices].type), to_string(at));
-    }
-    g.expect_indices({indices,
-                      extents[axis],
-                      {},
-                      fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
-    return g.add_node(op::scatter_add, g[updates].type, extents, along, operands);
-  }
-};
-
-inline void expect_countable(const char* what, int axis, std::int64_t value) {
-  if (value <= max_places) return;
-  fail(error_category::invalid_argument,
-       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
-       axis, value, max_places);
-}
-
-inline void expect_countable(int axis, const window_axis& w) {
-  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return;
-  expect_countable("window", axis, w.window);
-  expect_countable("dilation", axis, w.dilation);
-  expect_countable("stride", axis, w.stride);
-  expect_countable("low padding", axis, w.pad_low);
-  expect_countable("high padding", axis, w.pad_high);
-  expect_countable("dilated window", axis, w.reach());
-  expect_countable("padded extent", axis, w.padded());
-}
-
-inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
-  for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
-    expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
-  }
-  return y.rank() > 0 && convolution_shape(c, x, w) == symbolic_shape(y);
-}
-
-// Of rank 0 where a window does not fit into the padded operand.
-inline symbolic_shape checked_window_shape(const window_attribute& w, const shape& x) {
-  for (int i = 0; i < w.spatial && w.spatial <= std::min(max_spatial, x.rank()); ++i) {
-    expect_countable(i, {x[x.rank() - w.spatial + i], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
-  }
-  return window_shape(w, x);
-}
-
-template <>
-struct primitive_rule<op::convolution> {
-  using attribute_type = convolution_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const convolution_attribute& c,
-                       const shape& extents) {
-    const node_id a = operands[0], b = operands[1];
-    g.expect_values("convolution", {a, b});
-    if (c.form > convolution_attribute::filter) {
-      fail(error_category::invalid_argument, "convolution: form {} does not exist; use output, input or filter",
-           static_cast<int>(c.form));
-    }
-    const shape &first = g[a].extents, &second = g[b].extents;
-    const bool fits = c.form == convolution_attribute::output  ? convolution_fits(c, first, second, extents)
-                      : c.form == convolution_attribute::input ? convolution_fits(c, extents, second, first)
-                                                               : convolution_fits(c, first, extents, second);
-    if (!fits || g[a].type != g[b].type || !is_float(g[a].type)) {
-      fail(error_category::invalid_argument,
-           "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, "
-           "out..]",
-           to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
-    }
-    return g.add_node(op::convolution, g[a].type, extents, c, operands);
-  }
-};
-
-template <>
-struct primitive_rule<op::window_reduce> {
-  using attribute_type = window_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape&) {
-    const node_id a = operands[0];
-    g.expect_values("window_reduce", {a});
-    const shape& x = g[a].extents;
-    if (w.kind != reduce_kind::max && w.kind != reduce_kind::sum) {
-      fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
-           to_string(attribute(w)), to_string(x));
-    }
-    const symbolic_shape y = checked_window_shape(w, x);
-    if (y.rank == 0) {
-      fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
-           to_string(attribute(w)), to_string(x));
-    }
-    return g.add_node(op::window_reduce, g[a].type, numeric(y), w, operands);
-  }
-};
-
-template <>
-struct primitive_rule<op::window_scatter> {
-  using attribute_type = window_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape& extents) {
-    g.expect_values("window_scatter", operands);
-    const bool is_max = w.kind == reduce_kind::max;
-    const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
-                      (!is_max || g[operands[0]].extents == extents) && g[operands.back()].extents.rank() > 0 &&
-                      checked_window_shape(w, extents) == symbolic_shape(g[operands.back()].extents);
-    if (!fits) {
-      fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
-           to_string(attribute(w)), to_string(extents));
-    }
-    if (g[operands[0]].type != g[operands.back()].type) {
-      fail(error_category::invalid_argument,
-           "window_scatter {} into {}: the operand and the pooled operand must have one dtype; found {} and {}; cast "
-           "one",
-           to_string(attribute(w)), to_string(extents), to_string(g[operands[0]].type),
-           to_string(g[operands.back()].type));
-    }
-    return g.add_node(op::window_scatter, g[operands.back()].type, extents, w, operands);
-  }
-};
-
-template <>
-struct primitive_rule<op::stop_gradient> {
-  using attribute_type = no_attribute;
-  static node_id build(graph& g, std::span<const node_id> operands, const no_attribute&, const shape&) {
-    const node_id a = operands[0];
-    g.expect_values("stop_gradient", {a});
-    return g.add_node(op::stop_gradient, g[a].type, shape(g[a].extents), no_attribute{}, operands);
-  }
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
-
 #include <cstdlib>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -11799,21 +11498,6 @@ MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_
   return apply(op::reduce, reduce_attribute{kind, axes}, {a});
 }
 
-MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
-                                         std::string_view labels_result) {
-  expect_values("contract", {a, b});
-  const auto rank = [](std::string_view labels) { return static_cast<int>(std::min<std::size_t>(labels.size(), 99)); };
-  const detail::label_names letters(labels_a.data(), rank(labels_a), labels_b.data(), rank(labels_b),
-                                    labels_result.data(), rank(labels_result));
-  if (!letters.well_formed || rank(labels_a) != nodes_[a].extents.rank() ||
-      rank(labels_b) != nodes_[b].extents.rank()) {
-    fail(error_category::invalid_argument,
-         "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
-         labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
-  }
-  return detail::build_contract(*this, a, b, letters.numbers, {letters.order, static_cast<std::size_t>(letters.count)});
-}
-
 MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
   return apply(op::contract, labels, {a, b});
 }
@@ -11986,39 +11670,12 @@ MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std
   return view(a, extents, map);
 }
 
-MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
-                                    double value) {
-  expect_values("pad", {a});
-  const auto rank = static_cast<std::size_t>(nodes_[a].extents.rank());
-  if (low.size() != rank || high.size() != rank) detail::refuse_pad(nodes_[a].extents);
-  pad_attribute border{.value = value};
-  std::ranges::copy(low, border.low);
-  std::ranges::copy(high, border.high);
-  return apply(op::pad, border, {a});
-}
-
 MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int axis) {
   return apply(op::concat, axis_attribute{axis}, operands);
 }
 
 // ---- primitives by their rules
 // ---------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE node_id graph::apply(op kind, const attribute& value, std::span<const node_id> operands,
-                                      const shape& extents) {
-  return visit_op(kind, [&]<op Kind>() -> node_id {
-    if constexpr (detail::has_rule<Kind>) {
-      using rule = detail::primitive_rule<Kind>;
-      const auto* own = std::get_if<typename rule::attribute_type>(&value);
-      if (own && (info(Kind).arity < 0 || operands.size() == static_cast<std::size_t>(info(Kind).arity))) {
-        return rule::build(*this, operands, *own, extents);
-      }
-    }
-    fail(error_category::invalid_argument,
-         "{} of {} operands with \"{}\": it is not made this way, or takes another number of operands or attribute",
-         to_string(Kind), operands.size(), to_string(value));
-  });
-}
 
 MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
   return apply(op::gather, axis_attribute{axis}, {data, indices});
@@ -12271,6 +11928,308 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+// What each primitive demands of its operands and what its result is, other than of maps and views.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// `build` checks the operands, as many as op_info says, and adds the node; `extents` are those of the result where
+/// they do not follow from the operands. errors: invalid_argument.
+template <op Kind>
+struct primitive_rule;
+template <op Kind>
+inline constexpr bool has_rule = requires {
+  typename primitive_rule<Kind>::attribute_type;
+};
+
+template <>
+struct primitive_rule<op::reduce> {
+  using attribute_type = reduce_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const reduce_attribute& rule, const shape&) {
+    const node_id a = operands[0];
+    g.expect_values("reduce", {a});
+    const node& operand = g[a];
+    if (!info(rule.kind).exists) {
+      fail(error_category::invalid_argument, "reduce of {}: kind {} does not exist; use one of reduce_kind's",
+           to_string(operand.extents), static_cast<int>(rule.kind));
+    }
+    if (rule.axes >> operand.extents.rank()) {
+      fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", rule.axes,
+           to_string(operand.extents));
+    }
+    if (rule.axes == 0) return is_arg(rule.kind) ? g.full(shape(operand.extents), 0, dtype::i32) : a;
+    const shape result = numeric(reduced_shape(operand.extents, rule.axes));
+    const dtype type = is_arg(rule.kind) ? dtype::i32 : operand.type;
+    return g.add_node(op::reduce, type, result, rule, operands);
+  }
+};
+
+// `letters`: how a sentence calls each label.
+inline node_id build_contract(graph& g, node_id a, node_id b, const contract_attribute& labels,
+                              std::string_view letters) {
+  const node_id operands[] = {a, b};
+  const auto name_of = [&](int label) {
+    return static_cast<std::size_t>(label) < letters.size() ? letters[static_cast<std::size_t>(label)] : '?';
+  };
+  const auto refuse = [&](const std::string& rule) {
+    const auto term = [&](const std::uint8_t(&of)[max_rank], node_id operand) {
+      std::string text;
+      for (int i = 0; i < g[operand].extents.rank(); ++i) text += name_of(of[i]);
+      return text;
+    };
+    fail(error_category::invalid_argument, "contract \"{},{}->{}\" of {} and {}: {}", term(labels.a, a),
+         term(labels.b, b), letters.substr(0, static_cast<std::size_t>(std::clamp(labels.result_rank, 0, max_labels))),
+         to_string(g[a].extents), to_string(g[b].extents), rule);
+  };
+  const contraction rule = contract_rule(labels, g[a].extents, g[b].extents);
+  const std::int64_t in_a = rule.left.coefficient, in_b = rule.right.coefficient;
+  const char name = name_of(rule.label);
+  switch (rule.fault) {
+    case contraction::none:
+      break;
+    case contraction::result_rank:
+      refuse("the result has too many or too few labels");
+      break;
+    case contraction::range:
+      refuse("labels must be below 16, twice the largest rank");
+      break;
+    case contraction::twice:
+      refuse(fmt::format("label {} may stand only once in a term; take a diagonal first", name));
+      break;
+    case contraction::extents:
+      refuse(fmt::format("extents of one label must agree; {} is {} in the one and {} in the other", name, in_a, in_b));
+      break;
+    case contraction::nowhere:
+      refuse(fmt::format("label {} of the result is in no operand", name));
+      break;
+    case contraction::one_sided:
+      refuse(fmt::format("label {} ({}) is summed over one operand alone; reduce it first", name, in_a ? in_a : in_b));
+      break;
+  }
+  if (g[a].type != g[b].type || !is_float(g[a].type)) {
+    refuse("operands must be floats of one type; cast one of them");
+  }
+  return g.add_node(op::contract, g[a].type, numeric(rule.result), labels, operands);
+}
+
+template <>
+struct primitive_rule<op::contract> {
+  using attribute_type = contract_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const contract_attribute& labels, const shape&) {
+    g.expect_values("contract", operands);
+    return build_contract(g, operands[0], operands[1], labels, "abcdefghijklmnop");
+  }
+};
+
+[[noreturn]] inline void refuse_pad(const shape& extents) {
+  fail(error_category::invalid_argument, "pad {}: needs a non-negative border for each axis; use slice to cut",
+       to_string(extents));
+}
+
+template <>
+struct primitive_rule<op::pad> {
+  using attribute_type = pad_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const pad_attribute& border, const shape&) {
+    const node_id a = operands[0];
+    g.expect_values("pad", operands);
+    const dtype type = g[a].type;
+    expect_representable("pad", border.value, type);
+    shape padded = g[a].extents;
+    bool fits = true, any = false;
+    for (int i = 0; fits && i < padded.rank(); ++i) {
+      fits = border.low[i] >= 0 && border.high[i] >= 0;
+      any = any || border.low[i] || border.high[i];
+      if (fits) padded.set(i, checked_int(padded[i]) + border.low[i] + border.high[i]);
+    }
+    if (!fits) refuse_pad(g[a].extents);
+    pad_attribute stored = border;
+    stored.value = rounded_to(border.value, type);
+    return any ? g.add_node(op::pad, type, padded, stored, operands) : a;
+  }
+};
+
+template <>
+struct primitive_rule<op::concat> {
+  using attribute_type = axis_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const int axis = along.axis;
+    g.expect_values("concat", operands);
+    if (operands.empty()) fail(error_category::invalid_argument, "concat: needs at least one operand");
+    shape whole = g[operands[0]].extents;
+    for (std::size_t i = 1; i < operands.size(); ++i) {
+      const symbolic_shape left = whole, right = g[operands[i]].extents;
+      if (!can_concat(left, right, axis) || g[operands[i]].type != g[operands[0]].type) {
+        fail(error_category::invalid_argument,
+             "concat along axis {}: {} and {} must agree in dtype and all other extents", axis, to_string(whole),
+             to_string(g[operands[i]].extents));
+      }
+      whole = numeric(concat_shape(left, right, axis));
+    }
+    return operands.size() == 1 ? operands[0] : g.add_node(op::concat, g[operands[0]].type, whole, along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::gather> {
+  using attribute_type = axis_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const node_id data = operands[0], indices = operands[1];
+    const int axis = along.axis;
+    g.expect_values("gather", {data, indices});
+    const shape &from = g[data].extents, &at = g[indices].extents;
+    if (!can_gather(from, at, axis) || g[indices].type != dtype::i32) {
+      fail(error_category::invalid_argument,
+           "gather from {} along axis {} by {} {}: needs an existing axis and i32 indices", to_string(from), axis,
+           to_string(g[indices].type), to_string(at));
+    }
+    const auto* named = std::get_if<leaf_attribute>(&g.attribute_of(data));
+    g.expect_indices({indices,
+                      from[axis],
+                      {},
+                      fmt::format("gather from {}{} has {} rows", named ? '"' + named->name + "\" " : std::string(),
+                                  to_string(from), from[axis])});
+    const symbolic_shape result = gathered_shape(from, at, axis);
+    return g.add_node(op::gather, g[data].type, numeric(result), along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::scatter_add> {
+  using attribute_type = axis_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
+    const node_id indices = operands[0], updates = operands[1];
+    const int axis = along.axis;
+    g.expect_values("scatter_add", {indices, updates});
+    const shape& at = g[indices].extents;
+    const symbolic_shape rows = at, whole = extents;
+    if (!can_gather(whole, rows, axis) || g[indices].type != dtype::i32 ||
+        gathered_shape(whole, rows, axis) != symbolic_shape(g[updates].extents)) {
+      fail(error_category::invalid_argument,
+           "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
+           to_string(g[updates].extents), to_string(extents), axis, to_string(g[indices].type), to_string(at));
+    }
+    g.expect_indices({indices,
+                      extents[axis],
+                      {},
+                      fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
+    return g.add_node(op::scatter_add, g[updates].type, extents, along, operands);
+  }
+};
+
+inline void expect_countable(const char* what, int axis, std::int64_t value) {
+  if (value <= max_places) return;
+  fail(error_category::invalid_argument,
+       "the {} along spatial axis {} is {}, and places along an axis are counted up to {}: choose a smaller one", what,
+       axis, value, max_places);
+}
+
+inline void expect_countable(int axis, const window_axis& w) {
+  if (w.window < 1 || w.dilation < 1 || w.stride < 1 || w.pad_low < 0 || w.pad_high < 0) return;
+  expect_countable("window", axis, w.window);
+  expect_countable("dilation", axis, w.dilation);
+  expect_countable("stride", axis, w.stride);
+  expect_countable("low padding", axis, w.pad_low);
+  expect_countable("high padding", axis, w.pad_high);
+  expect_countable("dilated window", axis, w.reach());
+  expect_countable("padded extent", axis, w.padded());
+}
+
+inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+  for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
+    expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
+  }
+  return y.rank() > 0 && convolution_shape(c, x, w) == symbolic_shape(y);
+}
+
+// Of rank 0 where a window does not fit into the padded operand.
+inline symbolic_shape checked_window_shape(const window_attribute& w, const shape& x) {
+  for (int i = 0; i < w.spatial && w.spatial <= std::min(max_spatial, x.rank()); ++i) {
+    expect_countable(i, {x[x.rank() - w.spatial + i], w.window[i], 1, w.stride[i], w.pad_low[i], w.pad_high[i]});
+  }
+  return window_shape(w, x);
+}
+
+template <>
+struct primitive_rule<op::convolution> {
+  using attribute_type = convolution_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const convolution_attribute& c,
+                       const shape& extents) {
+    const node_id a = operands[0], b = operands[1];
+    g.expect_values("convolution", {a, b});
+    if (c.form > convolution_attribute::filter) {
+      fail(error_category::invalid_argument, "convolution: form {} does not exist; use output, input or filter",
+           static_cast<int>(c.form));
+    }
+    const shape &first = g[a].extents, &second = g[b].extents;
+    const bool fits = c.form == convolution_attribute::output  ? convolution_fits(c, first, second, extents)
+                      : c.form == convolution_attribute::input ? convolution_fits(c, extents, second, first)
+                                                               : convolution_fits(c, first, extents, second);
+    if (!fits || g[a].type != g[b].type || !is_float(g[a].type)) {
+      fail(error_category::invalid_argument,
+           "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, "
+           "out..]",
+           to_string(attribute(c)), to_string(first), to_string(second), to_string(extents));
+    }
+    return g.add_node(op::convolution, g[a].type, extents, c, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::window_reduce> {
+  using attribute_type = window_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape&) {
+    const node_id a = operands[0];
+    g.expect_values("window_reduce", {a});
+    const shape& x = g[a].extents;
+    if (w.kind != reduce_kind::max && w.kind != reduce_kind::sum) {
+      fail(error_category::invalid_argument, "window_reduce {} of {}: the kind must be max or sum",
+           to_string(attribute(w)), to_string(x));
+    }
+    const symbolic_shape y = checked_window_shape(w, x);
+    if (y.rank == 0) {
+      fail(error_category::invalid_argument, "window_reduce {} of {}: the window must fit into the padded operand",
+           to_string(attribute(w)), to_string(x));
+    }
+    return g.add_node(op::window_reduce, g[a].type, numeric(y), w, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::window_scatter> {
+  using attribute_type = window_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape& extents) {
+    g.expect_values("window_scatter", operands);
+    const bool is_max = w.kind == reduce_kind::max;
+    const bool fits = operands.size() == (is_max ? 2u : 1u) && (is_max || w.kind == reduce_kind::sum) &&
+                      (!is_max || g[operands[0]].extents == extents) && g[operands.back()].extents.rank() > 0 &&
+                      checked_window_shape(w, extents) == symbolic_shape(g[operands.back()].extents);
+    if (!fits) {
+      fail(error_category::invalid_argument, "window_scatter {} into {}: the last operand must have the pooled shape",
+           to_string(attribute(w)), to_string(extents));
+    }
+    if (g[operands[0]].type != g[operands.back()].type) {
+      fail(error_category::invalid_argument,
+           "window_scatter {} into {}: the operand and the pooled operand must have one dtype; found {} and {}; cast "
+           "one",
+           to_string(attribute(w)), to_string(extents), to_string(g[operands[0]].type),
+           to_string(g[operands.back()].type));
+    }
+    return g.add_node(op::window_scatter, g[operands.back()].type, extents, w, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::stop_gradient> {
+  using attribute_type = no_attribute;
+  static node_id build(graph& g, std::span<const node_id> operands, const no_attribute&, const shape&) {
+    const node_id a = operands[0];
+    g.expect_values("stop_gradient", {a});
+    return g.add_node(op::stop_gradient, g[a].type, shape(g[a].extents), no_attribute{}, operands);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
 // Reverse mode over primitives.
 // The gradient of each primitive. Derivatives of scalar programs are scalar programs: see scalar_gradient.hpp.
 // The sweep of reverse mode: which nodes need an adjoint, and adding them up.
@@ -14907,61 +14866,6 @@ MEGANEURA_INLINE void engine::rebuild() {
   }
 }
 
-MEGANEURA_INLINE void engine::analyse(enode_id id) {
-  const enode& node = nodes_[id];
-  const class_id owner = find(node.owner);
-  eclass& self = classes_[owner];
-  const auto operand_constant = [&](std::size_t i) { return classes_[operand(id, i)].constant; };
-  std::optional<double> constant;
-  if (node.kind == op::constant) {
-    constant = get<constant_attribute>(id).value;
-  } else if (node.kind == op::view) {
-    constant = operand_constant(0);
-  } else if (node.kind == op::reduce && operand_constant(0)) {
-    const auto kind = get<reduce_attribute>(id).kind;
-    const shape &from = extents(operand(id, 0)), &to = shapes_[node.extents];
-    const double value = *operand_constant(0);
-    const auto terms = static_cast<double>(from.elements() / to.elements());
-    if (kind == reduce_kind::sum) constant = meganeura::evaluate(scalar_op::multiply, value, terms, 0, node.type);
-    if (kind == reduce_kind::max || kind == reduce_kind::min) constant = value;
-  } else if (node.kind == op::map) {
-    std::vector<double> values;
-    for (std::size_t i = 0; i < node.operand_count && operand_constant(i); ++i) values.push_back(*operand_constant(i));
-    if (values.size() == node.operand_count) constant = evaluate(get<map_attribute>(id).program, values);
-  }
-  if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
-  if (!constant || self.constant) return;
-  self.constant = constant;
-  if (!self.parents.empty()) {
-    unions_.push_back(owner);  // its parents may know more now
-    changed_.push_back(owner);
-  }
-}
-
-// What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
-// assigned to a state decides what the state does.
-MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
-  const enode& node = nodes_[id];
-  const auto all = operands(id);
-  std::vector<class_id> found;
-  if (classes_[find(node.owner)].decides) {
-    found.assign(all.begin(), all.end());
-  } else if (node.kind == op::map) {
-    const std::vector<bool> deciding = deciding_arguments(get<map_attribute>(id).program);
-    for (std::size_t i = 0; i < all.size() && i < deciding.size(); ++i) {
-      if (deciding[i]) found.push_back(all[i]);
-    }
-  } else if (node.kind == op::reduce && is_arg(get<reduce_attribute>(id).kind)) {
-    if (is_float(classes_[find(all[0])].type)) found.push_back(all[0]);  // which of them is the largest
-  } else if (node.kind == op::window_scatter && get<window_attribute>(id).kind == reduce_kind::max) {
-    found.push_back(all[0]);  // where the maximum is
-  } else if (node.kind == op::assign && classes_[find(all[0])].decides) {
-    found.push_back(all[1]);  // the next step decides by what is stored
-  }
-  for (class_id& operand : found) operand = find(operand);
-  return found;
-}
-
 MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
   const std::vector<class_id> found = deciding_operands(id);
   return std::find(found.begin(), found.end(), operand) != found.end();
@@ -15018,6 +14922,88 @@ MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+// What each kind of node tells the e-graph of its value: a constant, and the operands it decides something by.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+/// `constant`: the value of every element, as far as those of the operands tell it. `deciding`: operands on which a
+/// comparison or a choice in the node depends.
+template <op Kind>
+struct node_analysis {
+  static std::optional<double> constant(const engine&, enode_id) { return {}; }
+  static std::vector<class_id> deciding(const engine&, enode_id) { return {}; }
+};
+using no_analysis = node_analysis<op::input>;
+
+template <>
+struct node_analysis<op::constant> : no_analysis {
+  static std::optional<double> constant(const engine& g, enode_id id) { return g.get<constant_attribute>(id).value; }
+};
+
+template <>
+struct node_analysis<op::view> : no_analysis {
+  static std::optional<double> constant(const engine& g, enode_id id) { return g[g.operand(id, 0)].constant; }
+};
+
+template <>
+struct node_analysis<op::reduce> {
+  static std::optional<double> constant(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    const reduce_kind kind = g.get<reduce_attribute>(id).kind;
+    if (!g[from].constant) return {};
+    if (kind == reduce_kind::max || kind == reduce_kind::min) return g[from].constant;
+    if (kind != reduce_kind::sum) return {};
+    const std::int64_t results = g.extents(g.find(g.node(id).owner)).elements();
+    const auto terms = static_cast<double>(g.extents(from).elements() / results);
+    return meganeura::evaluate(scalar_op::multiply, *g[from].constant, terms, 0, g.node(id).type);
+  }
+  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    if (!is_arg(g.get<reduce_attribute>(id).kind) || !is_float(g[from].type)) return {};
+    return {from};  // which of its elements is the largest
+  }
+};
+
+template <>
+struct node_analysis<op::map> {
+  static std::optional<double> constant(const engine& g, enode_id id) {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
+      const std::optional<double>& value = g[g.operand(id, i)].constant;
+      if (!value) return {};
+      values.push_back(*value);
+    }
+    return evaluate(g.get<map_attribute>(id).program, values);
+  }
+  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+    const std::vector<bool> decides = deciding_arguments(g.get<map_attribute>(id).program);
+    std::vector<class_id> found;
+    for (std::size_t i = 0; i < g.node(id).operand_count && i < decides.size(); ++i) {
+      if (decides[i]) found.push_back(g.operand(id, i));
+    }
+    return found;
+  }
+};
+
+template <>
+struct node_analysis<op::window_scatter> : no_analysis {
+  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+    if (g.get<window_attribute>(id).kind != reduce_kind::max) return {};
+    return {g.operand(id, 0)};  // where the maximum is
+  }
+};
+
+template <>
+struct node_analysis<op::assign> : no_analysis {
+  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+    if (!g[g.operand(id, 0)].decides) return {};
+    return {g.operand(id, 1)};  // the next step decides by what is stored
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+
 // Definitions for egraph/region.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -18005,9 +17991,12 @@ inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s
   if (s.kind == step::optimizer) return {static_cast<std::int64_t>(bytes / sizeof(float))};
   const attribute& what = p.implementation.attribute_of(s.node);
   if (const auto* product = std::get_if<matmul_attribute>(&what)) return product_sizes(*product);
-  const auto* region = std::get_if<region_attribute>(&what);
-  const auto* convolve = std::get_if<convolve_attribute>(&what);
-  const shape& loops = region ? region->space : convolve ? convolve->space : p.implementation[s.node].extents;
+  const shape& loops = std::visit(
+      [&](const auto& each) -> const shape& {
+        if constexpr (requires { each.space; }) return each.space;
+        return p.implementation[s.node].extents;
+      },
+      what);
   return {loops.begin(), loops.end()};
 }
 
@@ -18864,70 +18853,20 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/cost.hpp, and the costs of kernels that nothing is fused into.
-// What the costs of kernels are put together from.
+// Definitions for egraph/cost.hpp.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
-// little.
-inline double overlapped(double transfer, double arithmetic) {
-  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
-}
-
-// Elements an access touches over `space`, at most what its tensor holds.
-inline double touched(const index_map& read, const shape& space) {
-  double elements = 1;
-  for (int k = 0; k < space.rank(); ++k) {
-    if (read.strides[k] == 0) continue;
-    elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
+MEGANEURA_INLINE double program_cost(const scalar_program& program, const device_profile& device) {
+  double total = 0;
+  for (const scalar_node& node : program.nodes) {
+    if (info(node.op).arity > 0) total += info(node.op).is.slow ? device.transcendental : 1;
   }
-  return elements;
+  return total;
 }
 
-inline bool has_unit_stride(const index_map& read, const shape& space) {
-  bool any = false;
-  for (int k = 0; k < space.rank(); ++k) {
-    if (std::abs(read.strides[k]) == 1) return true;
-    any = any || read.strides[k] != 0;
-  }
-  return !any;
-}
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
-// Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
-inline bool is_coalesced(const index_map& read, const shape& space) {
-  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
-}
-
-inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
-
-inline double bytes_of(dtype type, double elements) {
-  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
-}
-
-inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
-                            const device_profile& device, double& bytes) {
-  const shape result = [&] {
-    shape kept = space;
-    kept.pop_back(k_axes);
-    return kept;
-  }();
-  for (const index_map& read : finish.accesses) {
-    if (read.source < 0) continue;
-    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
-    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : device.strided_read);
-  }
-  return program_cost(finish.program, device) * static_cast<double>(result.elements());
-}
-
-inline double bytes_of_operands(const engine& g, enode_id id) {
-  double bytes = 0;
-  for (class_id operand : g.operands(id)) bytes += bytes_of(g, g.find(operand));
-  return bytes;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
 // What the choice of kernels knows of each kind of node that runs, besides the rules that make it.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
@@ -18981,6 +18920,16 @@ inline constexpr bool has_epilogue = requires {
   kernel_family<Kind>::epilogue_rule;
 };
 
+[[nodiscard]] inline rule_mask epilogue_rules() {
+  rule_mask rules;
+  for (int kind = 0; kind < op_count; ++kind) {
+    visit_op(static_cast<op>(kind), [&]<op Kind> {
+      if constexpr (has_epilogue<Kind>) rules |= bit(kernel_family<Kind>::epilogue_rule);
+    });
+  }
+  return rules;
+}
+
 /// What is done to the node's sums before they are stored; nullptr if it has no epilogue.
 [[nodiscard]] inline const epilogue* epilogue_of(const engine& g, enode_id id) {
   return visit_op(g.node(id).kind, [&]<op Kind>() -> const epilogue* {
@@ -18991,84 +18940,58 @@ inline constexpr bool has_epilogue = requires {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-MEGANEURA_INLINE double program_cost(const scalar_program& program, const device_profile& device) {
-  double total = 0;
-  for (const scalar_node& node : program.nodes) {
-    if (info(node.op).arity > 0) total += info(node.op).is.slow ? device.transcendental : 1;
-  }
-  return total;
-}
-
-MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
-                                    std::int64_t result_bytes, const device_profile& device) {
-  double bytes = static_cast<double>(result_bytes);
-  for (const index_map& read : region.accesses) {
-    if (read.source < 0) continue;
-    const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
-    const bool coalesced = detail::is_coalesced(read, region.space);
-    // A second access to the same buffer mostly hits the cache when it is coalesced.
-    bytes += std::min(4 * detail::touched(read, region.space), whole) * (coalesced ? 1 : device.strided_read);
-  }
-  const double elements = static_cast<double>(region.space.elements());
-  double parallel = elements;
-  if (region.row_axes > 0) {
-    double length = 1;
-    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
-      length *= static_cast<double>(region.space[k]);
-    }
-    parallel = elements / length * std::min(length, 1024.0);
-  }
-  const double occupancy = std::min(1.0, parallel / device.full_occupancy);
-  // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = detail::overlapped(bytes / device.bandwidth,
-                                         elements * program_cost(region.program, device) / device.scalar_flops);
-  return busy / std::max(occupancy, 1.0 / 64) + device.launch;
-}
-
-MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
-  return visit_op(g.node(id).kind, [&]<op Kind> {
-    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return 0.0;
-    if constexpr (info(Kind).stage == op_stage::primitive && !info(Kind).runs) {
-      return std::numeric_limits<double>::infinity();
-    } else {
-      return detail::kernel_family<Kind>::seconds(g, id, device);
-    }
-  });
-}
-
-namespace detail {
-
-inline double streaming_seconds(const engine& g, enode_id id, const device_profile& device) {
-  const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
-  return bytes / device.bandwidth + device.launch;
-}
-
-template <op Kind>
-double kernel_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  return streaming_seconds(g, id, device);
-}
-
-MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  const double result = bytes_of(g, g.find(g.node(id).owner));
-  const double table = std::min(bytes_of(g, g.operand(id, 0)), result), indices = bytes_of(g, g.operand(id, 1));
-  return (result + table + indices) / device.bandwidth + device.launch;
-}
-
-MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  std::vector<std::int64_t> sources;
-  for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
-  const auto& region = g.get<region_attribute>(id);
-  auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));
-  for (const further_result& each : region.further) results += each.extents.bytes(each.type);
-  return region_cost(region, sources, results, device);
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Convolutions: the kernels they become, what these cost and what they end with.
+// What the costs of kernels are put together from.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
+// little.
+inline double overlapped(double transfer, double arithmetic) {
+  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
+}
+
+// Elements an access touches over `space`, at most what its tensor holds.
+inline double touched(const index_map& read, const shape& space) {
+  double elements = 1;
+  for (int k = 0; k < space.rank(); ++k) {
+    if (read.strides[k] == 0) continue;
+    elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
+  }
+  return elements;
+}
+
+inline bool has_unit_stride(const index_map& read, const shape& space) {
+  bool any = false;
+  for (int k = 0; k < space.rank(); ++k) {
+    if (std::abs(read.strides[k]) == 1) return true;
+    any = any || read.strides[k] != 0;
+  }
+  return !any;
+}
+
+// Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
+inline bool is_coalesced(const index_map& read, const shape& space) {
+  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
+}
+
+inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
+
+inline double bytes_of(dtype type, double elements) {
+  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
+}
+
+// And adds what its operands read to `bytes`.
+[[nodiscard]] double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
+                                   const device_profile& device, double& bytes);
+
+inline double bytes_of_operands(const engine& g, enode_id id) {
+  double bytes = 0;
+  for (class_id operand : g.operands(id)) bytes += bytes_of(g, g.find(operand));
+  return bytes;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
 // An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
@@ -21010,7 +20933,7 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
-  if (!options.epilogues) enabled -= bit(structural::matmul_epilogue) | bit(structural::convolve_epilogue);
+  if (!options.epilogues) enabled -= epilogue_rules();
   return enabled;
 }
 
@@ -22278,6 +22201,53 @@ MEGANEURA_INLINE void checked_int::refuse(char operation, std::int64_t a, std::i
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// What of graph/graph.hpp needs the rules of primitives.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, std::string_view labels_a, std::string_view labels_b,
+                                         std::string_view labels_result) {
+  expect_values("contract", {a, b});
+  const auto rank = [](std::string_view labels) { return static_cast<int>(std::min<std::size_t>(labels.size(), 99)); };
+  const detail::label_names letters(labels_a.data(), rank(labels_a), labels_b.data(), rank(labels_b),
+                                    labels_result.data(), rank(labels_result));
+  if (!letters.well_formed || rank(labels_a) != nodes_[a].extents.rank() ||
+      rank(labels_b) != nodes_[b].extents.rank()) {
+    fail(error_category::invalid_argument,
+         "contract \"{},{}->{}\" of {} and {}: each axis needs a label, and each label must stand in two terms",
+         labels_a, labels_b, labels_result, to_string(nodes_[a].extents), to_string(nodes_[b].extents));
+  }
+  return detail::build_contract(*this, a, b, letters.numbers, {letters.order, static_cast<std::size_t>(letters.count)});
+}
+
+MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low, std::span<const std::int64_t> high,
+                                    double value) {
+  expect_values("pad", {a});
+  const auto rank = static_cast<std::size_t>(nodes_[a].extents.rank());
+  if (low.size() != rank || high.size() != rank) detail::refuse_pad(nodes_[a].extents);
+  pad_attribute border{.value = value};
+  std::ranges::copy(low, border.low);
+  std::ranges::copy(high, border.high);
+  return apply(op::pad, border, {a});
+}
+
+MEGANEURA_INLINE node_id graph::apply(op kind, const attribute& value, std::span<const node_id> operands,
+                                      const shape& extents) {
+  return visit_op(kind, [&]<op Kind>() -> node_id {
+    if constexpr (detail::has_rule<Kind>) {
+      using rule = detail::primitive_rule<Kind>;
+      const auto* own = std::get_if<typename rule::attribute_type>(&value);
+      if (own && (info(Kind).arity < 0 || operands.size() == static_cast<std::size_t>(info(Kind).arity))) {
+        return rule::build(*this, operands, *own, extents);
+      }
+    }
+    fail(error_category::invalid_argument,
+         "{} of {} operands with \"{}\": it is not made this way, or takes another number of operands or attribute",
+         to_string(Kind), operands.size(), to_string(value));
+  });
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // The chain rule over a program; the derivative of each operation stands in graph/scalar_op.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -22877,6 +22847,33 @@ MEGANEURA_INLINE std::string crc32(std::span<const std::byte> bytes) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
+// What of egraph/egraph.hpp needs to know of each kind of node.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE void engine::analyse(enode_id id) {
+  const enode& node = nodes_[id];
+  const class_id owner = find(node.owner);
+  eclass& self = classes_[owner];
+  std::optional<double> constant =
+      visit_op(node.kind, [&]<op Kind> { return detail::node_analysis<Kind>::constant(*this, id); });
+  if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
+  if (!constant || self.constant) return;
+  self.constant = constant;
+  if (!self.parents.empty()) {
+    unions_.push_back(owner);  // its parents may know more now
+    changed_.push_back(owner);
+  }
+}
+
+// What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
+// assigned to a state decides what the state does.
+MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
+  if (classes_[find(nodes_[id].owner)].decides) return canonical(operands(id));
+  return visit_op(nodes_[id].kind, [&]<op Kind> { return detail::node_analysis<Kind>::deciding(*this, id); });
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // The loader, the instance with its validation messages, and the questions put to a physical device.
 
 #include <dlfcn.h>
@@ -24637,6 +24634,93 @@ MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barr
 
 }  // namespace detail
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+// The costs of nodes, and of kernels that nothing is fused into.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
+                                    std::int64_t result_bytes, const device_profile& device) {
+  double bytes = static_cast<double>(result_bytes);
+  for (const index_map& read : region.accesses) {
+    if (read.source < 0) continue;
+    const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
+    const bool coalesced = detail::is_coalesced(read, region.space);
+    // A second access to the same buffer mostly hits the cache when it is coalesced.
+    bytes += std::min(4 * detail::touched(read, region.space), whole) * (coalesced ? 1 : device.strided_read);
+  }
+  const double elements = static_cast<double>(region.space.elements());
+  double parallel = elements;
+  if (region.row_axes > 0) {
+    double length = 1;
+    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
+      length *= static_cast<double>(region.space[k]);
+    }
+    parallel = elements / length * std::min(length, 1024.0);
+  }
+  const double occupancy = std::min(1.0, parallel / device.full_occupancy);
+  // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
+  const double busy = detail::overlapped(bytes / device.bandwidth,
+                                         elements * program_cost(region.program, device) / device.scalar_flops);
+  return busy / std::max(occupancy, 1.0 / 64) + device.launch;
+}
+
+MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
+  return visit_op(g.node(id).kind, [&]<op Kind> {
+    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return 0.0;
+    if constexpr (info(Kind).stage == op_stage::primitive && !info(Kind).runs) {
+      return std::numeric_limits<double>::infinity();
+    } else {
+      return detail::kernel_family<Kind>::seconds(g, id, device);
+    }
+  });
+}
+
+namespace detail {
+
+MEGANEURA_INLINE double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space,
+                                      int k_axes, const device_profile& device, double& bytes) {
+  const shape result = [&] {
+    shape kept = space;
+    kept.pop_back(k_axes);
+    return kept;
+  }();
+  for (const index_map& read : finish.accesses) {
+    if (read.source < 0) continue;
+    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
+    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : device.strided_read);
+  }
+  return program_cost(finish.program, device) * static_cast<double>(result.elements());
+}
+
+inline double streaming_seconds(const engine& g, enode_id id, const device_profile& device) {
+  const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
+  return bytes / device.bandwidth + device.launch;
+}
+
+template <op Kind>
+double kernel_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  return streaming_seconds(g, id, device);
+}
+
+MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  const double result = bytes_of(g, g.find(g.node(id).owner));
+  const double table = std::min(bytes_of(g, g.operand(id, 0)), result), indices = bytes_of(g, g.operand(id, 1));
+  return (result + table + indices) / device.bandwidth + device.launch;
+}
+
+MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  std::vector<std::int64_t> sources;
+  for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
+  const auto& region = g.get<region_attribute>(id);
+  auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));
+  for (const further_result& each : region.further) results += each.extents.bytes(each.type);
+  return region_cost(region, sources, results, device);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/extract.hpp.
 // Regions side by side: values that are computed from the same operands, as results of one kernel.
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the costs of kernels are put together from.
 #pragma once
-#include <meganeura/egraph/cost.hpp>
+#include <meganeura/core/device_profile.hpp>
+#include <meganeura/egraph/egraph.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -44,21 +45,9 @@ inline double bytes_of(dtype type, double elements) {
   return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
 }
 
-inline double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
-                            const device_profile& device, double& bytes) {
-  const shape result = [&] {
-    shape kept = space;
-    kept.pop_back(k_axes);
-    return kept;
-  }();
-  for (const index_map& read : finish.accesses) {
-    if (read.source < 0) continue;
-    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
-    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : device.strided_read);
-  }
-  return program_cost(finish.program, device) * static_cast<double>(result.elements());
-}
+// And adds what its operands read to `bytes`.
+[[nodiscard]] double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
+                                   const device_profile& device, double& bytes);
 
 inline double bytes_of_operands(const engine& g, enode_id id) {
   double bytes = 0;

@@ -4,8 +4,6 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/egraph/egraph.hpp>
-#include <meganeura/egraph/node_analysis.hpp>
-#include <meganeura/graph/visit_op.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -237,28 +235,6 @@ MEGANEURA_INLINE void engine::rebuild() {
   }
 }
 
-MEGANEURA_INLINE void engine::analyse(enode_id id) {
-  const enode& node = nodes_[id];
-  const class_id owner = find(node.owner);
-  eclass& self = classes_[owner];
-  std::optional<double> constant =
-      visit_op(node.kind, [&]<op Kind> { return detail::node_analysis<Kind>::constant(*this, id); });
-  if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
-  if (!constant || self.constant) return;
-  self.constant = constant;
-  if (!self.parents.empty()) {
-    unions_.push_back(owner);  // its parents may know more now
-    changed_.push_back(owner);
-  }
-}
-
-// What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
-// assigned to a state decides what the state does.
-MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
-  if (classes_[find(nodes_[id].owner)].decides) return canonical(operands(id));
-  return visit_op(nodes_[id].kind, [&]<op Kind> { return detail::node_analysis<Kind>::deciding(*this, id); });
-}
-
 MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
   const std::vector<class_id> found = deciding_operands(id);
   return std::find(found.begin(), found.end(), operand) != found.end();
@@ -315,3 +291,5 @@ MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+#include <meganeura/egraph/node_analysis.hpp>

@@ -58,6 +58,16 @@ inline constexpr bool has_epilogue = requires {
   kernel_family<Kind>::epilogue_rule;
 };
 
+[[nodiscard]] inline rule_mask epilogue_rules() {
+  rule_mask rules;
+  for (int kind = 0; kind < op_count; ++kind) {
+    visit_op(static_cast<op>(kind), [&]<op Kind> {
+      if constexpr (has_epilogue<Kind>) rules |= bit(kernel_family<Kind>::epilogue_rule);
+    });
+  }
+  return rules;
+}
+
 /// What is done to the node's sums before they are stored; nullptr if it has no epilogue.
 [[nodiscard]] inline const epilogue* epilogue_of(const engine& g, enode_id id) {
   return visit_op(g.node(id).kind, [&]<op Kind>() -> const epilogue* {
@@ -67,3 +77,7 @@ inline constexpr bool has_epilogue = requires {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/kernel_family.ipp>
+#endif

@@ -86,3 +86,7 @@ struct node_analysis<op::assign> : no_analysis {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/egraph/node_analysis.ipp>
+#endif

@@ -4,6 +4,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/egraph/extract.hpp>
+#include <meganeura/egraph/kernel_family.hpp>
 #include <meganeura/egraph/narrow.hpp>
 #include <meganeura/egraph/optimize.hpp>
 #include <meganeura/egraph/rules.hpp>
@@ -86,7 +87,7 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
-  if (!options.epilogues) enabled -= bit(structural::matmul_epilogue) | bit(structural::convolve_epilogue);
+  if (!options.epilogues) enabled -= epilogue_rules();
   return enabled;
 }
 

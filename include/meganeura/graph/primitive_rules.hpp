@@ -309,3 +309,7 @@ struct primitive_rule<op::stop_gradient> {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/graph/primitive_rules.ipp>
+#endif

@@ -825,9 +825,12 @@ inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s
   if (s.kind == step::optimizer) return {static_cast<std::int64_t>(bytes / sizeof(float))};
   const attribute& what = p.implementation.attribute_of(s.node);
   if (const auto* product = std::get_if<matmul_attribute>(&what)) return product_sizes(*product);
-  const auto* region = std::get_if<region_attribute>(&what);
-  const auto* convolve = std::get_if<convolve_attribute>(&what);
-  const shape& loops = region ? region->space : convolve ? convolve->space : p.implementation[s.node].extents;
+  const shape& loops = std::visit(
+      [&](const auto& each) -> const shape& {
+        if constexpr (requires { each.space; }) return each.space;
+        return p.implementation[s.node].extents;
+      },
+      what);
   return {loops.begin(), loops.end()};
 }
 

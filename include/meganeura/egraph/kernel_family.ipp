@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// The costs of nodes, and of kernels that nothing is fused into.
+#pragma once
+#include <meganeura/egraph/cost_terms.hpp>
+#include <meganeura/egraph/kernel_family.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
+                                    std::int64_t result_bytes, const device_profile& device) {
+  double bytes = static_cast<double>(result_bytes);
+  for (const index_map& read : region.accesses) {
+    if (read.source < 0) continue;
+    const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
+    const bool coalesced = detail::is_coalesced(read, region.space);
+    // A second access to the same buffer mostly hits the cache when it is coalesced.
+    bytes += std::min(4 * detail::touched(read, region.space), whole) * (coalesced ? 1 : device.strided_read);
+  }
+  const double elements = static_cast<double>(region.space.elements());
+  double parallel = elements;
+  if (region.row_axes > 0) {
+    double length = 1;
+    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
+      length *= static_cast<double>(region.space[k]);
+    }
+    parallel = elements / length * std::min(length, 1024.0);
+  }
+  const double occupancy = std::min(1.0, parallel / device.full_occupancy);
+  // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
+  const double busy = detail::overlapped(bytes / device.bandwidth,
+                                         elements * program_cost(region.program, device) / device.scalar_flops);
+  return busy / std::max(occupancy, 1.0 / 64) + device.launch;
+}
+
+MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
+  return visit_op(g.node(id).kind, [&]<op Kind> {
+    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return 0.0;
+    if constexpr (info(Kind).stage == op_stage::primitive && !info(Kind).runs) {
+      return std::numeric_limits<double>::infinity();
+    } else {
+      return detail::kernel_family<Kind>::seconds(g, id, device);
+    }
+  });
+}
+
+namespace detail {
+
+MEGANEURA_INLINE double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space,
+                                      int k_axes, const device_profile& device, double& bytes) {
+  const shape result = [&] {
+    shape kept = space;
+    kept.pop_back(k_axes);
+    return kept;
+  }();
+  for (const index_map& read : finish.accesses) {
+    if (read.source < 0) continue;
+    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
+    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : device.strided_read);
+  }
+  return program_cost(finish.program, device) * static_cast<double>(result.elements());
+}
+
+inline double streaming_seconds(const engine& g, enode_id id, const device_profile& device) {
+  const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
+  return bytes / device.bandwidth + device.launch;
+}
+
+template <op Kind>
+double kernel_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  return streaming_seconds(g, id, device);
+}
+
+MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  const double result = bytes_of(g, g.find(g.node(id).owner));
+  const double table = std::min(bytes_of(g, g.operand(id, 0)), result), indices = bytes_of(g, g.operand(id, 1));
+  return (result + table + indices) / device.bandwidth + device.launch;
+}
+
+MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  std::vector<std::int64_t> sources;
+  for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
+  const auto& region = g.get<region_attribute>(id);
+  auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));
+  for (const further_result& each : region.further) results += each.extents.bytes(each.type);
+  return region_cost(region, sources, results, device);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
