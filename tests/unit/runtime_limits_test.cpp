@@ -327,7 +327,7 @@ TEST(runtime_limits, a_sum_over_more_than_32_bits_count_is_refused) {
     options.disk_cache = false;
     return options;
   }());
-  parameters none(gpu, {});
+  parameters none(gpu, graph());
   try {
     const program made(gpu, g, none);
     FAIL() << "8,589,934,592 terms were counted in 32 bits";
@@ -354,7 +354,7 @@ TEST(runtime_limits, wide_maps_and_concats_are_split) {
   std::vector<std::vector<float>> values;
   for (unsigned i = 0; i < 10; ++i) values.push_back(uniform<float>(15, i, 1));
   const least_device least;
-  parameters none(least, {});
+  parameters none(least, graph());
   program run(least, g, none);
   expect_within_the_least_limits(run, least);
   for (std::size_t i = 0; i < 10; ++i)
@@ -378,7 +378,7 @@ TEST(runtime_limits, what_no_split_can_mend_is_refused_before_anything_is_alloca
   graph g;
   const node_id x = g.input("x", dtype::f32, {1025});
   g.add_output("y", g.map(scalar_op::exp, {x}));
-  parameters none(small, {});
+  parameters none(small, graph());
   const auto before = small.counters();
   try {
     const program made(small, g, none);
