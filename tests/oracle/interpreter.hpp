@@ -75,7 +75,7 @@ class interpreter {
   void evaluate(std::span<const node_id> roots);
 
   const graph& graph_;
-  std::deque<tensor<Real>> values_;  // references handed out survive a growing graph
+  std::deque<tensor<Real>> values_;                       // references handed out survive a growing graph
   std::map<node_id, std::vector<tensor<Real>>> further_;  // values of a node with several, after the first
   std::vector<bool> known_;
 };
