@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // From type to plan without a device: SmolLM2-135M training, 30 layers; node counts, groups, peak memory, milliseconds.
 #include <meganeura/autodiff/gradient.hpp>
-#include <meganeura/egraph/optimize.hpp>
 #include <meganeura/frontend.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/models/smollm2.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/trainer.hpp>
@@ -31,8 +31,8 @@ nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* ex
   const auto start = std::chrono::steady_clock::now();
   const mn::graph g = mn::make_training_graph<model, mn::cross_entropy<"label">>(mn::adam{}, symbols);
   const auto traced = std::chrono::steady_clock::now();
-  mn::egraph::optimize_report report;
-  mn::graph chosen = mn::egraph::optimize(g, {}, &report);
+  mn::fusion::optimize_report report;
+  mn::graph chosen = mn::fusion::optimize(g, {}, &report);
   const auto optimised = std::chrono::steady_clock::now();
   const auto weights = mn::plan::make_layout(g);
   const auto plan = mn::plan::make_plan(std::move(chosen), weights);

@@ -7299,7 +7299,7 @@ struct device_profile {
 // Fusion: a region being put together from a root operation and the regions its operands hold.
 // Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
 /// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not
@@ -7339,6 +7339,34 @@ void normalise(nest& loops);
 /// are not a box of the reader's axes.
 [[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
                                   const shape& reader, index_map& result);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+// The e-graph's names, as everything here is written with them.
+// Where rounding decides: a value that reaches a discontinuous function may be spelled in one way only.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten
+// by a rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be
+// true nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules
+// alone, and a sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next
+// step decides by it. (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other
+// arithmetic is the same wherever it is repeated: kernels round after every operation.
+
+/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
+/// two values it compares is a minimum or a maximum and continuous.
+[[nodiscard]] std::vector<bool> deciding_nodes(const scalar_program& program);
+/// The same, by argument.
+[[nodiscard]] std::vector<bool> deciding_arguments(const scalar_program& program);
+
+/// Follows values that come out differently where they are computed again: sums and products along rows, and the
+/// arguments marked in `unstable`.
+struct stability {
+  bool result = false;    // the program's result is such a value
+  bool decision = false;  // a discontinuous function inside depends on one
+};
+[[nodiscard]] stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
@@ -7510,9 +7538,63 @@ class engine {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
-#include <limits>
+// The promise a rewrite rule makes about numbers.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// How far a rule may change the numbers. `exact`: not at all. `reassociates`, what programs allow by default: by
+/// rounding in the same precision, and where an intermediate value overflowed or vanished, the result may be what it
+/// would be without that: log(exp(100)) is 100 and not infinity, exp(100) / exp(99) is e and not NaN. `approximate`: by
+/// a known approximation.
+enum class exactness : std::uint8_t { exact, reassociates, approximate };
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Extraction: one node for each needed class, with shared values counted once.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+struct extraction {
+  std::vector<enode_id> chosen;         // by canonical class; no_id where no kernel computes the class
+  std::vector<class_id> order;          // live classes, operands before users
+  double cost = 0;                      // seconds predicted for the whole
+  int passes = 0;                       // of the repair
+  std::size_t offered = 0, merged = 0;  // kernels with several results: added to the e-graph, and taken
+};
+
+/// Seconds of a node; infinite for what no kernel computes.
+using node_seconds = std::function<double(enode_id)>;
+/// Adds to the e-graph what may be better than what was chosen: a class of one node with several results, and in the
+/// classes of these the nodes that name them. Tells each to `offer`, which says whether it is chosen now.
+using growth = std::function<void(const extraction& chosen, const std::function<bool(class_id)>& offer)>;
+
+/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
+/// gets cheaper (at most `max_passes`), then what `grow` adds. `order` names the classes, operands before users as far
+/// as possible. Errors: internal when a root has no kernel.
+[[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                 const node_seconds& seconds, const growth& grow = {}, int max_passes = 8);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+using egraph::class_id;
+using egraph::eclass;
+using egraph::engine;
+using egraph::enode;
+using egraph::enode_id;
+using egraph::exactness;
+using egraph::extraction;
+using egraph::rule_mask;
+
+using egraph::deciding_arguments;
+using egraph::stability;
+using egraph::trace_unstable;
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+#include <limits>
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// A region with the classes its accesses' sources name: a region e-node by value.
 struct region_form {
@@ -7631,7 +7713,7 @@ class region_draft {
   std::vector<slot> slots_;
 };
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 // One Vulkan device: opening it, memory, copies, pipelines, submissions. The front door of this folder.
 // A finished shader module as data: words plus what a pipeline and a limit check need to know about them.
@@ -8157,8 +8239,8 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
 }
 
 /// How much a kernel may read at once, so that what is fused can be bound.
-[[nodiscard]] inline egraph::region_limits make_region_limits(const device_facts& facts,
-                                                              egraph::region_limits limits = {}) {
+[[nodiscard]] inline fusion::region_limits make_region_limits(const device_facts& facts,
+                                                              fusion::region_limits limits = {}) {
   limits.buffers = std::min<std::size_t>(limits.buffers, facts.max_storage_buffers - 1);
   return limits;
 }
@@ -8777,36 +8859,9 @@ class parameters {
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 // The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
-// Where rounding decides: a value that reaches a discontinuous function may be spelled in one way only.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten
-// by a rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be
-// true nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules
-// alone, and a sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next
-// step decides by it. (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other
-// arithmetic is the same wherever it is repeated: kernels round after every operation.
-
-/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
-/// two values it compares is a minimum or a maximum and continuous.
-[[nodiscard]] std::vector<bool> deciding_nodes(const scalar_program& program);
-/// The same, by argument.
-[[nodiscard]] std::vector<bool> deciding_arguments(const scalar_program& program);
-
-/// Follows values that come out differently where they are computed again: sums and products along rows, and the
-/// arguments marked in `unstable`.
-struct stability {
-  bool result = false;    // the program's result is such a value
-  bool decision = false;  // a discontinuous function inside depends on one
-};
-[[nodiscard]] stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
 // What a node costs on a device: a roofline over bytes and operations, plus a launch.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Seconds of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
 [[nodiscard]] double node_cost(const engine& g, enode_id id, const device_profile& device);
@@ -8815,22 +8870,11 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 /// Scalar operations of one evaluation.
 [[nodiscard]] double program_cost(const scalar_program& program, const device_profile& device);
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-// The promise a rewrite rule makes about numbers.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// How far a rule may change the numbers. `exact`: not at all. `reassociates`, what programs allow by default: by
-/// rounding in the same precision, and where an intermediate value overflowed or vanished, the result may be what it
-/// would be without that: log(exp(100)) is 100 and not infinity, exp(100) / exp(99) is e and not NaN. `approximate`: by
-/// a known approximation.
-enum class exactness : std::uint8_t { exact, reassociates, approximate };
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // The structural rules by name, in the order they are tried, and what their definitions share.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Structural rules by their bit in a rule_mask; pattern rules take the bits after them.
 enum class structural : std::uint8_t {
@@ -8975,9 +9019,9 @@ inline void flat_loops(region_draft& draft, const shape& extents) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
 inline constexpr std::size_t concat_pieces = 6;
@@ -9100,9 +9144,9 @@ class lowering {
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
 };
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 struct optimize_options {
   std::vector<std::string> disabled{};  // names of rules left out, structural or pattern
@@ -9146,6 +9190,9 @@ struct saturated_graph {
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 
+/// One way for each value; kernels with several results are added to `all` where they may be better.
+[[nodiscard]] extraction choose(saturated_graph& all, const optimize_options& options);
+
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
 /// convolve, result, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. A fused node
 /// has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its
@@ -9153,7 +9200,7 @@ struct saturated_graph {
 /// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 // The small device buffer with everything that changes from step to step; kernels read it, the host writes it.
 
@@ -9311,7 +9358,7 @@ class optimizer_moments {
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
-  egraph::optimize_options optimize{};
+  fusion::optimize_options optimize{};
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
   bool device_costs = true;   // weigh kernels by the device; false: by optimize.device as it is
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
@@ -9390,7 +9437,7 @@ class program {
   }
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
-  [[nodiscard]] const egraph::optimize_report& report() const { return alive().report_; }
+  [[nodiscard]] const fusion::optimize_report& report() const { return alive().report_; }
   /// Where the time until it could run went; the device's log has it as well, in a line.
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
@@ -9451,7 +9498,7 @@ class program {
 
   device device_;
   plan::execution_plan plan_;
-  egraph::optimize_report report_;
+  fusion::optimize_report report_;
   build_times times_;
   std::vector<area_memory> areas_;  // by plan::index_of
   std::array<slot, 2> slots_;
@@ -14391,9 +14438,9 @@ MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
-// Definitions for egraph/affine.hpp.
+// Definitions for fusion/affine.hpp.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
   return static_cast<int>(std::count(group, group + space.rank(), wanted));
@@ -14634,6 +14681,83 @@ MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, co
     if (reader[k] == 1) result.strides[k] = 0;
   }
   return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for egraph/continuity.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+// Floats in, a jump somewhere in what comes out.
+inline bool jumps(const scalar_program& program, const scalar_node& node) {
+  if (info(node.op).arity == 0 || !is_float(program.nodes[node.operands[0]].type)) return false;
+  return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
+}
+
+// x < y ? x : y, in any order: at the jump both are the same.
+inline bool picks_what_it_compares(const scalar_program& program, const scalar_node& select) {
+  const scalar_node& condition = program.nodes[select.operands[0]];
+  if (condition.op != scalar_op::less && condition.op != scalar_op::less_equal) return false;
+  const scalar_ref *compared = condition.operands, *picked = select.operands + 1;
+  return std::is_permutation(compared, compared + 2, picked);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program) {
+  const std::vector<scalar_node>& nodes = program.nodes;
+  std::vector<bool> deciding(nodes.size(), false);
+  const auto jumps = [&](const scalar_node& node) { return detail::jumps(program, node); };
+  if (std::none_of(nodes.begin(), nodes.end(), jumps)) return deciding;
+  std::vector<bool> harmless(nodes.size(), true);
+  for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
+    const bool result_of_program = i + 1 == nodes.size();
+    const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
+    for (int k = 0; k < info(nodes[i].op).arity; ++k) {
+      const scalar_ref operand = nodes[i].operands[k];
+      const bool picked =
+          k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
+      if (!picked) harmless[operand] = false;
+      if (jump || deciding[i]) deciding[operand] = true;
+    }
+  }
+  return deciding;
+}
+
+MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& program) {
+  const std::vector<bool> nodes = deciding_nodes(program);
+  std::vector<bool> result(static_cast<std::size_t>(program.arguments()), false);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (program.nodes[i].op != scalar_op::argument || !is_float(program.nodes[i].type)) continue;
+    if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
+  }
+  return result;
+}
+
+MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
+  const std::vector<scalar_node>& nodes = program.nodes;
+  const auto starts = [&](const scalar_node& node) {
+    if (node.op != scalar_op::argument)
+      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && is_float(node.type);
+    const auto index = static_cast<std::size_t>(node.value);
+    return index < unstable.size() && unstable[index];
+  };
+  const auto first = static_cast<std::size_t>(std::ranges::find_if(nodes, starts) - nodes.begin());
+  if (first == nodes.size()) return {};
+  std::vector<bool> moves(nodes.size(), false);
+  for (std::size_t i = first; i < nodes.size(); ++i) {
+    bool found = starts(nodes[i]);
+    for (int k = 0; k < info(nodes[i].op).arity; ++k) found = found || moves[nodes[i].operands[k]];
+    moves[i] = found;
+  }
+  stability found;
+  found.result = moves.back();
+  if (std::ranges::none_of(nodes, [&](const scalar_node& node) { return detail::jumps(program, node); })) return found;
+  const std::vector<bool> deciding = deciding_nodes(program);
+  for (std::size_t i = first; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
+  return found;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -15004,9 +15128,318 @@ struct node_analysis<op::assign> : no_analysis {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
 
-// Definitions for egraph/region.hpp.
+// Definitions for egraph/extract.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+class extractor {
+ public:
+  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+            const node_seconds& seconds)
+      : g_(g), seconds_(seconds), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
+    std::vector<bool> listed(g.class_slots(), false);
+    for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
+      if (!listed[g.find(id)]) order_.push_back(g.find(id));
+      listed[g.find(id)] = true;
+    }
+    for (class_id id : roots) roots_.push_back(g.find(id));
+    list_operands();
+    rank_classes();
+    choose_first();
+  }
+
+  /// Takes in a class of one node, a region with several results, and the nodes that name these, all new. Whether it is
+  /// chosen now.
+  bool offer(class_id several) {
+    cost_.resize(g_.node_count(), 0);
+    live_.resize(g_.class_slots());
+    classes_.resize(g_.class_slots());
+    const auto first = static_cast<enode_id>(first_operand_.size() - 1);
+    list_operands();
+    order_.push_back(several);
+    const enode_id region = g_[several].nodes.front();
+    cost_[region] = seconds_(region);
+    live_[several].node = region;
+    classes_[several].candidates = {region};
+    classes_[several].rank = 0;
+    note_reader(several, region);
+    for (enode_id node = first; node < g_.node_count(); ++node) {
+      if (node == region) continue;
+      const class_id value = g_.find(g_.node(node).owner);
+      classes_[value].candidates.push_back(node);
+      note_reader(value, node);
+    }
+    improve_shared(several);
+    return live_[several].uses > 0;
+  }
+
+  void repair(int max_passes, int& passes) {
+    for (class_id root : roots_) total_ += acquire(root);
+    for (passes = 0; passes < max_passes; ++passes) {
+      const double before = total_;
+      for (std::size_t i = order_.size(); i-- > 0;) improve(order_[i]);
+      for (std::size_t i = order_.size(); i-- > 0;) improve_shared(order_[i]);
+      if (total_ >= before * (1 - 1e-12)) break;
+    }
+  }
+
+  [[nodiscard]] extraction result() const {
+    extraction made;
+    made.chosen.assign(g_.class_slots(), no_id);
+    std::vector<class_id> live;
+    for (class_id id : order_) {
+      if (live_[id].uses == 0) continue;
+      made.chosen[id] = live_[id].node;
+      made.cost += cost_[live_[id].node];
+      live.push_back(id);
+    }
+    std::stable_sort(live.begin(), live.end(),
+                     [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::vector<bool> listed(g_.class_slots());
+    std::vector<class_id> waiting;
+    for (class_id id : live) list(id, waiting, listed, made.order);
+    return made;
+  }
+
+ private:
+  // After what it reads: what has several results may read values of a higher rank than those it computes.
+  void list(class_id id, std::vector<class_id>& waiting, std::vector<bool>& listed,
+            std::vector<class_id>& order) const {
+    for (waiting.push_back(id); !waiting.empty();) {
+      const class_id next = waiting.back();
+      const std::size_t before = waiting.size();
+      for (class_id operand : distinct_operands(live_[next].node)) {
+        if (!listed[next] && !listed[operand]) waiting.push_back(operand);
+      }
+      if (waiting.size() > before) continue;
+      if (!listed[next]) order.push_back(next);
+      listed[next] = true;
+      waiting.pop_back();
+    }
+  }
+
+  // The operands of nodes that are new.
+  void list_operands() {
+    for (auto node = static_cast<enode_id>(first_operand_.size() - 1); node < g_.node_count(); ++node) {
+      for (class_id operand : g_.operands(node)) {
+        operand = g_.find(operand);
+        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
+        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
+      }
+      first_operand_.push_back(operands_.size());
+    }
+  }
+
+  static constexpr std::uint32_t unranked = ~std::uint32_t{0};
+  struct class_choice {
+    std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
+    std::vector<enode_id> candidates;
+    std::vector<class_id> readers;  // classes with a candidate reading this one
+  };
+  struct live_class {
+    enode_id node = no_id;
+    std::uint32_t uses = 0;
+  };
+
+  // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
+  void rank_classes() {
+    std::uint32_t next = 0;
+    std::vector<class_id> waiting = order_;
+    for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
+      before = waiting.size();
+      std::erase_if(waiting, [&](class_id id) {
+        for (enode_id node : g_[id].nodes) {
+          if (g_.node(node).dead || !usable(node, next)) continue;
+          if (cost_[node] < 0) cost_[node] = seconds_(node);
+          if (std::isinf(cost_[node])) continue;
+          classes_[id].candidates.push_back(node);
+        }
+        if (classes_[id].candidates.empty()) return false;
+        classes_[id].rank = next++;
+        for (enode_id node : classes_[id].candidates) note_reader(id, node);
+        return true;
+      });
+    }
+    for (class_id root : roots_) {
+      if (classes_[root].rank != unranked) continue;
+      const enode& node = g_.node(g_[root].nodes.front());
+      fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
+           to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
+    }
+  }
+
+  [[nodiscard]] bool usable(enode_id node, std::uint32_t rank) const {
+    for (class_id operand : g_.operands(node)) {
+      if (classes_[g_.find(operand)].rank >= rank) return false;
+    }
+    return true;
+  }
+
+  void note_reader(class_id id, enode_id node) {
+    for (class_id operand : g_.operands(node)) {
+      std::vector<class_id>& readers = classes_[g_.find(operand)].readers;
+      if (readers.empty() || readers.back() != id) readers.push_back(id);
+    }
+  }
+
+  [[nodiscard]] std::span<const class_id> distinct_operands(enode_id node) const {
+    return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
+  }
+
+  // The first choice. A value's cost is shared out among the classes that may read it: added up whole for every path to
+  // it, costs would double with each layer of a residual model and soon mean nothing.
+  void choose_first() {
+    std::vector<class_id> by_rank;
+    for (class_id id : order_) {
+      if (classes_[id].rank != unranked) by_rank.push_back(id);
+    }
+    std::sort(by_rank.begin(), by_rank.end(),
+              [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::vector<double> share(g_.class_slots());
+    for (class_id id : by_rank) {
+      double least = std::numeric_limits<double>::infinity();
+      for (enode_id node : classes_[id].candidates) {
+        double cost = cost_[node];
+        for (class_id operand : distinct_operands(node)) cost += share[operand];
+        if (cost >= least) continue;
+        least = cost;
+        live_[id].node = node;
+      }
+      share[id] = least / static_cast<double>(std::max<std::size_t>(1, classes_[id].readers.size()));
+    }
+  }
+
+  // Adds one use of a class; what becomes live with it costs.
+  double acquire(class_id id) {
+    double cost = 0;
+    for (pending_.push_back(id); !pending_.empty();) {
+      live_class& own = live_[pending_.back()];
+      pending_.pop_back();
+      if (own.uses++ == 0) cost += visit_operands(own.node);
+    }
+    return cost;
+  }
+  double release(class_id id) {
+    double cost = 0;
+    for (pending_.push_back(id); !pending_.empty();) {
+      live_class& own = live_[pending_.back()];
+      pending_.pop_back();
+      if (--own.uses == 0) cost += visit_operands(own.node);
+    }
+    return cost;
+  }
+  double visit_operands(enode_id node) {
+    const std::span<const class_id> operands = distinct_operands(node);
+    pending_.insert(pending_.end(), operands.begin(), operands.end());
+    return cost_[node];
+  }
+
+  // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
+  double change(class_id id, enode_id node) {
+    double delta = cost_[node] - cost_[live_[id].node];
+    for (class_id operand : distinct_operands(node)) delta += acquire(operand);
+    for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
+    live_[id].node = node;
+    return delta;
+  }
+
+  template <class Allowed>
+  double change_to_best(class_id id, Allowed allowed) {
+    const enode_id before = live_[id].node;
+    enode_id best = allowed(before) ? before : no_id;
+    double best_delta = 0, delta = 0;
+    for (enode_id node : classes_[id].candidates) {
+      if (node == live_[id].node || !allowed(node)) continue;
+      delta += change(id, node);
+      if (best != no_id && delta >= best_delta - tolerance) continue;
+      best = node;
+      best_delta = delta;
+    }
+    if (best == no_id) best = before;
+    if (live_[id].node != best) change(id, best);
+    return best == before ? 0 : best_delta;
+  }
+
+  void improve(class_id id) {
+    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
+    total_ += change_to_best(id, [](enode_id) { return true; });
+  }
+
+  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to
+  // stop): all readers of a shared value are moved together, and kept only if the sum falls.
+  void improve_shared(class_id id) {
+    const class_choice& shared = classes_[id];
+    if (shared.readers.size() < 2 || shared.rank == unranked) return;
+    const bool was_live = live_[id].uses > 0;
+    std::vector<std::pair<class_id, enode_id>> undo;
+    double delta = was_live ? 0 : acquire(id);  // held while the readers decide
+    for (class_id reader : shared.readers) {
+      if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
+      undo.emplace_back(reader, live_[reader].node);
+      delta += change_to_best(reader, [&](enode_id node) { return reads(node, id) != was_live; });
+      if (live_[reader].node == undo.back().second) undo.pop_back();
+    }
+    if (!was_live) delta -= release(id);
+    if (delta < -tolerance) {
+      total_ += delta;
+      return;
+    }
+    while (!undo.empty()) {
+      const auto [reader, node] = undo.back();
+      if (live_[reader].uses > 0) {
+        change(reader, node);
+      } else {
+        live_[reader].node = node;
+      }
+      undo.pop_back();
+    }
+  }
+
+  [[nodiscard]] bool reads(enode_id node, class_id id) const {
+    const std::span<const class_id> operands = distinct_operands(node);
+    return std::find(operands.begin(), operands.end(), id) != operands.end();
+  }
+
+  static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
+  const engine& g_;
+  const node_seconds& seconds_;
+  std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
+  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
+  std::vector<class_choice> classes_;
+  std::vector<double> cost_;
+  std::vector<live_class> live_;
+  std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
+  double total_ = 0;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                    const node_seconds& seconds, const growth& grow, int max_passes) {
+  detail::extractor work(g, order, roots, seconds);
+  int passes = 0;
+  work.repair(max_passes, passes);
+  std::size_t offered = 0, merged = 0;
+  const auto offer = [&](class_id several) {
+    ++offered;
+    const bool taken = work.offer(several);
+    merged += taken;
+    return taken;
+  };
+  if (grow) grow(work.result(), offer);
+  extraction result = work.result();
+  result.offered = offered;
+  result.merged = merged;
+  result.passes = passes;
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for fusion/region.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
   nest loops{.space = region.space};
@@ -15421,7 +15854,7 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
   return position;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for spirv/module.hpp.
 // The SPIR-V enumerants this library emits, with their numbers from the specification, and no others.
 
@@ -18776,86 +19209,9 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Definitions for egraph/continuity.hpp.
+// Definitions for fusion/cost.hpp.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-namespace detail {
-
-// Floats in, a jump somewhere in what comes out.
-inline bool jumps(const scalar_program& program, const scalar_node& node) {
-  if (info(node.op).arity == 0 || !is_float(program.nodes[node.operands[0]].type)) return false;
-  return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
-}
-
-// x < y ? x : y, in any order: at the jump both are the same.
-inline bool picks_what_it_compares(const scalar_program& program, const scalar_node& select) {
-  const scalar_node& condition = program.nodes[select.operands[0]];
-  if (condition.op != scalar_op::less && condition.op != scalar_op::less_equal) return false;
-  const scalar_ref *compared = condition.operands, *picked = select.operands + 1;
-  return std::is_permutation(compared, compared + 2, picked);
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program) {
-  const std::vector<scalar_node>& nodes = program.nodes;
-  std::vector<bool> deciding(nodes.size(), false);
-  const auto jumps = [&](const scalar_node& node) { return detail::jumps(program, node); };
-  if (std::none_of(nodes.begin(), nodes.end(), jumps)) return deciding;
-  std::vector<bool> harmless(nodes.size(), true);
-  for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
-    const bool result_of_program = i + 1 == nodes.size();
-    const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
-    for (int k = 0; k < info(nodes[i].op).arity; ++k) {
-      const scalar_ref operand = nodes[i].operands[k];
-      const bool picked =
-          k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
-      if (!picked) harmless[operand] = false;
-      if (jump || deciding[i]) deciding[operand] = true;
-    }
-  }
-  return deciding;
-}
-
-MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& program) {
-  const std::vector<bool> nodes = deciding_nodes(program);
-  std::vector<bool> result(static_cast<std::size_t>(program.arguments()), false);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (program.nodes[i].op != scalar_op::argument || !is_float(program.nodes[i].type)) continue;
-    if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
-  }
-  return result;
-}
-
-MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
-  const std::vector<scalar_node>& nodes = program.nodes;
-  const auto starts = [&](const scalar_node& node) {
-    if (node.op != scalar_op::argument)
-      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && is_float(node.type);
-    const auto index = static_cast<std::size_t>(node.value);
-    return index < unstable.size() && unstable[index];
-  };
-  const auto first = static_cast<std::size_t>(std::ranges::find_if(nodes, starts) - nodes.begin());
-  if (first == nodes.size()) return {};
-  std::vector<bool> moves(nodes.size(), false);
-  for (std::size_t i = first; i < nodes.size(); ++i) {
-    bool found = starts(nodes[i]);
-    for (int k = 0; k < info(nodes[i].op).arity; ++k) found = found || moves[nodes[i].operands[k]];
-    moves[i] = found;
-  }
-  stability found;
-  found.result = moves.back();
-  if (std::ranges::none_of(nodes, [&](const scalar_node& node) { return detail::jumps(program, node); })) return found;
-  const std::vector<bool> deciding = deciding_nodes(program);
-  for (std::size_t i = first; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
-  return found;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/cost.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE double program_cost(const scalar_program& program, const device_profile& device) {
   double total = 0;
@@ -18865,11 +19221,11 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const device
   return total;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 // What the choice of kernels knows of each kind of node that runs, besides the rules that make it.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 /// `seconds`: of one kernel; unless said otherwise it reads its operands and writes its result once.
 ///
@@ -18938,12 +19294,12 @@ inline constexpr bool has_epilogue = requires {
   });
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 // Convolutions: the kernels they become, what these cost and what they end with.
 // What the costs of kernels are put together from.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 // Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
 // little.
@@ -18991,10 +19347,10 @@ inline double bytes_of_operands(const engine& g, enode_id id) {
   return bytes;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
 
@@ -19096,9 +19452,9 @@ class epilogue_draft {
   std::size_t most_;  // others there may be
 };
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -19148,10 +19504,10 @@ MEGANEURA_INLINE double kernel_family<op::convolve>::seconds(const engine& g, en
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -19200,10 +19556,10 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/lower.hpp: the pass over all classes, and adding what the rules make.
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/lower.hpp: the pass over all classes, and adding what the rules make.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
@@ -19328,10 +19684,10 @@ MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_for
   return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE lowering::class_forms& lowering::forms(class_id id) { return forms_[g_.find(id)]; }
 MEGANEURA_INLINE const lowering::class_forms& lowering::forms(class_id id) const { return forms_[g_.find(id)]; }
@@ -19571,10 +19927,10 @@ MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conserv
   }
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The rule that lets a backward mask read the stored activation.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -19651,11 +20007,11 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Products: contracts to matmuls or, where a side is missing, to regions; what they cost and what they end with.
 // The loops of a contract by what becomes of its labels: batch, m, n, k.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 struct contract_loops {
   static constexpr int max_labels = 2 * max_rank;
@@ -19708,10 +20064,10 @@ inline contract_loops loops_of(const engine& g, enode_id id) {
   return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
 /// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
@@ -19745,9 +20101,9 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
   return best;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -19923,10 +20279,10 @@ MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enod
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Structural rules from primitives to regions: maps, views, reductions, borders, concats and indices.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -20077,10 +20433,10 @@ MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The rule that splits the sum of a product over more workgroups than its results would occupy.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -20163,8 +20519,8 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/optimize.hpp.
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/optimize.hpp.
 // How long the parts of a job took.
 
 #include <chrono>
@@ -20200,47 +20556,7 @@ template <class Make>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
-// Extraction: one node for each needed class, with shared values counted once.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-struct extraction {
-  std::vector<enode_id> chosen;         // by canonical class; no_id where no kernel computes the class
-  std::vector<class_id> order;          // live classes, operands before users
-  double cost = 0;                      // seconds predicted for the whole
-  int passes = 0;                       // of the repair
-  std::size_t offered = 0, merged = 0;  // kernels with several results: added to the e-graph, and taken
-};
-
-/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
-/// gets cheaper (at most `max_passes`). Where a kernel with several results, within the limits of `merging`, is cheaper
-/// than the kernels of these, it is added and taken. `order` names the classes, operands before users as far as
-/// possible. Errors: internal when a root has no kernel.
-[[nodiscard]] extraction extract(engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const device_profile& device, const std::optional<region_limits>& merging = {},
-                                 int max_passes = 8);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-// Nodes that read more tensors, or have more loops, than a kernel can, written as nodes that do not.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// A concat along `axis` of nodes that read at most `most` tensors each.
-[[nodiscard]] class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces, std::size_t most);
-
-/// A map whose parts read at most `most` (at least 3) tensors each: values in between are stored.
-[[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
-                               std::span<const class_id> operands, std::size_t most);
-
-/// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands
-/// that are stored first with batch, m, n and k in one axis each.
-[[nodiscard]] class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
-                                    class_id a, class_id b);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-// The algebra that pays: rewrite rules over primitives, each checked by evaluation in the tests.
+// Applies a rule set to fixpoint, looking only where something changed, within limits that are reported.
 // Rewrite rules as compile-time terms in the syntax of models: one type gives matcher, builder and property test.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -20249,7 +20565,7 @@ inline constexpr std::size_t max_variables = 4, max_constants = 3, max_tags = 2;
 
 /// What a match found: classes of variables, values of constants, and for each tag the node whose attribute it stands
 /// for.
-struct bindings {
+struct captures {
   class_id root = no_id;
   std::array<class_id, max_variables> variables{no_id, no_id, no_id, no_id};
   std::array<double, max_constants> constants{};
@@ -20392,10 +20708,10 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 [[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
 // Found by argument-dependent lookup on the terms, as they call each other in no order.
-// match_class(g, term, class, bindings, next): calls next() for every way the class has the term's form. Continuations
+// match_class(g, term, class, captures, next): calls next() for every way the class has the term's form. Continuations
 // are lambdas, so that the compiler turns each rule into one nest of loops.
 template <std::size_t I, class Next>
-void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Next&& next) {
+void match_class(const engine&, const variable<I>&, class_id id, captures& b, Next&& next) {
   if (b.variables[I] != no_id) {
     if (b.variables[I] == id) next();
     return;
@@ -20406,7 +20722,7 @@ void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Ne
 }
 
 template <std::size_t I, class Next>
-void match_class(const engine& g, const constant_variable<I>&, class_id id, bindings& b, Next&& next) {
+void match_class(const engine& g, const constant_variable<I>&, class_id id, captures& b, Next&& next) {
   if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: no term over it is shared
   if (b.bound_constants >> I & 1) {
     if (same_bits(b.constants[I], *g[id].constant)) next();
@@ -20419,13 +20735,13 @@ void match_class(const engine& g, const constant_variable<I>&, class_id id, bind
 }
 
 template <class Next>
-void match_class(const engine& g, const literal& term, class_id id, bindings&, Next&& next) {
+void match_class(const engine& g, const literal& term, class_id id, captures&, Next&& next) {
   if (g[id].constant && same_bits(*g[id].constant, term.value)) next();
 }
 
 template <class Term, class Next>
   requires requires { Term::symbol; }
-void match_class(const engine& g, const Term& term, class_id id, bindings& b, Next&& next) {
+void match_class(const engine& g, const Term& term, class_id id, captures& b, Next&& next) {
   // A value stored in another dtype was rounded on the way: looking through it would change more than a rule promises.
   if (!g[id].symbols[Term::symbol] || g[id].type != dtype::f32) return;
   for (enode_id node : g[id].nodes) {
@@ -20434,11 +20750,11 @@ void match_class(const engine& g, const Term& term, class_id id, bindings& b, Ne
 }
 
 template <class A, class Next>
-void match_operands(const engine& g, const std::tuple<A>& terms, enode_id node, bool, bindings& b, Next&& next) {
+void match_operands(const engine& g, const std::tuple<A>& terms, enode_id node, bool, captures& b, Next&& next) {
   match_class(g, std::get<0>(terms), g.operand(node, 0), b, next);
 }
 template <class A, class B, class Next>
-void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id node, bool swapped, bindings& b,
+void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id node, bool swapped, captures& b,
                     Next&& next) {
   match_class(g, std::get<0>(terms), g.operand(node, swapped ? 1 : 0), b,
               [&] { match_class(g, std::get<1>(terms), g.operand(node, swapped ? 0 : 1), b, next); });
@@ -20446,13 +20762,13 @@ void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id nod
 
 // Commutative operations match in both orders: cheaper than a rule that would double their nodes.
 template <scalar_op Kind, class... Arguments, class Next>
-void match_node(const engine& g, const map_term<Kind, Arguments...>& term, enode_id node, bindings& b, Next&& next) {
+void match_node(const engine& g, const map_term<Kind, Arguments...>& term, enode_id node, captures& b, Next&& next) {
   match_operands(g, term.arguments, node, false, b, next);
   if constexpr (info(Kind).is.commutes) match_operands(g, term.arguments, node, true, b, next);
 }
 
 template <std::size_t Tag, class Next>
-void capture(bindings& b, enode_id node, Next&& next) {
+void capture(captures& b, enode_id node, Next&& next) {
   const enode_id before = b.nodes[Tag];
   b.nodes[Tag] = node;
   next();
@@ -20460,20 +20776,20 @@ void capture(bindings& b, enode_id node, Next&& next) {
 }
 
 template <reduce_kind Kind, std::size_t Tag, class A, class Next>
-void match_node(const engine& g, const reduce_term<Kind, Tag, A>& term, enode_id node, bindings& b, Next&& next) {
+void match_node(const engine& g, const reduce_term<Kind, Tag, A>& term, enode_id node, captures& b, Next&& next) {
   if (g.get<reduce_attribute>(node).kind != Kind) return;
   capture<Tag>(b, node, [&] { match_class(g, term.argument, g.operand(node, 0), b, next); });
 }
 
 template <std::size_t Tag, class A, class B, class Next>
-void match_node(const engine& g, const contract_term<Tag, A, B>& term, enode_id node, bindings& b, Next&& next) {
+void match_node(const engine& g, const contract_term<Tag, A, B>& term, enode_id node, captures& b, Next&& next) {
   capture<Tag>(b, node, [&] {
     match_class(g, term.a, g.operand(node, 0), b, [&] { match_class(g, term.b, g.operand(node, 1), b, next); });
   });
 }
 
 template <std::size_t Tag, class A, class Next>
-void match_node(const engine& g, const view_term<Tag, A>& term, enode_id node, bindings& b, Next&& next) {
+void match_node(const engine& g, const view_term<Tag, A>& term, enode_id node, captures& b, Next&& next) {
   capture<Tag>(b, node, [&] { match_class(g, term.argument, g.operand(node, 0), b, next); });
 }
 
@@ -20495,14 +20811,14 @@ struct built {
 }
 
 template <std::size_t I>
-built build_term(engine& g, const variable<I>&, const bindings& b, rule_mask) {
+built build_term(engine& g, const variable<I>&, const captures& b, rule_mask) {
   return {.id = g.find(b.variables[I])};
 }
 template <std::size_t I>
-built build_term(engine&, const constant_variable<I>&, const bindings& b, rule_mask) {
+built build_term(engine&, const constant_variable<I>&, const captures& b, rule_mask) {
   return {.value = b.constants[I]};
 }
-inline built build_term(engine&, const literal& term, const bindings&, rule_mask) { return {.value = term.value}; }
+inline built build_term(engine&, const literal& term, const captures&, rule_mask) { return {.value = term.value}; }
 
 inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t count, rule_mask reasons) {
   class_id like = no_id;
@@ -20528,7 +20844,7 @@ inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t 
 }
 
 template <scalar_op Kind, class... Arguments>
-built build_term(engine& g, const map_term<Kind, Arguments...>& term, const bindings& b, rule_mask reasons) {
+built build_term(engine& g, const map_term<Kind, Arguments...>& term, const captures& b, rule_mask reasons) {
   return std::apply(
       [&](const auto&... arguments) {
         built values[] = {build_term(g, arguments, b, reasons)...};
@@ -20553,21 +20869,21 @@ inline built build_like(engine& g, enode_id captured, std::initializer_list<buil
 }
 
 template <reduce_kind Kind, std::size_t Tag, class A>
-built build_term(engine& g, const reduce_term<Kind, Tag, A>& term, const bindings& b, rule_mask reasons) {
+built build_term(engine& g, const reduce_term<Kind, Tag, A>& term, const captures& b, rule_mask reasons) {
   return build_like(g, b.nodes[Tag], {build_term(g, term.argument, b, reasons)}, reasons);
 }
 template <std::size_t Tag, class A, class B>
-built build_term(engine& g, const contract_term<Tag, A, B>& term, const bindings& b, rule_mask reasons) {
+built build_term(engine& g, const contract_term<Tag, A, B>& term, const captures& b, rule_mask reasons) {
   return build_like(g, b.nodes[Tag], {build_term(g, term.a, b, reasons), build_term(g, term.b, b, reasons)}, reasons);
 }
 template <std::size_t Tag, class A>
-built build_term(engine& g, const view_term<Tag, A>& term, const bindings& b, rule_mask reasons) {
+built build_term(engine& g, const view_term<Tag, A>& term, const captures& b, rule_mask reasons) {
   return build_like(g, b.nodes[Tag], {build_term(g, term.argument, b, reasons)}, reasons);
 }
 
 /// The class of a term over bound variables; no_id when shapes do not fit.
 template <is_term Term>
-[[nodiscard]] class_id build(engine& g, const Term& term, const bindings& b, const shape& extents, dtype type,
+[[nodiscard]] class_id build(engine& g, const Term& term, const captures& b, const shape& extents, dtype type,
                              rule_mask reasons = {}) {
   const built made = build_term(g, term, b, reasons);
   if (made.failed) return no_id;
@@ -20577,7 +20893,7 @@ template <is_term Term>
 // ---- rules ----------------------------------------------------------------------------------------------------------
 
 struct always {
-  constexpr bool operator()(const bindings&) const { return true; }
+  constexpr bool operator()(const captures&) const { return true; }
 };
 
 template <class Left, class Right, class Guard = always>
@@ -20600,17 +20916,17 @@ struct rule {
     return {name, left, right, kind, condition};
   }
 
-  /// found(bindings) for every match at a node.
+  /// found(captures) for every match at a node.
   template <class Found>
   void match(const engine& g, enode_id node, Found&& found) const {
-    bindings b{.root = g.find(g.node(node).owner)};
+    captures b{.root = g.find(g.node(node).owner)};
     match_node(g, left, node, b, [&] {
       if (guard(b)) found(b);
     });
   }
   /// Adds the right-hand side to the class of the match; false when nothing changed or the shapes do not fit. `sealed`:
   /// classes that decide something stay as they are.
-  bool apply(engine& g, const bindings& b, rule_mask reason, bool sealed = false) const {
+  bool apply(engine& g, const captures& b, rule_mask reason, bool sealed = false) const {
     const class_id root_class = g.find(b.root);
     if (sealed && g[root_class].decides) return false;
     const shape extents = g.extents(root_class);
@@ -20663,54 +20979,6 @@ struct rule_set {
 }  // namespace pattern
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-namespace rules {
-
-using namespace pattern;
-
-inline constexpr auto normal_reciprocal = [](const bindings& b) {
-  return std::isnormal(static_cast<float>(1 / b.constants[0]));
-};
-// The product of two factors replaces both: it must neither overflow nor vanish where they did not.
-inline constexpr auto normal_product = [](const bindings& b) {
-  return std::isnormal(static_cast<float>(b.constants[0] * b.constants[1]));
-};
-inline constexpr auto power_of_two = [](const bindings& b) {
-  int exponent = 0;
-  return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
-};
-
-// Rules over exp, and of two scales in a row, leave out a value between that could overflow or vanish: what it did to
-// the result goes with it. `exact` keeps it. Scales do not move over sums: without them the sum overflows, or vanishes,
-// where the scaled one would not.
-inline constexpr auto algebra = rule_set(
-    rewrite("divide_by_power_of_two", _x / _c, _x*(1 / _c)).exact().when(power_of_two),
-    rewrite("divide_by_constant", _x / _c, _x*(1 / _c)).reassociates().when(normal_reciprocal),
-    rewrite("one_over_sqrt", 1 / sqrt(_x), rsqrt(_x)).reassociates(),
-    rewrite("reciprocal_sqrt", reciprocal(sqrt(_x)), rsqrt(_x)).reassociates(),
-    rewrite("divide_by_sqrt", _x / sqrt(_y), _x* rsqrt(_y)).reassociates(),
-    rewrite("matmul_negate_left", matmul(-_x, _w), -matmul(_x, _w)).reassociates(),  // 0 becomes -0
-    rewrite("matmul_negate_right", matmul(_x, -_w), -matmul(_x, _w)).reassociates(),
-    rewrite("sum_negate", sum(-_x), -sum(_x)).reassociates(),
-    rewrite("scale_scale", (_x * _c) * _d, _x*(_c* _d)).reassociates().when(normal_product),
-    rewrite("log_exp", log(exp(_x)), _x).reassociates(),
-    rewrite("log_exp_quotient", log(exp(_x) / _y), _x - log(_y)).reassociates(),
-    rewrite("exp_times_exp", exp(_x) * exp(_y), exp(_x + _y)).reassociates(),
-    rewrite("exp_over_exp", exp(_x) / exp(_y), exp(_x - _y)).reassociates(),
-    rewrite("negate_negate", -(-_x), _x).exact(),
-    rewrite("negate_subtract", -(_x - _y), _y - _x).reassociates(),  // -0 becomes 0
-    rewrite("subtract_negate", _x - (-_y), _x + _y).exact(), rewrite("add_negate", _x + (-_y), _x - _y).exact(),
-    rewrite("negate_times_negate", (-_x) * (-_y), _x* _y).exact(),
-    rewrite("negate_times_constant", (-_x) * _c, _x*(-_c)).exact(),
-    rewrite("add_zero", _x + 0.0, _x).reassociates(),  // -0 stays -0
-    rewrite("multiply_by_one", _x * 1.0, _x).exact());
-
-}  // namespace rules
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Applies a rule set to fixpoint, looking only where something changed, within limits that are reported.
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -20799,7 +21067,7 @@ class saturation {
 
   // Collects first and applies afterwards: matching walks vectors that applying grows.
   bool step(const std::vector<enode_id>& dirty, int iteration) {
-    std::array<std::vector<bindings>, Set::count> found;
+    std::array<std::vector<captures>, Set::count> found;
     steps_ += dirty.size();
     for (enode_id node : dirty) {
       if (g_.node(node).dead || g_.node(node).type != dtype::f32) continue;
@@ -20808,7 +21076,7 @@ class saturation {
           waiting_[i].push_back(node);
           return;
         }
-        rule.match(g_, node, [&](const bindings& b) { found[i].push_back(b); });
+        rule.match(g_, node, [&](const captures& b) { found[i].push_back(b); });
       });
     }
     for (std::size_t i = 0; i < Set::count; ++i) {
@@ -20821,7 +21089,7 @@ class saturation {
     }
     bool within = true;
     set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
-      for (const bindings& b : found[i]) {
+      for (const captures& b : found[i]) {
         if (!within) return;
         report_.applied[i] += rule.apply(g_, b, rule_mask::of(first_reason_ + i), sealed_);
         if (g_.node_count() > limits_.nodes) {
@@ -20863,8 +21131,88 @@ saturation_report run_rules(engine& g, const Set& set, const typename Set::subse
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Regions side by side: values that are computed from the same operands, as results of one kernel.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
+/// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
+/// whether the choice has changed to it; what it refuses is not built upon. What such a region reads is computed in
+/// earlier steps than any of its values is chosen to be, so that no choice is a circle.
+void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
+                   const std::function<bool(class_id)>& offer);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+// Nodes that read more tensors, or have more loops, than a kernel can, written as nodes that do not.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// A concat along `axis` of nodes that read at most `most` tensors each.
+[[nodiscard]] class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces, std::size_t most);
+
+/// A map whose parts read at most `most` (at least 3) tensors each: values in between are stored.
+[[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+                               std::span<const class_id> operands, std::size_t most);
+
+/// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands
+/// that are stored first with batch, m, n and k in one axis each.
+[[nodiscard]] class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
+                                    class_id a, class_id b);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+// The algebra that pays: rewrite rules over primitives, each checked by evaluation in the tests.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace rules {
+
+using namespace egraph::pattern;
+using egraph::captures;
+
+inline constexpr auto normal_reciprocal = [](const captures& b) {
+  return std::isnormal(static_cast<float>(1 / b.constants[0]));
+};
+// The product of two factors replaces both: it must neither overflow nor vanish where they did not.
+inline constexpr auto normal_product = [](const captures& b) {
+  return std::isnormal(static_cast<float>(b.constants[0] * b.constants[1]));
+};
+inline constexpr auto power_of_two = [](const captures& b) {
+  int exponent = 0;
+  return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
+};
+
+// Rules over exp, and of two scales in a row, leave out a value between that could overflow or vanish: what it did to
+// the result goes with it. `exact` keeps it. Scales do not move over sums: without them the sum overflows, or vanishes,
+// where the scaled one would not.
+inline constexpr auto algebra = rule_set(
+    rewrite("divide_by_power_of_two", _x / _c, _x*(1 / _c)).exact().when(power_of_two),
+    rewrite("divide_by_constant", _x / _c, _x*(1 / _c)).reassociates().when(normal_reciprocal),
+    rewrite("one_over_sqrt", 1 / sqrt(_x), rsqrt(_x)).reassociates(),
+    rewrite("reciprocal_sqrt", reciprocal(sqrt(_x)), rsqrt(_x)).reassociates(),
+    rewrite("divide_by_sqrt", _x / sqrt(_y), _x* rsqrt(_y)).reassociates(),
+    rewrite("matmul_negate_left", matmul(-_x, _w), -matmul(_x, _w)).reassociates(),  // 0 becomes -0
+    rewrite("matmul_negate_right", matmul(_x, -_w), -matmul(_x, _w)).reassociates(),
+    rewrite("sum_negate", sum(-_x), -sum(_x)).reassociates(),
+    rewrite("scale_scale", (_x * _c) * _d, _x*(_c* _d)).reassociates().when(normal_product),
+    rewrite("log_exp", log(exp(_x)), _x).reassociates(),
+    rewrite("log_exp_quotient", log(exp(_x) / _y), _x - log(_y)).reassociates(),
+    rewrite("exp_times_exp", exp(_x) * exp(_y), exp(_x + _y)).reassociates(),
+    rewrite("exp_over_exp", exp(_x) / exp(_y), exp(_x - _y)).reassociates(),
+    rewrite("negate_negate", -(-_x), _x).exact(),
+    rewrite("negate_subtract", -(_x - _y), _y - _x).reassociates(),  // -0 becomes 0
+    rewrite("subtract_negate", _x - (-_y), _x + _y).exact(), rewrite("add_negate", _x + (-_y), _x - _y).exact(),
+    rewrite("negate_times_negate", (-_x) * (-_y), _x* _y).exact(),
+    rewrite("negate_times_constant", (-_x) * _c, _x*(-_c)).exact(),
+    rewrite("add_zero", _x + 0.0, _x).reassociates(),  // -0 stays -0
+    rewrite("multiply_by_one", _x * 1.0, _x).exact());
+
+}  // namespace rules
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -20998,9 +21346,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   lowering pass(result.graph,
                 {enabled, options.region, options.region_forms, options.device, options.tolerance == exactness::exact});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
-  const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
-  const saturation_report found =
-      run_rules(result.graph, rules::algebra, detail::admitted_rules(options, enabled), structural_count, limits);
+  const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
+                                         options.max_steps};
+  const egraph::saturation_report found = egraph::run_rules(
+      result.graph, rules::algebra, detail::admitted_rules(options, enabled), structural_count, limits);
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
@@ -21020,6 +21369,16 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   return result;
 }
 
+MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
+  const auto seconds = [&](enode_id id) { return node_cost(all.graph, id, options.device); };
+  const auto merge = [&](const extraction& chosen, const std::function<bool(class_id)>& offer) {
+    merge_regions(all.graph, chosen, options.region, offer);
+  };
+  const char* merging = to_string(structural::merge_regions);
+  const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
+  return egraph::extract(all.graph, all.order, all.roots, seconds, merges ? egraph::growth(merge) : egraph::growth());
+}
+
 MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options, optimize_report* report) {
   optimize_report local;
   optimize_report& r = report ? *report : local;
@@ -21027,22 +21386,20 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   meganeura::detail::stopwatch total;
   saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
-  const char* merging = to_string(structural::merge_regions);
-  const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
-  const extraction plan =
-      extract(all.graph, all.order, all.roots, options.device, merges ? std::optional(options.region) : std::nullopt);
+  const extraction plan = choose(all, options);
   graph result = detail::export_graph(g, all, plan);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
   r.nodes_out = result.size();
   r.repair_passes = plan.passes;
   r.predicted_seconds = plan.cost;
-  r.rules[static_cast<std::size_t>(structural::merge_regions)] = {merging, plan.offered, plan.merged};
+  const structural merging = structural::merge_regions;
+  r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
   if (report) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for runtime/build_times.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -21384,12 +21741,12 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
-  egraph::optimize_options optimization = options.optimize;
+  fusion::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.device = make_device_profile(on.facts());
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes =
       static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
-  const auto optimized = [&](const graph& of) { return egraph::optimize(of, optimization, &report_); };
+  const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
   const bool has_taps = options.taps.begin() != options.taps.end();
   graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
   times_.saturate = report_.saturate_ms;
@@ -24636,7 +24993,7 @@ MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barr
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // The costs of nodes, and of kernels that nothing is fused into.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
                                     std::int64_t result_bytes, const device_profile& device) {
@@ -24720,332 +25077,202 @@ MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enod
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/extract.hpp.
-// Regions side by side: values that are computed from the same operands, as results of one kernel.
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/merge.hpp.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
-/// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
-/// whether the choice has changed to it; what it refuses is not built upon. What such a region reads is computed in
-/// earlier steps than any of its values is chosen to be, so that no choice is a circle.
-void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                   const std::function<bool(class_id)>& offer);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-class extractor {
+class region_merger {
  public:
-  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-            const device_profile& device)
-      : g_(g), device_(device), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
-    std::vector<bool> listed(g.class_slots(), false);
-    for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
-      if (!listed[g.find(id)]) order_.push_back(g.find(id));
-      listed[g.find(id)] = true;
-    }
-    for (class_id id : roots) roots_.push_back(g.find(id));
-    list_operands();
-    rank_classes();
-    choose_first();
-  }
-
-  /// Takes in a class of one node, a region with several results, and the nodes that name these, all new. Whether it is
-  /// chosen now.
-  bool offer(class_id several) {
-    cost_.resize(g_.node_count(), 0);
-    live_.resize(g_.class_slots());
-    classes_.resize(g_.class_slots());
-    const auto first = static_cast<enode_id>(first_operand_.size() - 1);
-    list_operands();
-    order_.push_back(several);
-    const enode_id region = g_[several].nodes.front();
-    cost_[region] = node_cost(g_, region, device_);
-    live_[several].node = region;
-    classes_[several].candidates = {region};
-    classes_[several].rank = 0;
-    note_reader(several, region);
-    for (enode_id node = first; node < g_.node_count(); ++node) {
-      if (node == region) continue;
-      const class_id value = g_.find(g_.node(node).owner);
-      classes_[value].candidates.push_back(node);
-      note_reader(value, node);
-    }
-    improve_shared(several);
-    return live_[several].uses > 0;
-  }
-
-  void repair(int max_passes, int& passes) {
-    for (class_id root : roots_) total_ += acquire(root);
-    for (passes = 0; passes < max_passes; ++passes) {
-      const double before = total_;
-      for (std::size_t i = order_.size(); i-- > 0;) improve(order_[i]);
-      for (std::size_t i = order_.size(); i-- > 0;) improve_shared(order_[i]);
-      if (total_ >= before * (1 - 1e-12)) break;
+  region_merger(engine& g, const extraction& chosen, const region_limits& limits,
+                const std::function<bool(class_id)>& offer)
+      : g_(g),
+        chosen_(chosen),
+        limits_(limits),
+        offer_(offer),
+        levels_(g.class_slots(), -1),
+        readers_(g.class_slots()) {
+    for (class_id id : chosen.order) {
+      levels_[id] = 0;
+      for (class_id operand : g.operands(chosen.chosen[id]))
+        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + 1);
     }
   }
 
-  [[nodiscard]] extraction result() const {
-    extraction made;
-    made.chosen.assign(g_.class_slots(), no_id);
-    std::vector<class_id> live;
-    for (class_id id : order_) {
-      if (live_[id].uses == 0) continue;
-      made.chosen[id] = live_[id].node;
-      made.cost += cost_[live_[id].node];
-      live.push_back(id);
+  void run() {
+    for (class_id id : chosen_.order) {
+      if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
+        begin_group(id);
     }
-    std::stable_sort(live.begin(), live.end(),
-                     [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    std::vector<bool> listed(g_.class_slots());
-    std::vector<class_id> waiting;
-    for (class_id id : live) list(id, waiting, listed, made.order);
-    return made;
   }
 
  private:
-  // After what it reads: what has several results may read values of a higher rank than those it computes.
-  void list(class_id id, std::vector<class_id>& waiting, std::vector<bool>& listed,
-            std::vector<class_id>& order) const {
-    for (waiting.push_back(id); !waiting.empty();) {
-      const class_id next = waiting.back();
-      const std::size_t before = waiting.size();
-      for (class_id operand : distinct_operands(live_[next].node)) {
-        if (!listed[next] && !listed[operand]) waiting.push_back(operand);
-      }
-      if (waiting.size() > before) continue;
-      if (!listed[next]) order.push_back(next);
-      listed[next] = true;
-      waiting.pop_back();
+  struct member {
+    class_id value = no_id;
+    enode_id region = no_id;              // one that computes it
+    std::optional<region_form> inside{};  // the same without reads of other members
+  };
+  using members = std::vector<member>;
+  struct group {
+    members all;
+    int first = 0, last = 0;  // levels of the members
+    int reads = -1;           // the latest level of what they read
+  };
+
+  [[nodiscard]] const region_attribute& region(enode_id form) const { return g_.get<region_attribute>(form); }
+  [[nodiscard]] region_view view(const member& of) const {
+    if (of.inside) return {of.inside->loops, of.inside->operands};
+    return {region(of.region), g_.operands(of.region)};
+  }
+
+  void begin_group(class_id id) {
+    const int level = levels_[id];
+    groups_.push_back({{{id, chosen_.chosen[id]}}, level, level, level - 1});
+    note_member(groups_.size() - 1, id, chosen_.chosen[id]);
+  }
+  // Who reads the member itself may find it inside of the group's kernel.
+  void note_member(std::size_t which, class_id id, enode_id form) {
+    readers_[id].push_back(which);
+    for (class_id operand : g_.operands(form)) {
+      std::vector<std::size_t>& readers = readers_[g_.find(operand)];
+      if (readers.empty() || readers.back() != which) readers.push_back(which);
     }
   }
 
-  // The operands of nodes that are new.
-  void list_operands() {
-    for (auto node = static_cast<enode_id>(first_operand_.size() - 1); node < g_.node_count(); ++node) {
-      for (class_id operand : g_.operands(node)) {
-        operand = g_.find(operand);
-        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
-        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
-      }
-      first_operand_.push_back(operands_.size());
-    }
-  }
-
-  static constexpr std::uint32_t unranked = ~std::uint32_t{0};
-  struct class_choice {
-    std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
-    std::vector<enode_id> candidates;
-    std::vector<class_id> readers;  // classes with a candidate reading this one
-  };
-  struct live_class {
-    enode_id node = no_id;
-    std::uint32_t uses = 0;
-  };
-
-  // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
-  void rank_classes() {
-    std::uint32_t next = 0;
-    std::vector<class_id> waiting = order_;
-    for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
-      before = waiting.size();
-      std::erase_if(waiting, [&](class_id id) {
-        for (enode_id node : g_[id].nodes) {
-          if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, device_);
-          if (std::isinf(cost_[node])) continue;
-          classes_[id].candidates.push_back(node);
+  bool joins_another(class_id id) {
+    const std::vector<enode_id> forms = g_[id].nodes;
+    for (enode_id form : forms) {
+      if (g_.node(form).dead || g_.node(form).kind != op::region || g_.node(form).operand_count == 0) continue;
+      for (class_id operand : g_.operands(form)) {
+        const std::vector<std::size_t>& readers = readers_[g_.find(operand)];
+        const std::size_t first = readers.size() - std::min<std::size_t>(readers.size(), 2);
+        for (std::size_t i = readers.size(); i-- > first;) {
+          if (join(groups_[readers[i]], readers[i], id, form)) return true;
         }
-        if (classes_[id].candidates.empty()) return false;
-        classes_[id].rank = next++;
-        for (enode_id node : classes_[id].candidates) note_reader(id, node);
-        return true;
-      });
+      }
     }
-    for (class_id root : roots_) {
-      if (classes_[root].rank != unranked) continue;
-      const enode& node = g_.node(g_[root].nodes.front());
-      fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
-           to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
-    }
+    return false;
   }
 
-  [[nodiscard]] bool usable(enode_id node, std::uint32_t rank) const {
-    for (class_id operand : g_.operands(node)) {
-      if (classes_[g_.find(operand)].rank >= rank) return false;
+  // Due with the group: what it reads is there before any of them is due, and none is computed long before that, which
+  // would only keep its memory.
+  bool join(group& others, std::size_t which, class_id id, enode_id form) {
+    group joined{{}, std::min(others.first, levels_[id]), std::max(others.last, levels_[id]), others.reads};
+    for (class_id operand : g_.operands(form)) {
+      operand = g_.find(operand);
+      if (find(others.all, operand) != others.all.end()) continue;
+      if (levels_[operand] < 0) return false;
+      joined.reads = std::max(joined.reads, levels_[operand]);
     }
+    if (joined.reads >= joined.first || joined.last > joined.reads + 3) return false;
+    member joining{id, form};
+    if (!compute_inside(joining, others.all) || !alike(view(others.all[0]).loops, view(joining).loops)) return false;
+    joined.all = others.all;
+    joined.all.push_back(std::move(joining));
+    const std::optional<class_id> made = add(joined.all);
+    if (!made || !offer_(*made)) return false;
+    others = std::move(joined);
+    note_member(which, id, form);
+    return true;
+  }
+  [[nodiscard]] static members::const_iterator find(const members& among, class_id value) {
+    return std::ranges::find(among, value, &member::value);
+  }
+
+  // The loops of rows of one length and as many of them, or of single elements.
+  [[nodiscard]] static bool alike(const region_attribute& a, const region_attribute& b) {
+    const auto row = [](const region_attribute& each) {
+      std::int64_t length = 1;
+      for (int i = each.space.rank() - each.row_axes; i < each.space.rank(); ++i) length *= each.space[i];
+      return length;
+    };
+    return a.space.elements() == b.space.elements() && (row(a) == row(b) || row(a) == 1 || row(b) == 1);
+  }
+
+  // What the new member reads of the others it takes from inside of the kernel, where it is before it is rounded to
+  // the dtype it is stored in. False where it cannot.
+  [[nodiscard]] bool compute_inside(member& joining, const members& others) const {
+    const region_attribute& own = region(joining.region);
+    const std::span<const class_id> operands = g_.operands(joining.region);
+    const auto source = [&](const index_map& read) {
+      return read.source < 0 ? static_cast<class_id>(no_id) : g_.find(operands[static_cast<std::size_t>(read.source)]);
+    };
+    const auto reads_member = [&](const index_map& read) { return find(others, source(read)) != others.end(); };
+    if (std::ranges::none_of(own.accesses, reads_member)) return true;
+    std::vector<dtype> types(own.accesses.size(), dtype::f32);
+    for (const scalar_node& node : own.program.nodes) {
+      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
+    }
+    region_draft draft(limits_);
+    draft.loops = to_nest(own);
+    draft.loops.accesses = {own.output};
+    draft.per_row = own.per_row;
+    for (std::size_t i = 0; i < own.accesses.size(); ++i)
+      draft.add_read(source(own.accesses[i]), types[i], own.accesses[i]);
+    for (std::size_t i = 0; i < own.accesses.size(); ++i) {
+      if (!reads_member(own.accesses[i])) continue;
+      const member& read = *find(others, source(own.accesses[i]));
+      if (is_narrow(g_[read.value].type) || draft.inline_form(i, view(read)) != nullptr) return false;
+    }
+    region_form form;
+    if (draft.finish(own.program, form, true) != nullptr) return false;
+    joining.inside = std::move(form);
     return true;
   }
 
-  void note_reader(class_id id, enode_id node) {
-    for (class_id operand : g_.operands(node)) {
-      std::vector<class_id>& readers = classes_[g_.find(operand)].readers;
-      if (readers.empty() || readers.back() != id) readers.push_back(id);
+  // The class of the region with these values as results; nothing where there is no such region.
+  std::optional<class_id> add(members values) {
+    const auto elements = [&](const member& each) { return g_.extents(each.value).elements(); };
+    std::ranges::stable_sort(values, std::ranges::greater(), elements);  // a row's value needs the row
+    region_draft draft(limits_);
+    flat_loops(draft, {elements(values[0])});
+    std::vector<tensor_type> types;
+    rule_mask reasons = bit(structural::merge_regions);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const class_id id = values[i].value;
+      const bool whole = elements(values[i]) == elements(values[0]);
+      const std::optional<index_map> where = whole ? draft.loops.accesses[0] : draft.row_positions(elements(values[i]));
+      if (!where) return {};
+      draft.add_read(id, g_[id].type, *where);
+      if (draft.inline_form(i, view(values[i])) != nullptr) return {};
+      types.push_back({g_[id].type, g_.extents(id)});
+      reasons |= g_.node(values[i].region).reasons;
     }
+    region_form form;
+    std::vector<std::size_t> number;  // of each value among the results
+    if (draft.finish_several(types, form, number) != nullptr) return {};
+    g_.at(g_.node(values[0].region).path);
+    const tensor_type& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
+    const std::size_t before = g_.class_slots();
+    const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
+    if (g_.class_slots() == before) return {};
+    for (std::size_t i = 0; i < values.size(); ++i)
+      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons);
+    return made;
   }
 
-  [[nodiscard]] std::span<const class_id> distinct_operands(enode_id node) const {
-    return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
-  }
-
-  // The first choice. A value's cost is shared out among the classes that may read it: added up whole for every path to
-  // it, costs would double with each layer of a residual model and soon mean nothing.
-  void choose_first() {
-    std::vector<class_id> by_rank;
-    for (class_id id : order_) {
-      if (classes_[id].rank != unranked) by_rank.push_back(id);
-    }
-    std::sort(by_rank.begin(), by_rank.end(),
-              [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    std::vector<double> share(g_.class_slots());
-    for (class_id id : by_rank) {
-      double least = std::numeric_limits<double>::infinity();
-      for (enode_id node : classes_[id].candidates) {
-        double cost = cost_[node];
-        for (class_id operand : distinct_operands(node)) cost += share[operand];
-        if (cost >= least) continue;
-        least = cost;
-        live_[id].node = node;
-      }
-      share[id] = least / static_cast<double>(std::max<std::size_t>(1, classes_[id].readers.size()));
-    }
-  }
-
-  // Adds one use of a class; what becomes live with it costs.
-  double acquire(class_id id) {
-    double cost = 0;
-    for (pending_.push_back(id); !pending_.empty();) {
-      live_class& own = live_[pending_.back()];
-      pending_.pop_back();
-      if (own.uses++ == 0) cost += visit_operands(own.node);
-    }
-    return cost;
-  }
-  double release(class_id id) {
-    double cost = 0;
-    for (pending_.push_back(id); !pending_.empty();) {
-      live_class& own = live_[pending_.back()];
-      pending_.pop_back();
-      if (--own.uses == 0) cost += visit_operands(own.node);
-    }
-    return cost;
-  }
-  double visit_operands(enode_id node) {
-    const std::span<const class_id> operands = distinct_operands(node);
-    pending_.insert(pending_.end(), operands.begin(), operands.end());
-    return cost_[node];
-  }
-
-  // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
-  double change(class_id id, enode_id node) {
-    double delta = cost_[node] - cost_[live_[id].node];
-    for (class_id operand : distinct_operands(node)) delta += acquire(operand);
-    for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
-    live_[id].node = node;
-    return delta;
-  }
-
-  template <class Allowed>
-  double change_to_best(class_id id, Allowed allowed) {
-    const enode_id before = live_[id].node;
-    enode_id best = allowed(before) ? before : no_id;
-    double best_delta = 0, delta = 0;
-    for (enode_id node : classes_[id].candidates) {
-      if (node == live_[id].node || !allowed(node)) continue;
-      delta += change(id, node);
-      if (best != no_id && delta >= best_delta - tolerance) continue;
-      best = node;
-      best_delta = delta;
-    }
-    if (best == no_id) best = before;
-    if (live_[id].node != best) change(id, best);
-    return best == before ? 0 : best_delta;
-  }
-
-  void improve(class_id id) {
-    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
-    total_ += change_to_best(id, [](enode_id) { return true; });
-  }
-
-  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to
-  // stop): all readers of a shared value are moved together, and kept only if the sum falls.
-  void improve_shared(class_id id) {
-    const class_choice& shared = classes_[id];
-    if (shared.readers.size() < 2 || shared.rank == unranked) return;
-    const bool was_live = live_[id].uses > 0;
-    std::vector<std::pair<class_id, enode_id>> undo;
-    double delta = was_live ? 0 : acquire(id);  // held while the readers decide
-    for (class_id reader : shared.readers) {
-      if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
-      undo.emplace_back(reader, live_[reader].node);
-      delta += change_to_best(reader, [&](enode_id node) { return reads(node, id) != was_live; });
-      if (live_[reader].node == undo.back().second) undo.pop_back();
-    }
-    if (!was_live) delta -= release(id);
-    if (delta < -tolerance) {
-      total_ += delta;
-      return;
-    }
-    while (!undo.empty()) {
-      const auto [reader, node] = undo.back();
-      if (live_[reader].uses > 0) {
-        change(reader, node);
-      } else {
-        live_[reader].node = node;
-      }
-      undo.pop_back();
-    }
-  }
-
-  [[nodiscard]] bool reads(enode_id node, class_id id) const {
-    const std::span<const class_id> operands = distinct_operands(node);
-    return std::find(operands.begin(), operands.end(), id) != operands.end();
-  }
-
-  static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
-  const engine& g_;
-  const device_profile& device_;
-  std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
-  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
-  std::vector<class_choice> classes_;
-  std::vector<double> cost_;
-  std::vector<live_class> live_;
-  std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
-  double total_ = 0;
+  engine& g_;
+  const extraction& chosen_;
+  const region_limits& limits_;
+  const std::function<bool(class_id)>& offer_;
+  std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
+  std::vector<group> groups_;
+  std::vector<std::vector<std::size_t>> readers_;  // of a class: groups that read it or have it
 };
 
 }  // namespace detail
 
-MEGANEURA_INLINE extraction extract(engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const device_profile& device, const std::optional<region_limits>& merging,
-                                    int max_passes) {
-  detail::extractor work(g, order, roots, device);
-  int passes = 0;
-  work.repair(max_passes, passes);
-  std::size_t offered = 0, merged = 0;
-  const auto offer = [&](class_id several) {
-    ++offered;
-    const bool taken = work.offer(several);
-    merged += taken;
-    return taken;
-  };
-  if (merging) merge_regions(g, work.result(), *merging, offer);
-  extraction result = work.result();
-  result.offered = offered;
-  result.merged = merged;
-  result.passes = passes;
-  return result;
+MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
+                                    const std::function<bool(class_id)>& offer) {
+  detail::region_merger(g, chosen, limits, offer).run();
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/narrow.hpp.
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/narrow.hpp.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces,
                                      std::size_t most) {
@@ -25228,7 +25455,7 @@ MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& exten
   return e.add(op::view, type, extents, map, made);
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for kernels/generate.hpp.
 // Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
 // What a family of kernels is to the rest of the library: the generator of a kind of node.
@@ -26830,198 +27057,6 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
-// Definitions for egraph/merge.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-namespace detail {
-
-class region_merger {
- public:
-  region_merger(engine& g, const extraction& chosen, const region_limits& limits,
-                const std::function<bool(class_id)>& offer)
-      : g_(g),
-        chosen_(chosen),
-        limits_(limits),
-        offer_(offer),
-        levels_(g.class_slots(), -1),
-        readers_(g.class_slots()) {
-    for (class_id id : chosen.order) {
-      levels_[id] = 0;
-      for (class_id operand : g.operands(chosen.chosen[id]))
-        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + 1);
-    }
-  }
-
-  void run() {
-    for (class_id id : chosen_.order) {
-      if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
-        begin_group(id);
-    }
-  }
-
- private:
-  struct member {
-    class_id value = no_id;
-    enode_id region = no_id;              // one that computes it
-    std::optional<region_form> inside{};  // the same without reads of other members
-  };
-  using members = std::vector<member>;
-  struct group {
-    members all;
-    int first = 0, last = 0;  // levels of the members
-    int reads = -1;           // the latest level of what they read
-  };
-
-  [[nodiscard]] const region_attribute& region(enode_id form) const { return g_.get<region_attribute>(form); }
-  [[nodiscard]] region_view view(const member& of) const {
-    if (of.inside) return {of.inside->loops, of.inside->operands};
-    return {region(of.region), g_.operands(of.region)};
-  }
-
-  void begin_group(class_id id) {
-    const int level = levels_[id];
-    groups_.push_back({{{id, chosen_.chosen[id]}}, level, level, level - 1});
-    note_member(groups_.size() - 1, id, chosen_.chosen[id]);
-  }
-  // Who reads the member itself may find it inside of the group's kernel.
-  void note_member(std::size_t which, class_id id, enode_id form) {
-    readers_[id].push_back(which);
-    for (class_id operand : g_.operands(form)) {
-      std::vector<std::size_t>& readers = readers_[g_.find(operand)];
-      if (readers.empty() || readers.back() != which) readers.push_back(which);
-    }
-  }
-
-  bool joins_another(class_id id) {
-    const std::vector<enode_id> forms = g_[id].nodes;
-    for (enode_id form : forms) {
-      if (g_.node(form).dead || g_.node(form).kind != op::region || g_.node(form).operand_count == 0) continue;
-      for (class_id operand : g_.operands(form)) {
-        const std::vector<std::size_t>& readers = readers_[g_.find(operand)];
-        const std::size_t first = readers.size() - std::min<std::size_t>(readers.size(), 2);
-        for (std::size_t i = readers.size(); i-- > first;) {
-          if (join(groups_[readers[i]], readers[i], id, form)) return true;
-        }
-      }
-    }
-    return false;
-  }
-
-  // Due with the group: what it reads is there before any of them is due, and none is computed long before that, which
-  // would only keep its memory.
-  bool join(group& others, std::size_t which, class_id id, enode_id form) {
-    group joined{{}, std::min(others.first, levels_[id]), std::max(others.last, levels_[id]), others.reads};
-    for (class_id operand : g_.operands(form)) {
-      operand = g_.find(operand);
-      if (find(others.all, operand) != others.all.end()) continue;
-      if (levels_[operand] < 0) return false;
-      joined.reads = std::max(joined.reads, levels_[operand]);
-    }
-    if (joined.reads >= joined.first || joined.last > joined.reads + 3) return false;
-    member joining{id, form};
-    if (!compute_inside(joining, others.all) || !alike(view(others.all[0]).loops, view(joining).loops)) return false;
-    joined.all = others.all;
-    joined.all.push_back(std::move(joining));
-    const std::optional<class_id> made = add(joined.all);
-    if (!made || !offer_(*made)) return false;
-    others = std::move(joined);
-    note_member(which, id, form);
-    return true;
-  }
-  [[nodiscard]] static members::const_iterator find(const members& among, class_id value) {
-    return std::ranges::find(among, value, &member::value);
-  }
-
-  // The loops of rows of one length and as many of them, or of single elements.
-  [[nodiscard]] static bool alike(const region_attribute& a, const region_attribute& b) {
-    const auto row = [](const region_attribute& each) {
-      std::int64_t length = 1;
-      for (int i = each.space.rank() - each.row_axes; i < each.space.rank(); ++i) length *= each.space[i];
-      return length;
-    };
-    return a.space.elements() == b.space.elements() && (row(a) == row(b) || row(a) == 1 || row(b) == 1);
-  }
-
-  // What the new member reads of the others it takes from inside of the kernel, where it is before it is rounded to
-  // the dtype it is stored in. False where it cannot.
-  [[nodiscard]] bool compute_inside(member& joining, const members& others) const {
-    const region_attribute& own = region(joining.region);
-    const std::span<const class_id> operands = g_.operands(joining.region);
-    const auto source = [&](const index_map& read) {
-      return read.source < 0 ? static_cast<class_id>(no_id) : g_.find(operands[static_cast<std::size_t>(read.source)]);
-    };
-    const auto reads_member = [&](const index_map& read) { return find(others, source(read)) != others.end(); };
-    if (std::ranges::none_of(own.accesses, reads_member)) return true;
-    std::vector<dtype> types(own.accesses.size(), dtype::f32);
-    for (const scalar_node& node : own.program.nodes) {
-      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
-    }
-    region_draft draft(limits_);
-    draft.loops = to_nest(own);
-    draft.loops.accesses = {own.output};
-    draft.per_row = own.per_row;
-    for (std::size_t i = 0; i < own.accesses.size(); ++i)
-      draft.add_read(source(own.accesses[i]), types[i], own.accesses[i]);
-    for (std::size_t i = 0; i < own.accesses.size(); ++i) {
-      if (!reads_member(own.accesses[i])) continue;
-      const member& read = *find(others, source(own.accesses[i]));
-      if (is_narrow(g_[read.value].type) || draft.inline_form(i, view(read)) != nullptr) return false;
-    }
-    region_form form;
-    if (draft.finish(own.program, form, true) != nullptr) return false;
-    joining.inside = std::move(form);
-    return true;
-  }
-
-  // The class of the region with these values as results; nothing where there is no such region.
-  std::optional<class_id> add(members values) {
-    const auto elements = [&](const member& each) { return g_.extents(each.value).elements(); };
-    std::ranges::stable_sort(values, std::ranges::greater(), elements);  // a row's value needs the row
-    region_draft draft(limits_);
-    flat_loops(draft, {elements(values[0])});
-    std::vector<tensor_type> types;
-    rule_mask reasons = bit(structural::merge_regions);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const class_id id = values[i].value;
-      const bool whole = elements(values[i]) == elements(values[0]);
-      const std::optional<index_map> where = whole ? draft.loops.accesses[0] : draft.row_positions(elements(values[i]));
-      if (!where) return {};
-      draft.add_read(id, g_[id].type, *where);
-      if (draft.inline_form(i, view(values[i])) != nullptr) return {};
-      types.push_back({g_[id].type, g_.extents(id)});
-      reasons |= g_.node(values[i].region).reasons;
-    }
-    region_form form;
-    std::vector<std::size_t> number;  // of each value among the results
-    if (draft.finish_several(types, form, number) != nullptr) return {};
-    g_.at(g_.node(values[0].region).path);
-    const tensor_type& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
-    const std::size_t before = g_.class_slots();
-    const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
-    if (g_.class_slots() == before) return {};
-    for (std::size_t i = 0; i < values.size(); ++i)
-      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons);
-    return made;
-  }
-
-  engine& g_;
-  const extraction& chosen_;
-  const region_limits& limits_;
-  const std::function<bool(class_id)>& offer_;
-  std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
-  std::vector<group> groups_;
-  std::vector<std::vector<std::size_t>> readers_;  // of a class: groups that read it or have it
-};
-
-}  // namespace detail
-
-MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                                    const std::function<bool(class_id)>& offer) {
-  detail::region_merger(g, chosen, limits, offer).run();
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
 // Convolutions whose operands every invocation reads straight from their buffers.
 // The three forms of a convolution as one product: its indices, loads and stores.
@@ -30037,7 +30072,7 @@ namespace detail {
 // slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const device_profile& device, const matmul_problem& problem) {
   const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
-  const egraph::product_tiles tiles = egraph::tiles_of_product(
+  const fusion::product_tiles tiles = fusion::tiles_of_product(
       extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k), device.compute_units);
   constexpr auto tiled = matmul_tier::tiled;
   if (tiles.side == 128) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};

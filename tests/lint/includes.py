@@ -10,10 +10,10 @@ import sys
 STANDS_ON = {
     "core": [], "embedded": ["core"],
     "graph": ["core"], "expr": ["graph"], "ops": ["expr"], "nn": ["ops"], "models": ["nn"],
-    "autodiff": ["graph"], "egraph": ["autodiff", "graph"], "plan": ["egraph"],
+    "autodiff": ["graph"], "egraph": ["graph"], "fusion": ["egraph"], "plan": ["fusion"],
     "spirv": ["core"], "kernels": ["plan", "spirv", "graph", "embedded"], "vulkan": ["spirv", "io", "core"],
     "io": ["core"], "data": ["io"],
-    "runtime": ["models", "kernels", "vulkan", "data", "io"],
+    "runtime": ["models", "autodiff", "kernels", "vulkan", "data", "io"],
 }
 TOP = {"version.hpp", "config.hpp"}   # may be included from anywhere
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)

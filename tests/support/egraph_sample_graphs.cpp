@@ -178,10 +178,10 @@ int kernel_count(const graph& g) {
 double bound() { return 1e3 * oracle::tolerance_f64(1 << 20); }
 
 std::size_t expect_all_forms_agree(const graph& source, const oracle::tensors<double>& leaves,
-                                   const egraph::optimize_options& options) {
-  egraph::optimize_report report;
-  egraph::saturated_graph all = egraph::saturate(source, options, report);
-  (void)egraph::extract(all.graph, all.order, all.roots, options.device, options.region);  // adds merged regions
+                                   const fusion::optimize_options& options) {
+  fusion::optimize_report report;
+  fusion::saturated_graph all = fusion::saturate(source, options, report);
+  (void)fusion::choose(all, options);  // adds merged regions
   const egraph::engine& e = all.graph;
   const support::egraph_forms forms(e);
   const graph& g = forms.nodes;
@@ -199,8 +199,8 @@ std::size_t expect_all_forms_agree(const graph& source, const oracle::tensors<do
 }
 
 graph expect_plan_agrees(const graph& source, const oracle::tensors<double>& leaves,
-                         const egraph::optimize_options& options, egraph::optimize_report* report) {
-  graph plan = egraph::optimize(source, options, report);
+                         const fusion::optimize_options& options, fusion::optimize_report* report) {
+  graph plan = fusion::optimize(source, options, report);
   oracle::interpreter<double> before(source, leaves), after(plan, leaves);
   const auto expected = before.run(), actual = after.run();
   EXPECT_EQ(expected.size(), actual.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sample graphs of the e-graph tests and the check that every way to compute a value computes the same value.
 #pragma once
-#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/fusion/optimize.hpp>
 
 #include <oracle/tensor.hpp>
 
@@ -50,10 +50,10 @@ double bound();
 
 /// Evaluates every e-node of every class; the number compared.
 std::size_t expect_all_forms_agree(const graph& source, const oracle::tensors<double>& leaves,
-                                   const egraph::optimize_options& options = {});
+                                   const fusion::optimize_options& options = {});
 
 /// The optimised graph gives what the source gives, effects included.
 graph expect_plan_agrees(const graph& source, const oracle::tensors<double>& leaves,
-                         const egraph::optimize_options& options = {}, egraph::optimize_report* report = nullptr);
+                         const fusion::optimize_options& options = {}, fusion::optimize_report* report = nullptr);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::samples

@@ -80,8 +80,8 @@ void add_training(graph& g, node_id value, oracle::tensors<double>& leaves, dice
   }
 }
 
-egraph::optimize_options random_optimize(dice& d, bool exact) {
-  egraph::optimize_options options;
+fusion::optimize_options random_optimize(dice& d, bool exact) {
+  fusion::optimize_options options;
   if (exact) options.tolerance = egraph::exactness::exact;
   if (d.chance(0.5)) return options;
   options.algebra = d.chance(0.8), options.fusion = d.chance(0.8), options.epilogues = d.chance(0.8);

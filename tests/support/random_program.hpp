@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random graphs with what surrounds them in a program: outputs, assigns, gradients, an optimiser, options.
 #pragma once
-#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <support/random_graph.hpp>
@@ -19,7 +19,7 @@ namespace meganeura::inline MEGANEURA_ABI::support {
 struct sample {
   graph source;
   oracle::tensors<double> leaves;
-  egraph::optimize_options optimize;
+  fusion::optimize_options optimize;
   plan::plan_options plan;
 };
 

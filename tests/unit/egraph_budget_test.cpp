@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What optimising a deep model costs and gives, in e-nodes and kernels: bounded, and the same for every further layer.
 #include <meganeura/autodiff/gradient.hpp>
-#include <meganeura/egraph/optimize.hpp>
 #include <meganeura/expr/lower.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/models/smollm2.hpp>
 #include <meganeura/nn/loss.hpp>
 #include <meganeura/plan/plan.hpp>
@@ -47,8 +47,8 @@ budget measure() {
   std::vector<mn::node_id> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) pairs.insert(pairs.end(), {weights[i], slopes[i]});
   g.optimizer_step(mn::optimizer(mn::adam{}).rule(), pairs);
-  mn::egraph::optimize_report report;
-  const mn::graph plan = mn::egraph::optimize(g, {}, &report);
+  mn::fusion::optimize_report report;
+  const mn::graph plan = mn::fusion::optimize(g, {}, &report);
   budget result{g.size(), report.enodes, report.classes, 0, report.limits};
   for (mn::node_id id{0}; id < plan.size(); ++id) {
     result.kernels += info(plan[id].kind).stage == mn::op_stage::implementation;
@@ -77,8 +77,8 @@ TEST(egraph_budget, every_layer_costs_the_same) {
 /// Kernels of the optimised graph, which is also planned; its predicted time is that of its kernels, a launch each at
 /// least.
 int kernels_of_plan(const mn::graph& g) {
-  mn::egraph::optimize_report report;
-  mn::graph best = mn::egraph::optimize(g, {}, &report);
+  mn::fusion::optimize_report report;
+  mn::graph best = mn::fusion::optimize(g, {}, &report);
   EXPECT_TRUE(report.limits.empty());
   const int kernels = mn::samples::kernel_count(best);
   const mn::device_profile device;

@@ -23,22 +23,22 @@ node_id equal_to(graph& g, node_id a, node_id b) {
 }
 
 /// Runs source and plan in f32: sums in the same order, so that decided values have to be the same bits.
-void expect_same_decisions(const graph& g, const egraph::optimize_options& options = {}) {
+void expect_same_decisions(const graph& g, const fusion::optimize_options& options = {}) {
   oracle::tensors<float> leaves;
   std::uint64_t seed = 0;
   for (node_id leaf : g.leaves(op::input)) {
     leaves[g.get<leaf_attribute>(leaf).name] =
         oracle::random_tensor<float>(g[leaf].extents, ++seed, -2, 2, g[leaf].type);
   }
-  const graph plan = egraph::optimize(g, options);
+  const graph plan = fusion::optimize(g, options);
   const auto expected = oracle::interpreter<float>(g, leaves).run(),
              actual = oracle::interpreter<float>(plan, leaves).run();
   for (const auto& [name, value] : expected)
     EXPECT_EQ(actual.at(name).values, value.values) << name << '\n' << to_text(plan);
 }
 
-std::size_t applied(const egraph::optimize_report& report, const std::string& name) {
-  for (const egraph::rule_report& rule : report.rules) {
+std::size_t applied(const fusion::optimize_report& report, const std::string& name) {
+  for (const fusion::rule_report& rule : report.rules) {
     if (rule.name == name) return rule.applied;
   }
   ADD_FAILURE() << "no rule " << name;
@@ -63,8 +63,8 @@ graph compares_with_its_row_maximum(dtype type) {
 TEST(egraph_continuity, a_value_compared_with_its_own_maximum_has_one_spelling) {
   expect_same_decisions(compares_with_its_row_maximum(dtype::f32));
   const graph g = compares_with_its_row_maximum(dtype::f32);
-  egraph::optimize_report report;
-  (void)egraph::optimize(g, {}, &report);
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, {}, &report);
   EXPECT_EQ(applied(report, "divide_by_constant"), 0u);
 }
 
@@ -77,8 +77,8 @@ TEST(egraph_continuity, what_decides_nothing_is_rewritten_still) {
   const node_id x = g.input("x", dtype::f32, {8, 8}), y = g.input("y", dtype::f32, {8, 8});
   g.add_output("floor", g.map(scalar_op::floor, {g.map(scalar_op::exp, {g.divide(x, g.full_like(x, 3))})}));
   g.add_output("free", g.map(scalar_op::exp, {g.divide(y, g.full_like(y, 3))}));
-  egraph::optimize_report report;
-  (void)egraph::optimize(g, {}, &report);
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, {}, &report);
   EXPECT_EQ(applied(report, "divide_by_constant"), 1u);
   expect_same_decisions([] {
     graph one;
@@ -94,8 +94,8 @@ TEST(egraph_continuity, exact_rules_still_reach_what_decides) {
   const node_id x = g.input("x", dtype::f32, {8, 8});
   const node_id twice = g.map(scalar_op::negate, {g.map(scalar_op::negate, {x})});
   g.add_output("y", g.map(scalar_op::floor, {g.divide(twice, g.full_like(x, 4))}));
-  egraph::optimize_report report;
-  (void)egraph::optimize(g, {}, &report);
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, {}, &report);
   EXPECT_EQ(applied(report, "negate_negate"), 1u);
   EXPECT_EQ(applied(report, "divide_by_power_of_two"), 1u);
   expect_same_decisions(g);
@@ -119,7 +119,7 @@ TEST(egraph_continuity, a_sum_that_two_kernels_decide_by_is_computed_once) {
     g.add_output("rows", g.map(kind, {s}));
     g.add_output("elements", g.map(kind, {g.multiply(x, g.expand_axes(s, {64, 40}, 2))}));
     expect_plan_agrees(g, random_leaves(g));
-    return row_sums(egraph::optimize(g, {.disabled = {"merge_regions"}}));  // side by side it is one sum anyway
+    return row_sums(fusion::optimize(g, {.disabled = {"merge_regions"}}));  // side by side it is one sum anyway
   };
   EXPECT_EQ(sums(true), 1);
   EXPECT_EQ(sums(false), 2);
@@ -133,7 +133,7 @@ TEST(egraph_continuity, a_decision_by_a_sum_is_made_in_one_kernel) {
     g.add_output("rows", exp(g, mask));
     g.add_output("elements", g.multiply(x, g.expand_axes(mask, {64, 40}, 2)));
     expect_plan_agrees(g, random_leaves(g));
-    return row_sums(egraph::optimize(g, {.disabled = {"merge_regions"}}));  // side by side it is one sum anyway
+    return row_sums(fusion::optimize(g, {.disabled = {"merge_regions"}}));  // side by side it is one sum anyway
   };
   for (scalar_op kind : {scalar_op::floor, scalar_op::ceil, scalar_op::round, scalar_op::sign})
     EXPECT_EQ(sums([&](graph& g, node_id s) { return g.map(kind, {s}); }), 1) << info(kind).name;
@@ -150,7 +150,7 @@ TEST(egraph_continuity, a_short_product_two_kernels_decide_by_is_computed_once) 
     g.add_output("first", g.map(kind, {y}));
     g.add_output("second", g.map(kind, {g.add(y, y)}));
     expect_plan_agrees(g, random_leaves(g));
-    return count(egraph::optimize(g), op::matmul);
+    return count(fusion::optimize(g), op::matmul);
   };
   EXPECT_EQ(products(scalar_op::floor), 1);
   EXPECT_EQ(products(scalar_op::exp), 2);
@@ -175,15 +175,15 @@ TEST(egraph_continuity, the_place_of_an_extremum_is_a_decision) {
     g.add_output("place", g.reduce(kind, g.reshape(s, {8, 8}), 2));
     g.add_output("elements", g.map(scalar_op::floor, {g.multiply(x, g.expand_axes(s, {64, 40}, 2))}));
     expect_plan_agrees(g, random_leaves(g));
-    EXPECT_EQ(row_sums(egraph::optimize(g)), 1);
+    EXPECT_EQ(row_sums(fusion::optimize(g)), 1);
   }
   const auto rewritten = [](dtype type, reduce_kind kind) {
     graph g;
     const node_id x = g.input("x", dtype::f32, {16, 33});
     const node_id third = g.divide(x, g.full_like(x, 3));
     g.add_output("y", g.reduce(kind, g.cast(third, type), 2));
-    egraph::optimize_report report;
-    (void)egraph::optimize(g, {}, &report);
+    fusion::optimize_report report;
+    (void)fusion::optimize(g, {}, &report);
     return applied(report, "divide_by_constant");
   };
   EXPECT_EQ(rewritten(dtype::f32, reduce_kind::arg_max), 0u);
@@ -205,8 +205,8 @@ TEST(egraph_continuity, what_a_state_carries_into_a_decision_has_one_spelling) {
     g.assign(kept, g.divide(x, g.full_like(x, 3)));
     if (chained) g.assign(later, kept);
     g.add_output("y", g.map(reader, {later}));
-    egraph::optimize_report report;
-    (void)egraph::optimize(g, {}, &report);
+    fusion::optimize_report report;
+    (void)fusion::optimize(g, {}, &report);
     return applied(report, "divide_by_constant");
   };
   for (const bool chained : {false, true}) {
@@ -221,7 +221,7 @@ TEST(egraph_continuity, what_a_state_carries_into_a_decision_has_one_spelling) {
   g.add_output("same", equal_to(g, kept, third));
   oracle::tensors<float> leaves{{"x", oracle::random_tensor<float>({16, 33}, 1, -2, 2, dtype::f32)},
                                 {"kept", oracle::tensor<float>({16, 33})}};
-  const graph plan = egraph::optimize(g);
+  const graph plan = fusion::optimize(g);
   oracle::interpreter<float> run(plan, leaves);
   (void)run.run();
   run.clear();

@@ -27,9 +27,9 @@ bool is_plain(const index_map& access) {
 }
 
 /// Every way found to compute anything agrees, and no product in any of them has a border or counts backwards.
-egraph::optimize_report expect_plain_products(const graph& g, std::size_t least_products) {
-  egraph::optimize_report report;
-  const egraph::saturated_graph all = egraph::saturate(g, {}, report);
+fusion::optimize_report expect_plain_products(const graph& g, std::size_t least_products) {
+  fusion::optimize_report report;
+  const fusion::saturated_graph all = fusion::saturate(g, {}, report);
   std::size_t products = 0;
   for (egraph::enode_id id{0}; id < all.graph.node_count(); ++id) {
     const attribute& value = all.graph.attribute_of(id);
@@ -51,8 +51,8 @@ egraph::optimize_report expect_plain_products(const graph& g, std::size_t least_
   return report;
 }
 
-std::size_t applied(const egraph::optimize_report& report, const std::string& rule) {
-  for (const egraph::rule_report& r : report.rules) {
+std::size_t applied(const fusion::optimize_report& report, const std::string& rule) {
+  for (const fusion::rule_report& r : report.rules) {
     if (r.name == rule) return r.applied;
   }
   ADD_FAILURE() << "no rule " << rule;
@@ -65,7 +65,7 @@ TEST(egraph_guards, a_flipped_operand_is_not_read_backwards_by_a_product) {
   g.add_output("k", g.contract(g.flip(x, 1), w, "mk", "kn", "mn"));
   g.add_output("m", g.contract(g.flip(x, 0), w, "mk", "kn", "mn"));
   g.add_output("n", g.contract(x, g.flip(exp(g, w), 1), "mk", "kn", "mn"));
-  const egraph::optimize_report report = expect_plain_products(g, 3);
+  const fusion::optimize_report report = expect_plain_products(g, 3);
   EXPECT_NE(report.explain.find("the operand would be read backwards"), std::string::npos);
 }
 
@@ -73,7 +73,7 @@ TEST(egraph_guards, a_flipped_result_is_not_stored_backwards_by_a_product) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {6, 5}), w = g.input("w", dtype::f32, {5, 7});
   g.add_output("y", exp(g, g.flip(g.contract(x, w, "mk", "kn", "mn"), 1)));
-  const egraph::optimize_report report = expect_plain_products(g, 1);
+  const fusion::optimize_report report = expect_plain_products(g, 1);
   EXPECT_NE(report.explain.find("the result would be stored backwards"), std::string::npos);
 }
 
@@ -86,7 +86,7 @@ TEST(egraph_guards, a_flipped_or_padded_addend_stays_out_of_an_epilogue) {
     const node_id b = g.input("b", dtype::f32, flipped ? shape{6, 7} : shape{5, 4});
     const node_id other = flipped ? g.flip(b, 0) : g.pad(b, low, high);
     g.add_output("y", g.add(y, other));
-    const egraph::optimize_report report = expect_plain_products(g, 1);
+    const fusion::optimize_report report = expect_plain_products(g, 1);
     const char* guard = flipped ? "an operand would be read backwards" : "an operand has a border";
     EXPECT_NE(report.explain.find(guard), std::string::npos) << report.explain;
   }
@@ -98,7 +98,7 @@ TEST(egraph_guards, padded_operands_and_results_of_products_are_kernels_of_their
   const node_id x = g.input("x", dtype::f32, {5, 3}), w = g.input("w", dtype::f32, {5, 7});
   const node_id y = g.contract(g.pad(x, low, high), w, "mk", "kn", "mn");
   g.add_output("y", exp(g, g.pad(y, low, high, 0.5)));
-  const egraph::optimize_report report = expect_plain_products(g, 1);
+  const fusion::optimize_report report = expect_plain_products(g, 1);
   EXPECT_NE(report.explain.find("border"), std::string::npos);
 }
 
@@ -127,7 +127,7 @@ TEST(egraph_guards, a_cast_to_f16_and_back_still_rounds) {
   const node_id x = g.input("x", dtype::f32, {4, 6});
   g.add_output("y", exp(g, g.cast(g.cast(exp(g, x), dtype::f16), dtype::f32)));
   g.add_output("z", g.cast(g.cast(x, dtype::f16), dtype::f32));
-  EXPECT_EQ(values_of(egraph::optimize(g), dtype::f16), 2);
+  EXPECT_EQ(values_of(fusion::optimize(g), dtype::f16), 2);
 }
 
 TEST(egraph_guards, a_cast_of_integers_to_f16_and_back_still_rounds) {
@@ -146,17 +146,17 @@ TEST(egraph_guards, a_convolution_cast_to_f16_and_back_still_rounds) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {1, 1, 4, 4}), w = g.input("w", dtype::f32, {1, 1, 3, 3});
   g.add_output("y", g.cast(g.cast(g.convolution(x, w, {.spatial = 2}, {1, 1, 2, 2}), dtype::f16), dtype::f32));
-  EXPECT_EQ(values_of(egraph::optimize(g), dtype::f16), 1);
+  EXPECT_EQ(values_of(fusion::optimize(g), dtype::f16), 1);
 }
 
 TEST(egraph_guards, arithmetic_on_f16_is_fused_unless_exactness_is_asked_for) {
   graph g;
   const node_id y = exp(g, exp(g, g.input("x", dtype::f16, {4, 6})));
   g.add_output("y", y);
-  EXPECT_EQ(kernel_count(egraph::optimize(g)), 1);
-  egraph::optimize_options exact;
+  EXPECT_EQ(kernel_count(fusion::optimize(g)), 1);
+  fusion::optimize_options exact;
   exact.tolerance = egraph::exactness::exact;
-  EXPECT_EQ(kernel_count(egraph::optimize(g, exact)), 2);
+  EXPECT_EQ(kernel_count(fusion::optimize(g, exact)), 2);
 }
 
 TEST(egraph_guards, a_rule_does_not_look_through_a_value_of_another_dtype) {
@@ -166,9 +166,9 @@ TEST(egraph_guards, a_rule_does_not_look_through_a_value_of_another_dtype) {
     const node_id x[] = {g.input("x", dtype::f32, {4})};
     const node_id inner[] = {g.map(single_op_program(scalar_op::negate, types), x, between)};
     g.add_output("y", g.map(single_op_program(scalar_op::negate, types), inner, dtype::f32));
-    egraph::optimize_options exact;
+    fusion::optimize_options exact;
     exact.tolerance = egraph::exactness::exact;
-    return kernel_count(egraph::optimize(g, exact));
+    return kernel_count(fusion::optimize(g, exact));
   };
   EXPECT_EQ(twice_negated(dtype::f32), 0);  // the output is the input
   EXPECT_EQ(twice_negated(dtype::f16), 2);
@@ -185,8 +185,8 @@ TEST(egraph_guards, a_mask_is_not_read_from_a_narrower_activation) {
     const node_id both[] = {x[0], g.input("dy", dtype::f32, {4})};
     g.add_output("y", g.map(rectify, x, stored));
     g.add_output("dx", g.map(mask, both, dtype::f32));
-    egraph::optimize_report report;
-    (void)egraph::optimize(g, {}, &report);
+    fusion::optimize_report report;
+    (void)fusion::optimize(g, {}, &report);
     return applied(report, "relu_mask");
   };
   EXPECT_EQ(masks(dtype::f32), 1u);
@@ -206,8 +206,8 @@ TEST(egraph_guards, a_mask_that_passes_a_nan_is_read_only_from_an_activation_tha
     const node_id both[] = {g.input("x", dtype::f32, {4}), g.input("dy", dtype::f32, {4})};
     g.add_output("y", g.map(r.finish(choose(r, activation_keeps, x, x)), std::span(both).first(1), dtype::f32));
     g.add_output("dx", g.map(m.finish(choose(m, mask_passes, a, m.argument(1, dtype::f32))), both, dtype::f32));
-    egraph::optimize_report report;
-    (void)egraph::optimize(g, {}, &report);
+    fusion::optimize_report report;
+    (void)fusion::optimize(g, {}, &report);
     return applied(report, "relu_mask");
   };
   EXPECT_EQ(masks(false, false), 1u);
@@ -221,8 +221,8 @@ TEST(egraph_guards, a_division_becomes_a_multiplication_only_by_a_normal_recipro
     graph g;
     const node_id x = g.input("x", dtype::f32, {4});
     g.add_output("y", g.divide(x, g.full_like(x, divisor)));
-    egraph::optimize_report report;
-    (void)egraph::optimize(g, {}, &report);
+    fusion::optimize_report report;
+    (void)fusion::optimize(g, {}, &report);
     return applied(report, "divide_by_constant");
   };
   EXPECT_EQ(rewritten(3), 1u);
@@ -277,7 +277,7 @@ TEST(egraph_guards, a_constant_cast_to_f16_and_back_is_rounded) {
     g.add_output("border", g.cast(g.pad(g.cast(x, dtype::f16), one, one, 0.1), dtype::f32));
     const node_id wide = g.cast(g.full_like(x, 1e6), dtype::f16);  // infinity
     g.add_output("inverse", g.map(scalar_op::reciprocal, {g.cast(wide, dtype::f32)}));
-    egraph::optimize_options options;
+    fusion::optimize_options options;
     options.tolerance = tolerance;
     expect_plan_agrees(g, random_leaves(g), options);
   }
@@ -339,10 +339,10 @@ TEST(egraph_guards, repeated_and_constant_operands_are_no_buffers) {
     sum = b.binary(scalar_op::add, b.unary(scalar_op::sin, sum), b.argument(i, dtype::f32));
   }
   g.add_output("sum", g.map(b.finish(sum), operands, dtype::f32));
-  egraph::optimize_options options;
+  fusion::optimize_options options;
   options.fusion = options.algebra = false;  // or what was split could grow together again
   options.region.buffers = 3;
-  const graph plan = egraph::optimize(g, options);
+  const graph plan = fusion::optimize(g, options);
   int kernels = 0;
   for (node_id id{0}; id < plan.size(); ++id) kernels += plan[id].kind == op::region;
   EXPECT_EQ(kernels, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Values computed from the same operands become results of one kernel, where that is cheaper and no circle comes of it.
 #include <meganeura/autodiff/gradient.hpp>
-#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
@@ -17,13 +17,13 @@ using namespace meganeura;
 
 struct outcome {
   graph plan;
-  egraph::optimize_report report;
+  fusion::optimize_report report;
   std::size_t dispatches = 0;
 };
 
 /// The optimised graph, which computes the same, and the steps of its plan.
 outcome optimised(const graph& g, std::vector<std::string> disabled = {}) {
-  egraph::optimize_options options;
+  fusion::optimize_options options;
   options.disabled = std::move(disabled);
   outcome found;
   const auto leaves = samples::random_leaves(g);
@@ -110,7 +110,7 @@ TEST(egraph_merge, what_a_kernel_cannot_bind_stays_apart) {
   g.add_output("sum", g.add(x, y));
   g.add_output("product", g.multiply(x, y));
   EXPECT_EQ(optimised(g).dispatches, 1u);
-  egraph::optimize_options options;
+  fusion::optimize_options options;
   options.region.buffers = 2;  // and one result: three of what the kernel needs four of
   const graph apart = samples::expect_plan_agrees(g, samples::random_leaves(g), options);
   EXPECT_EQ(results_of_widest(apart), 1u);

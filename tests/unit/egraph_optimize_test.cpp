@@ -18,7 +18,7 @@ namespace {
 using namespace meganeura;
 using namespace meganeura::samples;
 
-void expect_agrees(const graph& g, const egraph::optimize_options& options = {}) {
+void expect_agrees(const graph& g, const fusion::optimize_options& options = {}) {
   const auto leaves = random_leaves(g, 0.25, 1.5);
   EXPECT_GT(expect_all_forms_agree(g, leaves, options), 0u);
   expect_plan_agrees(g, leaves, options);
@@ -274,7 +274,7 @@ TEST(egraph_forms, gradients_of_random_graphs) {
 
 // ---- plans ----------------------------------------------------------------------------------------------------------
 
-graph optimized(const graph& g, const egraph::optimize_options& options = {}) { return egraph::optimize(g, options); }
+graph optimized(const graph& g, const fusion::optimize_options& options = {}) { return fusion::optimize(g, options); }
 
 TEST(egraph_plans, softmax_is_one_region) {
   const graph plan = optimized(softmax_graph(false));
@@ -348,7 +348,7 @@ TEST(egraph_plans, a_large_product_with_two_consumers_is_computed_once) {
 
 TEST(egraph_plans, removing_a_rule_gives_another_plan) {
   const auto differs = [](const graph& source, const char* rule) {
-    egraph::optimize_options options;
+    fusion::optimize_options options;
     options.disabled = {rule};
     EXPECT_NE(to_text(optimized(source, options)), to_text(optimized(source))) << rule;
     expect_plan_agrees(source, random_leaves(source), options);
@@ -363,14 +363,14 @@ TEST(egraph_plans, families_can_be_switched_off) {
   const graph source = mlp_training(6, 7, 5, 3);
   const auto leaves = random_leaves(source);
   const int all = kernel_count(optimized(source));
-  egraph::optimize_options options;
+  fusion::optimize_options options;
   options.fusion = options.epilogues = options.algebra = false;
   const graph plain = expect_plan_agrees(source, leaves, options);
   EXPECT_GT(kernel_count(plain), all + 5);
 }
 
 TEST(egraph_plans, a_rule_nothing_can_replace_is_named_when_it_is_missing) {
-  egraph::optimize_options options;
+  fusion::optimize_options options;
   options.disabled = {"contract_to_matmul"};
   EXPECT_THROW((void)optimized(mlp_training(6, 7, 5, 3), options), error);
   options.disabled = {"no such rule"};
@@ -381,7 +381,7 @@ TEST(egraph_plans, rules_that_round_are_left_out_on_request) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {8});
   g.add_output("y", g.divide(g.full_like(x, 1), g.map(scalar_op::sqrt, {x})));
-  egraph::optimize_options options;
+  fusion::optimize_options options;
   options.tolerance = egraph::exactness::exact;
   EXPECT_NE(to_text(optimized(g)), to_text(optimized(g, options)));
 }
@@ -389,8 +389,8 @@ TEST(egraph_plans, rules_that_round_are_left_out_on_request) {
 TEST(egraph_plans, limits_are_reported_and_keep_the_plan_valid) {
   const graph source = transformer_graph(2);
   const auto leaves = random_leaves(source);
-  egraph::optimize_report report;
-  egraph::optimize_options options;
+  fusion::optimize_report report;
+  fusion::optimize_options options;
   options.max_matches = 2;
   expect_plan_agrees(source, leaves, options, &report);
   EXPECT_FALSE(report.limits.empty());
@@ -406,7 +406,7 @@ TEST(egraph_plans, limits_are_reported_and_keep_the_plan_valid) {
   options.region.program_nodes = 6;
   options.region.accesses = 3;
   expect_plan_agrees(source, leaves, options, &report);
-  (void)egraph::optimize(source, {}, &report);
+  (void)fusion::optimize(source, {}, &report);
   EXPECT_TRUE(report.limits.empty());
 }
 
@@ -421,42 +421,42 @@ graph long_product(std::int64_t rows, std::int64_t columns, std::int64_t length)
 }
 
 TEST(egraph_plans, long_sums_of_few_results_are_split_by_cost) {
-  egraph::optimize_report whole, parts;
+  fusion::optimize_report whole, parts;
   const graph g = long_product(128, 576, 49152);
-  const graph plan = egraph::optimize(g, {}, &parts);
+  const graph plan = fusion::optimize(g, {}, &parts);
   EXPECT_EQ(count(plan, op::matmul), 1);
   EXPECT_EQ(kernel_count(plan), 2) << to_text(plan);  // the parts' sum with the bias and the relu
   EXPECT_NE(parts.explain.find("split_sum"), std::string::npos);
-  EXPECT_EQ(kernel_count(egraph::optimize(g, {.disabled = {"split_sum"}}, &whole)), 1);
+  EXPECT_EQ(kernel_count(fusion::optimize(g, {.disabled = {"split_sum"}}, &whole)), 1);
   EXPECT_LT(parts.predicted_seconds, 0.5 * whole.predicted_seconds);
   // Short sums, results enough for the whole device, a device that computes one tile after the other.
   for (const auto& [rows, columns, length] : {std::tuple{128, 576, 512}, std::tuple{4096, 4096, 8192}}) {
-    EXPECT_EQ(kernel_count(egraph::optimize(long_product(rows, columns, length))), 1) << rows;
+    EXPECT_EQ(kernel_count(fusion::optimize(long_product(rows, columns, length))), 1) << rows;
   }
-  egraph::optimize_options sequential;
+  fusion::optimize_options sequential;
   sequential.device.parallel = false;
-  EXPECT_EQ(kernel_count(egraph::optimize(g, sequential)), 1);
+  EXPECT_EQ(kernel_count(fusion::optimize(g, sequential)), 1);
 }
 
 TEST(egraph_plans, split_sums_agree_in_every_layout) {
-  egraph::optimize_options options;
+  fusion::optimize_options options;
   options.device.compute_units = 6, options.device.split_terms = 2;
   graph g;
   const node_id a = g.parameter("a", dtype::f32, {3, 192, 5}), b = g.parameter("b", dtype::f32, {192, 7, 5, 3});
   g.add_output("batched", g.contract(a, b, "bkt", "knub", "btnu"));
   g.add_output("two", g.contract(a, b, "bkt", "kntc", "bnc"));
   g.add_output("gram", g.contract(a, a, "bkt", "ckt", "bc"));
-  egraph::optimize_report report;
-  (void)egraph::optimize(g, options, &report);
-  const auto split = std::ranges::find(report.rules, "split_sum", &egraph::rule_report::name);
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, options, &report);
+  const auto split = std::ranges::find(report.rules, "split_sum", &fusion::rule_report::name);
   ASSERT_NE(split, report.rules.end());
   EXPECT_GE(split->applied, 3u);
   expect_agrees(g, options);
 }
 
 TEST(egraph_plans, explain_names_rules_and_failed_guards) {
-  egraph::optimize_report report;
-  (void)egraph::optimize(mlp_training(6, 7, 5, 3), {}, &report);
+  fusion::optimize_report report;
+  (void)fusion::optimize(mlp_training(6, 7, 5, 3), {}, &report);
   EXPECT_NE(report.explain.find("matmul_epilogue"), std::string::npos);
   EXPECT_NE(report.explain.find("relu_mask"), std::string::npos);
   EXPECT_NE(report.explain.find("not fused"), std::string::npos);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Each pattern rule, checked by evaluating both of its sides: the terms that match and build are the terms that are
 // tested.
-#include <meganeura/egraph/rules.hpp>
 #include <meganeura/egraph/saturate.hpp>
+#include <meganeura/fusion/rules.hpp>
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
@@ -31,11 +31,11 @@ struct any_rule {
   const char* name;
   exactness kind;
   int root;  // symbol
-  std::function<bool(const bindings&)> guard;
+  std::function<bool(const captures&)> guard;
   /// Both sides as terms of `g`.
-  std::function<std::pair<class_id, class_id>(engine& g, const bindings&, const shape& extents)> build;
-  std::function<std::vector<bindings>(const engine& g, enode_id)> matches;
-  std::function<bool(engine& g, const bindings&, rule_mask reason)> apply;
+  std::function<std::pair<class_id, class_id>(engine& g, const captures&, const shape& extents)> build;
+  std::function<std::vector<captures>(const engine& g, enode_id)> matches;
+  std::function<bool(engine& g, const captures&, rule_mask reason)> apply;
 };
 
 template <class Rule>
@@ -44,23 +44,23 @@ any_rule erased(const Rule& rule) {
           rule.kind,
           Rule::root,
           rule.guard,
-          [rule](engine& g, const bindings& b, const shape& extents) {
+          [rule](engine& g, const captures& b, const shape& extents) {
             const class_id left = pattern::build(g, rule.left, b, extents, dtype::f32);
             return std::pair{left, pattern::build(g, rule.right, b, extents, dtype::f32)};
           },
           [rule](const engine& g, enode_id node) {
-            std::vector<bindings> found;
-            rule.match(g, node, [&](const bindings& b) { found.push_back(b); });
+            std::vector<captures> found;
+            rule.match(g, node, [&](const captures& b) { found.push_back(b); });
             return found;
           },
-          [rule](engine& g, const bindings& b, rule_mask reason) { return rule.apply(g, b, reason); }};
+          [rule](engine& g, const captures& b, rule_mask reason) { return rule.apply(g, b, reason); }};
 }
 
 const std::vector<any_rule>& all_rules() {
   static const std::vector<any_rule> all = [] {
     std::vector<any_rule> list;
-    rules::algebra.for_each(decltype(rules::algebra)::subset::all(),
-                            [&](std::size_t, const auto& rule) { list.push_back(erased(rule)); });
+    fusion::rules::algebra.for_each(decltype(fusion::rules::algebra)::subset::all(),
+                                    [&](std::size_t, const auto& rule) { list.push_back(erased(rule)); });
     return list;
   }();
   return all;
@@ -69,7 +69,7 @@ const std::vector<any_rule>& all_rules() {
 /// The terms of one rule over real inputs: x, y, z are [3, 4], w is [4, 5]; sums run over axis 1.
 struct instance {
   engine g;
-  bindings b;
+  captures b;
   class_id left = no_id, right = no_id;
 
   instance(const any_rule& rule, double c, double d) {
@@ -242,11 +242,11 @@ TEST(egraph_rules, dropping_the_guard_of_an_exact_rule_is_noticed) {
 TEST(egraph_rules, every_rule_finds_and_merges_its_own_left_side) {
   for (const any_rule& rule : all_rules()) {
     instance terms(rule, 0.5, 3);
-    std::vector<bindings> found;
+    std::vector<captures> found;
     for (enode_id node : terms.g[terms.left].nodes)
-      for (const bindings& b : rule.matches(terms.g, node)) found.push_back(b);
+      for (const captures& b : rule.matches(terms.g, node)) found.push_back(b);
     EXPECT_FALSE(found.empty()) << rule.name;
-    for (const bindings& b : found) rule.apply(terms.g, b, {});
+    for (const captures& b : found) rule.apply(terms.g, b, {});
     terms.g.rebuild();
     EXPECT_EQ(terms.g.find(terms.left), terms.g.find(terms.right)) << rule.name;
   }
@@ -289,7 +289,7 @@ TEST(egraph_saturation, looking_only_at_changes_finds_what_looking_everywhere_fi
   saturation_limits limits;
   limits.iterations = 30;
   const saturation_report report =
-      run_rules(incremental, rules::algebra, decltype(rules::algebra)::subset::all(), 0, limits);
+      run_rules(incremental, fusion::rules::algebra, decltype(fusion::rules::algebra)::subset::all(), 0, limits);
   EXPECT_GT(report.iterations, 2);
   EXPECT_TRUE(report.limits.empty());
   for (bool changed = true; changed;) {
@@ -297,11 +297,11 @@ TEST(egraph_saturation, looking_only_at_changes_finds_what_looking_everywhere_fi
     std::vector<std::pair<class_id, class_id>> before;
     for (enode_id node{0}, count = static_cast<enode_id>(full.node_count()); node < count; ++node) {
       if (full.node(node).dead) continue;
-      const auto& starting = decltype(rules::algebra)::at[full.node(node).symbol];
+      const auto& starting = decltype(fusion::rules::algebra)::at[full.node(node).symbol];
       for (std::size_t i = 0; i < all_rules().size(); ++i) {
         if (!starting[i]) continue;
         const any_rule& rule = all_rules()[i];
-        for (const bindings& b : rule.matches(full, node)) changed = rule.apply(full, b, {}) || changed;
+        for (const captures& b : rule.matches(full, node)) changed = rule.apply(full, b, {}) || changed;
       }
       full.rebuild();
     }

@@ -7,8 +7,8 @@
 // MEGANEURA_FUZZ_SEED=s    this one graph alone, from the seed a failure prints
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/egraph/extract.hpp>
-#include <meganeura/egraph/optimize.hpp>
 #include <meganeura/egraph/saturate.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <oracle/gradient_check.hpp>
@@ -51,9 +51,9 @@ std::string text_of(const graph& g, node_id id) {
 }
 
 void check_forms(const sample& s, verdict& v) {
-  egraph::optimize_report report;
-  egraph::saturated_graph all = egraph::saturate(s.source, s.optimize, report);
-  (void)egraph::extract(all.graph, all.order, all.roots, s.optimize.device, s.optimize.region);  // adds merged regions
+  fusion::optimize_report report;
+  fusion::saturated_graph all = fusion::saturate(s.source, s.optimize, report);
+  (void)fusion::choose(all, s.optimize);  // adds merged regions
   const egraph::engine& e = all.graph;
   const support::egraph_forms forms(e);
   const graph& g = forms.nodes;
@@ -166,7 +166,7 @@ TEST(graph_fuzz, forms_extraction_and_plans_agree_with_the_source) {
     if (!s) return;
     check_forms(*s, v);
     if (v.failed()) return;
-    const graph chosen = egraph::optimize(s->source, s->optimize);
+    const graph chosen = fusion::optimize(s->source, s->optimize);
     check_extracted(*s, chosen, v);
     check_plan(*s, chosen, seed, v);
   };
@@ -181,7 +181,7 @@ TEST(graph_fuzz, kernels_with_several_results_are_among_what_is_drawn) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const auto s = make_sample(seed, 18);
     if (!s) continue;
-    const graph chosen = egraph::optimize(s->source, s->optimize);
+    const graph chosen = fusion::optimize(s->source, s->optimize);
     for (node_id id{0}; id < chosen.size(); ++id) several += chosen.has_several_results(id);
   }
   EXPECT_GE(several, 10);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Provenance: the module that made a node, from the graph through gradients and fusion to the plan.
 #include <meganeura/autodiff/gradient.hpp>
-#include <meganeura/egraph/optimize.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/frontend.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
@@ -123,8 +123,8 @@ TEST(graph_path, loss_and_optimizer_have_their_own) {
 
 TEST(graph_path, kernels_are_named_after_the_product_in_them_or_what_they_store) {
   const graph g = training_graph();
-  egraph::optimize_report report;
-  const graph chosen = egraph::optimize(g, {}, &report);
+  fusion::optimize_report report;
+  const graph chosen = fusion::optimize(g, {}, &report);
   const std::set<std::string> known = paths_of(g), found = paths_of(chosen);
   EXPECT_TRUE(std::ranges::includes(known, found));
   for (node_id id{0}; id < chosen.size(); ++id) EXPECT_TRUE(chosen.path_of(id) != "" || id == chosen.find_leaf("x"));
@@ -150,8 +150,8 @@ TEST(graph_path, the_parts_of_a_long_sum_are_its_modules) {
     const node_id w = g.parameter(std::string(name) + ".w", dtype::f32, {65536, 16});
     g.add_output(name, g.contract(x, w, "ik", "kj", "ij"));
   }
-  egraph::optimize_report report;
-  const graph chosen = egraph::optimize(g, {}, &report);
+  fusion::optimize_report report;
+  const graph chosen = fusion::optimize(g, {}, &report);
   std::map<std::string, int> kernels;
   for (node_id id{0}; id < chosen.size(); ++id) {
     if (info(chosen[id].kind).runs) ++kernels[chosen.path_of(id)];
@@ -167,7 +167,7 @@ TEST(graph_path, copies_of_a_graph_keep_it) {
 
 TEST(graph_path, a_plan_labels_its_steps) {
   const graph g = training_graph();
-  const auto p = plan::make_plan(egraph::optimize(g), plan::make_layout(g));
+  const auto p = plan::make_plan(fusion::optimize(g), plan::make_layout(g));
   std::vector<std::string> labels;
   for (const plan::step& s : p.steps) labels.push_back(plan::label(p, s));
   for (const char* expected :

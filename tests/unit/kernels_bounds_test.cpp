@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // No kernel reads or writes past the tensors it is given: the validation layer's instrumented kernels look at every
 // address.
-#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/program.hpp>
 
@@ -52,7 +52,7 @@ class kernels_bounds : public testing::Test {
   void run(const graph& g) { run(g, samples::random_leaves(g)); }
   void run(const graph& g, const oracle::tensors<double>& leaves,
            const std::vector<device_profile>& targets = support::all_targets()) {
-    const graph chosen = egraph::optimize(g);
+    const graph chosen = fusion::optimize(g);
     for (const device_profile& on : targets)
       static_cast<void>(support::device_graph(chosen, on, {}, *gpu_).run(leaves));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sums of hundreds of thousands of terms and more, every family: complete where a driver stops long loops, and exact to
 // the logarithm of their length.
-#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/kernels/generate.hpp>
 
 #include <oracle/interpreter.hpp>
@@ -95,7 +95,7 @@ TEST(kernels_long_sums, split_products) {
     graph g;
     const node_id a = g.input("a", dtype::f32, {rows, length}), b = g.input("b", dtype::f32, {columns, length});
     g.add_output("y", g.contract(a, b, "ik", "jk", "ij"));
-    const graph plan = egraph::optimize(g);
+    const graph plan = fusion::optimize(g);
     EXPECT_EQ(plan.size(), 4u) << to_text(plan);
     const oracle::tensors<double> leaves{{"a", near_a_tenth({rows, length})}, {"b", near_a_tenth({columns, length})}};
     const std::vector<double> expected = oracle::interpreter<double>(g, leaves).run().at("y").values;

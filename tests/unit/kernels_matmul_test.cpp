@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Matrix products against a double-precision reference, every tier, awkward sizes and strides.
-#include <meganeura/egraph/product_tiles.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/matmul_node.hpp>
 #include <meganeura/vulkan/device.hpp>
@@ -248,7 +248,7 @@ TEST(kernels_matmul, sums_that_32_bits_would_shorten_are_refused) {
 // Gradients of weights over a short batch, on 132 multiprocessors.
 TEST(kernels_matmul, large_tiles_are_for_long_sums) {
   const auto side = [](std::int64_t m, std::int64_t n, std::int64_t k) {
-    return egraph::tiles_of_product(1, m, n, k, 132).side;
+    return fusion::tiles_of_product(1, m, n, k, 132).side;
   };
   EXPECT_EQ(side(576, 576, 128), 32);
   EXPECT_EQ(side(576, 576, 4096), 64);

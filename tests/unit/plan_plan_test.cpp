@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Plans of hand-made implementation graphs: groups, lifetimes, in-place results, gradients at their parameter's offset.
 #include <meganeura/core/error.hpp>
-#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 
@@ -435,9 +435,9 @@ TEST(plan_plan, running_statistics_are_updated_without_a_copy) {
     }
     const node_id scale = g.map(scalar_op::rsqrt, {g.add(variance, g.full(channels, 1e-5))});
     g.add_output("y", g.multiply(centred, spread(scale)));
-    egraph::optimize_options options;
+    fusion::optimize_options options;
     options.fusion = fusion;
-    const auto p = plan::make_plan(egraph::optimize(g, options), plan::make_layout(g));
+    const auto p = plan::make_plan(fusion::optimize(g, options), plan::make_layout(g));
     EXPECT_EQ(complaint(p), "") << plan::to_text(p);
     EXPECT_EQ(copies(p), 0) << plan::to_text(p);
   }

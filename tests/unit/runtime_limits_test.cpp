@@ -270,13 +270,13 @@ void expect_kernels_for(const char* what, Change change) {
   static std::map<std::pair<std::size_t, std::size_t>, plan::execution_plan> plans;  // by model and what it may bind
   int in_place = 0;
   const auto expect = [&]<class Model>(std::size_t number, std::type_identity<Model>) {
-    const egraph::region_limits limits = make_region_limits(card);
+    const fusion::region_limits limits = make_region_limits(card);
     auto [at, is_new] = plans.try_emplace({number, limits.buffers});
     if (is_new) {
       const graph g = make_training_graph<Model, cross_entropy<"label">>(adam{}, std::vector<binding>{{"batch", 16}});
-      egraph::optimize_options options;
+      fusion::optimize_options options;
       options.region = limits;
-      at->second = plan::make_plan(egraph::optimize(g, options), plan::make_layout(g));
+      at->second = plan::make_plan(fusion::optimize(g, options), plan::make_layout(g));
     }
     const device_profile target = make_device_profile(card);
     for (const plan::step& step : at->second.steps) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Extraction: one node for each needed class, with shared values counted once.
 #pragma once
-#include <meganeura/egraph/cost.hpp>
-#include <meganeura/egraph/region.hpp>
+#include <meganeura/core/error.hpp>
+#include <meganeura/egraph/egraph.hpp>
 
-#include <optional>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -18,13 +18,17 @@ struct extraction {
   std::size_t offered = 0, merged = 0;  // kernels with several results: added to the e-graph, and taken
 };
 
+/// Seconds of a node; infinite for what no kernel computes.
+using node_seconds = std::function<double(enode_id)>;
+/// Adds to the e-graph what may be better than what was chosen: a class of one node with several results, and in the
+/// classes of these the nodes that name them. Tells each to `offer`, which says whether it is chosen now.
+using growth = std::function<void(const extraction& chosen, const std::function<bool(class_id)>& offer)>;
+
 /// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
-/// gets cheaper (at most `max_passes`). Where a kernel with several results, within the limits of `merging`, is cheaper
-/// than the kernels of these, it is added and taken. `order` names the classes, operands before users as far as
-/// possible. Errors: internal when a root has no kernel.
-[[nodiscard]] extraction extract(engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const device_profile& device, const std::optional<region_limits>& merging = {},
-                                 int max_passes = 8);
+/// gets cheaper (at most `max_passes`), then what `grow` adds. `order` names the classes, operands before users as far
+/// as possible. Errors: internal when a root has no kernel.
+[[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                 const node_seconds& seconds, const growth& grow = {}, int max_passes = 8);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 

@@ -3,7 +3,6 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/egraph/extract.hpp>
-#include <meganeura/egraph/merge.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +15,8 @@ namespace detail {
 class extractor {
  public:
   extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-            const device_profile& device)
-      : g_(g), device_(device), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
+            const node_seconds& seconds)
+      : g_(g), seconds_(seconds), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
     std::vector<bool> listed(g.class_slots(), false);
     for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
       if (!listed[g.find(id)]) order_.push_back(g.find(id));
@@ -39,7 +38,7 @@ class extractor {
     list_operands();
     order_.push_back(several);
     const enode_id region = g_[several].nodes.front();
-    cost_[region] = node_cost(g_, region, device_);
+    cost_[region] = seconds_(region);
     live_[several].node = region;
     classes_[several].candidates = {region};
     classes_[several].rank = 0;
@@ -131,7 +130,7 @@ class extractor {
       std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) cost_[node] = node_cost(g_, node, device_);
+          if (cost_[node] < 0) cost_[node] = seconds_(node);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
@@ -283,7 +282,7 @@ class extractor {
 
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
-  const device_profile& device_;
+  const node_seconds& seconds_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
   std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
   std::vector<class_choice> classes_;
@@ -295,10 +294,9 @@ class extractor {
 
 }  // namespace detail
 
-MEGANEURA_INLINE extraction extract(engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const device_profile& device, const std::optional<region_limits>& merging,
-                                    int max_passes) {
-  detail::extractor work(g, order, roots, device);
+MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                    const node_seconds& seconds, const growth& grow, int max_passes) {
+  detail::extractor work(g, order, roots, seconds);
   int passes = 0;
   work.repair(max_passes, passes);
   std::size_t offered = 0, merged = 0;
@@ -308,7 +306,7 @@ MEGANEURA_INLINE extraction extract(engine& g, std::span<const class_id> order, 
     merged += taken;
     return taken;
   };
-  if (merging) merge_regions(g, work.result(), *merging, offer);
+  if (grow) grow(work.result(), offer);
   extraction result = work.result();
   result.offered = offered;
   result.merged = merged;

@@ -17,7 +17,7 @@ inline constexpr std::size_t max_variables = 4, max_constants = 3, max_tags = 2;
 
 /// What a match found: classes of variables, values of constants, and for each tag the node whose attribute it stands
 /// for.
-struct bindings {
+struct captures {
   class_id root = no_id;
   std::array<class_id, max_variables> variables{no_id, no_id, no_id, no_id};
   std::array<double, max_constants> constants{};
@@ -160,10 +160,10 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 [[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
 // Found by argument-dependent lookup on the terms, as they call each other in no order.
-// match_class(g, term, class, bindings, next): calls next() for every way the class has the term's form. Continuations
+// match_class(g, term, class, captures, next): calls next() for every way the class has the term's form. Continuations
 // are lambdas, so that the compiler turns each rule into one nest of loops.
 template <std::size_t I, class Next>
-void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Next&& next) {
+void match_class(const engine&, const variable<I>&, class_id id, captures& b, Next&& next) {
   if (b.variables[I] != no_id) {
     if (b.variables[I] == id) next();
     return;
@@ -174,7 +174,7 @@ void match_class(const engine&, const variable<I>&, class_id id, bindings& b, Ne
 }
 
 template <std::size_t I, class Next>
-void match_class(const engine& g, const constant_variable<I>&, class_id id, bindings& b, Next&& next) {
+void match_class(const engine& g, const constant_variable<I>&, class_id id, captures& b, Next&& next) {
   if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: no term over it is shared
   if (b.bound_constants >> I & 1) {
     if (same_bits(b.constants[I], *g[id].constant)) next();
@@ -187,13 +187,13 @@ void match_class(const engine& g, const constant_variable<I>&, class_id id, bind
 }
 
 template <class Next>
-void match_class(const engine& g, const literal& term, class_id id, bindings&, Next&& next) {
+void match_class(const engine& g, const literal& term, class_id id, captures&, Next&& next) {
   if (g[id].constant && same_bits(*g[id].constant, term.value)) next();
 }
 
 template <class Term, class Next>
   requires requires { Term::symbol; }
-void match_class(const engine& g, const Term& term, class_id id, bindings& b, Next&& next) {
+void match_class(const engine& g, const Term& term, class_id id, captures& b, Next&& next) {
   // A value stored in another dtype was rounded on the way: looking through it would change more than a rule promises.
   if (!g[id].symbols[Term::symbol] || g[id].type != dtype::f32) return;
   for (enode_id node : g[id].nodes) {
@@ -202,11 +202,11 @@ void match_class(const engine& g, const Term& term, class_id id, bindings& b, Ne
 }
 
 template <class A, class Next>
-void match_operands(const engine& g, const std::tuple<A>& terms, enode_id node, bool, bindings& b, Next&& next) {
+void match_operands(const engine& g, const std::tuple<A>& terms, enode_id node, bool, captures& b, Next&& next) {
   match_class(g, std::get<0>(terms), g.operand(node, 0), b, next);
 }
 template <class A, class B, class Next>
-void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id node, bool swapped, bindings& b,
+void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id node, bool swapped, captures& b,
                     Next&& next) {
   match_class(g, std::get<0>(terms), g.operand(node, swapped ? 1 : 0), b,
               [&] { match_class(g, std::get<1>(terms), g.operand(node, swapped ? 0 : 1), b, next); });
@@ -214,13 +214,13 @@ void match_operands(const engine& g, const std::tuple<A, B>& terms, enode_id nod
 
 // Commutative operations match in both orders: cheaper than a rule that would double their nodes.
 template <scalar_op Kind, class... Arguments, class Next>
-void match_node(const engine& g, const map_term<Kind, Arguments...>& term, enode_id node, bindings& b, Next&& next) {
+void match_node(const engine& g, const map_term<Kind, Arguments...>& term, enode_id node, captures& b, Next&& next) {
   match_operands(g, term.arguments, node, false, b, next);
   if constexpr (info(Kind).is.commutes) match_operands(g, term.arguments, node, true, b, next);
 }
 
 template <std::size_t Tag, class Next>
-void capture(bindings& b, enode_id node, Next&& next) {
+void capture(captures& b, enode_id node, Next&& next) {
   const enode_id before = b.nodes[Tag];
   b.nodes[Tag] = node;
   next();
@@ -228,20 +228,20 @@ void capture(bindings& b, enode_id node, Next&& next) {
 }
 
 template <reduce_kind Kind, std::size_t Tag, class A, class Next>
-void match_node(const engine& g, const reduce_term<Kind, Tag, A>& term, enode_id node, bindings& b, Next&& next) {
+void match_node(const engine& g, const reduce_term<Kind, Tag, A>& term, enode_id node, captures& b, Next&& next) {
   if (g.get<reduce_attribute>(node).kind != Kind) return;
   capture<Tag>(b, node, [&] { match_class(g, term.argument, g.operand(node, 0), b, next); });
 }
 
 template <std::size_t Tag, class A, class B, class Next>
-void match_node(const engine& g, const contract_term<Tag, A, B>& term, enode_id node, bindings& b, Next&& next) {
+void match_node(const engine& g, const contract_term<Tag, A, B>& term, enode_id node, captures& b, Next&& next) {
   capture<Tag>(b, node, [&] {
     match_class(g, term.a, g.operand(node, 0), b, [&] { match_class(g, term.b, g.operand(node, 1), b, next); });
   });
 }
 
 template <std::size_t Tag, class A, class Next>
-void match_node(const engine& g, const view_term<Tag, A>& term, enode_id node, bindings& b, Next&& next) {
+void match_node(const engine& g, const view_term<Tag, A>& term, enode_id node, captures& b, Next&& next) {
   capture<Tag>(b, node, [&] { match_class(g, term.argument, g.operand(node, 0), b, next); });
 }
 
@@ -263,14 +263,14 @@ struct built {
 }
 
 template <std::size_t I>
-built build_term(engine& g, const variable<I>&, const bindings& b, rule_mask) {
+built build_term(engine& g, const variable<I>&, const captures& b, rule_mask) {
   return {.id = g.find(b.variables[I])};
 }
 template <std::size_t I>
-built build_term(engine&, const constant_variable<I>&, const bindings& b, rule_mask) {
+built build_term(engine&, const constant_variable<I>&, const captures& b, rule_mask) {
   return {.value = b.constants[I]};
 }
-inline built build_term(engine&, const literal& term, const bindings&, rule_mask) { return {.value = term.value}; }
+inline built build_term(engine&, const literal& term, const captures&, rule_mask) { return {.value = term.value}; }
 
 inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t count, rule_mask reasons) {
   class_id like = no_id;
@@ -296,7 +296,7 @@ inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t 
 }
 
 template <scalar_op Kind, class... Arguments>
-built build_term(engine& g, const map_term<Kind, Arguments...>& term, const bindings& b, rule_mask reasons) {
+built build_term(engine& g, const map_term<Kind, Arguments...>& term, const captures& b, rule_mask reasons) {
   return std::apply(
       [&](const auto&... arguments) {
         built values[] = {build_term(g, arguments, b, reasons)...};
@@ -321,21 +321,21 @@ inline built build_like(engine& g, enode_id captured, std::initializer_list<buil
 }
 
 template <reduce_kind Kind, std::size_t Tag, class A>
-built build_term(engine& g, const reduce_term<Kind, Tag, A>& term, const bindings& b, rule_mask reasons) {
+built build_term(engine& g, const reduce_term<Kind, Tag, A>& term, const captures& b, rule_mask reasons) {
   return build_like(g, b.nodes[Tag], {build_term(g, term.argument, b, reasons)}, reasons);
 }
 template <std::size_t Tag, class A, class B>
-built build_term(engine& g, const contract_term<Tag, A, B>& term, const bindings& b, rule_mask reasons) {
+built build_term(engine& g, const contract_term<Tag, A, B>& term, const captures& b, rule_mask reasons) {
   return build_like(g, b.nodes[Tag], {build_term(g, term.a, b, reasons), build_term(g, term.b, b, reasons)}, reasons);
 }
 template <std::size_t Tag, class A>
-built build_term(engine& g, const view_term<Tag, A>& term, const bindings& b, rule_mask reasons) {
+built build_term(engine& g, const view_term<Tag, A>& term, const captures& b, rule_mask reasons) {
   return build_like(g, b.nodes[Tag], {build_term(g, term.argument, b, reasons)}, reasons);
 }
 
 /// The class of a term over bound variables; no_id when shapes do not fit.
 template <is_term Term>
-[[nodiscard]] class_id build(engine& g, const Term& term, const bindings& b, const shape& extents, dtype type,
+[[nodiscard]] class_id build(engine& g, const Term& term, const captures& b, const shape& extents, dtype type,
                              rule_mask reasons = {}) {
   const built made = build_term(g, term, b, reasons);
   if (made.failed) return no_id;
@@ -345,7 +345,7 @@ template <is_term Term>
 // ---- rules ----------------------------------------------------------------------------------------------------------
 
 struct always {
-  constexpr bool operator()(const bindings&) const { return true; }
+  constexpr bool operator()(const captures&) const { return true; }
 };
 
 template <class Left, class Right, class Guard = always>
@@ -368,17 +368,17 @@ struct rule {
     return {name, left, right, kind, condition};
   }
 
-  /// found(bindings) for every match at a node.
+  /// found(captures) for every match at a node.
   template <class Found>
   void match(const engine& g, enode_id node, Found&& found) const {
-    bindings b{.root = g.find(g.node(node).owner)};
+    captures b{.root = g.find(g.node(node).owner)};
     match_node(g, left, node, b, [&] {
       if (guard(b)) found(b);
     });
   }
   /// Adds the right-hand side to the class of the match; false when nothing changed or the shapes do not fit. `sealed`:
   /// classes that decide something stay as they are.
-  bool apply(engine& g, const bindings& b, rule_mask reason, bool sealed = false) const {
+  bool apply(engine& g, const captures& b, rule_mask reason, bool sealed = false) const {
     const class_id root_class = g.find(b.root);
     if (sealed && g[root_class].decides) return false;
     const shape extents = g.extents(root_class);

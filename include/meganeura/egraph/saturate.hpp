@@ -97,7 +97,7 @@ class saturation {
 
   // Collects first and applies afterwards: matching walks vectors that applying grows.
   bool step(const std::vector<enode_id>& dirty, int iteration) {
-    std::array<std::vector<bindings>, Set::count> found;
+    std::array<std::vector<captures>, Set::count> found;
     steps_ += dirty.size();
     for (enode_id node : dirty) {
       if (g_.node(node).dead || g_.node(node).type != dtype::f32) continue;
@@ -106,7 +106,7 @@ class saturation {
           waiting_[i].push_back(node);
           return;
         }
-        rule.match(g_, node, [&](const bindings& b) { found[i].push_back(b); });
+        rule.match(g_, node, [&](const captures& b) { found[i].push_back(b); });
       });
     }
     for (std::size_t i = 0; i < Set::count; ++i) {
@@ -119,7 +119,7 @@ class saturation {
     }
     bool within = true;
     set_.for_each(enabled_, [&](std::size_t i, const auto& rule) {
-      for (const bindings& b : found[i]) {
+      for (const captures& b : found[i]) {
         if (!within) return;
         report_.applied[i] += rule.apply(g_, b, rule_mask::of(first_reason_ + i), sealed_);
         if (g_.node_count() > limits_.nodes) {

@@ -2,7 +2,7 @@
 // Definitions of matmul.hpp shared by its tiers: planning of operands, the simple tier and the choice of a schedule.
 #pragma once
 #include <meganeura/core/division.hpp>
-#include <meganeura/egraph/product_tiles.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/shared_totals.hpp>
 
@@ -251,7 +251,7 @@ namespace detail {
 // slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const device_profile& device, const matmul_problem& problem) {
   const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
-  const egraph::product_tiles tiles = egraph::tiles_of_product(
+  const fusion::product_tiles tiles = fusion::tiles_of_product(
       extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k), device.compute_units);
   constexpr auto tiled = matmul_tier::tiled;
   if (tiles.side == 128) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};

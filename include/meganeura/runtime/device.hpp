@@ -2,7 +2,7 @@
 // The device as users name it, and what the choice of kernels and their generators are told of it.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
-#include <meganeura/egraph/region.hpp>
+#include <meganeura/fusion/region.hpp>
 #include <meganeura/vulkan/device.hpp>
 
 #include <algorithm>
@@ -60,8 +60,8 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
 }
 
 /// How much a kernel may read at once, so that what is fused can be bound.
-[[nodiscard]] inline egraph::region_limits make_region_limits(const device_facts& facts,
-                                                              egraph::region_limits limits = {}) {
+[[nodiscard]] inline fusion::region_limits make_region_limits(const device_facts& facts,
+                                                              fusion::region_limits limits = {}) {
   limits.buffers = std::min<std::size_t>(limits.buffers, facts.max_storage_buffers - 1);
   return limits;
 }

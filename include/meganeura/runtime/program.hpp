@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/name_pattern.hpp>
-#include <meganeura/egraph/optimize.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/step_values.hpp>
 #include <meganeura/plan/plan.hpp>
@@ -27,7 +27,7 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
-  egraph::optimize_options optimize{};
+  fusion::optimize_options optimize{};
   plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
   bool device_costs = true;   // weigh kernels by the device; false: by optimize.device as it is
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
@@ -106,7 +106,7 @@ class program {
   }
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
-  [[nodiscard]] const egraph::optimize_report& report() const { return alive().report_; }
+  [[nodiscard]] const fusion::optimize_report& report() const { return alive().report_; }
   /// Where the time until it could run went; the device's log has it as well, in a line.
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
@@ -167,7 +167,7 @@ class program {
 
   device device_;
   plan::execution_plan plan_;
-  egraph::optimize_report report_;
+  fusion::optimize_report report_;
   build_times times_;
   std::vector<area_memory> areas_;  // by plan::index_of
   std::array<slot, 2> slots_;

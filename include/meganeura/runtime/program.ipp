@@ -91,12 +91,12 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
-  egraph::optimize_options optimization = options.optimize;
+  fusion::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.device = make_device_profile(on.facts());
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes =
       static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
-  const auto optimized = [&](const graph& of) { return egraph::optimize(of, optimization, &report_); };
+  const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
   const bool has_taps = options.taps.begin() != options.taps.end();
   graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
   times_.saturate = report_.saturate_ms;

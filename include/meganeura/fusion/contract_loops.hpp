@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The loops of a contract by what becomes of its labels: batch, m, n, k.
 #pragma once
-#include <meganeura/egraph/affine.hpp>
-#include <meganeura/egraph/structural_rules.hpp>
+#include <meganeura/fusion/affine.hpp>
+#include <meganeura/fusion/structural_rules.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 struct contract_loops {
   static constexpr int max_labels = 2 * max_rank;
@@ -60,4 +60,4 @@ inline contract_loops loops_of(const engine& g, enode_id id) {
   return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail

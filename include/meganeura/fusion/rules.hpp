@@ -5,20 +5,21 @@
 
 #include <cmath>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace rules {
 
-using namespace pattern;
+using namespace egraph::pattern;
+using egraph::captures;
 
-inline constexpr auto normal_reciprocal = [](const bindings& b) {
+inline constexpr auto normal_reciprocal = [](const captures& b) {
   return std::isnormal(static_cast<float>(1 / b.constants[0]));
 };
 // The product of two factors replaces both: it must neither overflow nor vanish where they did not.
-inline constexpr auto normal_product = [](const bindings& b) {
+inline constexpr auto normal_product = [](const captures& b) {
   return std::isnormal(static_cast<float>(b.constants[0] * b.constants[1]));
 };
-inline constexpr auto power_of_two = [](const bindings& b) {
+inline constexpr auto power_of_two = [](const captures& b) {
   int exponent = 0;
   return std::fabs(std::frexp(b.constants[0], &exponent)) == 0.5 && exponent > -120 && exponent < 120;
 };
@@ -50,4 +51,4 @@ inline constexpr auto algebra = rule_set(
 
 }  // namespace rules
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 #pragma once
-#include <meganeura/egraph/kernel_family.hpp>
-#include <meganeura/egraph/lower.hpp>
+#include <meganeura/fusion/kernel_family.hpp>
+#include <meganeura/fusion/lower.hpp>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -53,4 +53,4 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

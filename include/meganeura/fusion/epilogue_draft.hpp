@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
 #pragma once
-#include <meganeura/egraph/structural_rules.hpp>
+#include <meganeura/fusion/structural_rules.hpp>
 
 #include <algorithm>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
 
@@ -107,4 +107,4 @@ class epilogue_draft {
   std::size_t most_;  // others there may be
 };
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Fusion: a region being put together from a root operation and the regions its operands hold.
 #pragma once
-#include <meganeura/egraph/affine.hpp>
-#include <meganeura/egraph/egraph.hpp>
+#include <meganeura/fusion/affine.hpp>
+#include <meganeura/fusion/engine.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// A region with the classes its accesses' sources name: a region e-node by value.
 struct region_form {
@@ -129,8 +129,8 @@ class region_draft {
   std::vector<slot> slots_;
 };
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/egraph/region.ipp>
+#include <meganeura/fusion/region.ipp>
 #endif

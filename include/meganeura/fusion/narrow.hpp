@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Nodes that read more tensors, or have more loops, than a kernel can, written as nodes that do not.
 #pragma once
-#include <meganeura/egraph/egraph.hpp>
+#include <meganeura/fusion/engine.hpp>
 
 #include <optional>
 #include <span>
 #include <vector>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// A concat along `axis` of nodes that read at most `most` tensors each.
 [[nodiscard]] class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces, std::size_t most);
@@ -21,8 +21,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 [[nodiscard]] class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
                                     class_id a, class_id b);
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/egraph/narrow.ipp>
+#include <meganeura/fusion/narrow.ipp>
 #endif

@@ -2,12 +2,12 @@
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/egraph/lower.hpp>
+#include <meganeura/fusion/lower.hpp>
 
 #include <string>
 #include <vector>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 struct optimize_options {
   std::vector<std::string> disabled{};  // names of rules left out, structural or pattern
@@ -51,6 +51,9 @@ struct saturated_graph {
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 
+/// One way for each value; kernels with several results are added to `all` where they may be better.
+[[nodiscard]] extraction choose(saturated_graph& all, const optimize_options& options);
+
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
 /// convolve, result, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. A fused node
 /// has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its
@@ -58,8 +61,8 @@ struct saturated_graph {
 /// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/egraph/optimize.ipp>
+#include <meganeura/fusion/optimize.ipp>
 #endif

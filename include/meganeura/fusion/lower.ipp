@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Definitions for egraph/lower.hpp: the pass over all classes, and adding what the rules make.
+// Definitions for fusion/lower.hpp: the pass over all classes, and adding what the rules make.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/egraph/lower.hpp>
+#include <meganeura/fusion/lower.hpp>
 
 #include <algorithm>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
@@ -131,4 +131,4 @@ MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_for
   return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Regions side by side: values that are computed from the same operands, as results of one kernel.
 #pragma once
-#include <meganeura/egraph/extract.hpp>
-#include <meganeura/egraph/region.hpp>
+#include <meganeura/fusion/engine.hpp>
+#include <meganeura/fusion/region.hpp>
 
 #include <functional>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
 /// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
@@ -15,8 +15,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
                    const std::function<bool(class_id)>& offer);
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/egraph/merge.ipp>
+#include <meganeura/fusion/merge.ipp>
 #endif

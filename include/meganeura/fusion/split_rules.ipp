@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The rule that splits the sum of a product over more workgroups than its results would occupy.
 #pragma once
-#include <meganeura/egraph/contract_loops.hpp>
-#include <meganeura/egraph/lower.hpp>
-#include <meganeura/egraph/product_tiles.hpp>
+#include <meganeura/fusion/contract_loops.hpp>
+#include <meganeura/fusion/lower.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 
 #include <algorithm>
 #include <vector>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -91,4 +91,4 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Convolutions: the kernels they become, what these cost and what they end with.
 #pragma once
-#include <meganeura/egraph/cost_terms.hpp>
-#include <meganeura/egraph/epilogue_draft.hpp>
-#include <meganeura/egraph/kernel_family.hpp>
-#include <meganeura/egraph/lower.hpp>
+#include <meganeura/fusion/cost_terms.hpp>
+#include <meganeura/fusion/epilogue_draft.hpp>
+#include <meganeura/fusion/kernel_family.hpp>
+#include <meganeura/fusion/lower.hpp>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -56,4 +56,4 @@ MEGANEURA_INLINE double kernel_family<op::convolve>::seconds(const engine& g, en
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -2,9 +2,9 @@
 // What a node costs on a device: a roofline over bytes and operations, plus a launch.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
-#include <meganeura/egraph/egraph.hpp>
+#include <meganeura/fusion/engine.hpp>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Seconds of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
 [[nodiscard]] double node_cost(const engine& g, enode_id id, const device_profile& device);
@@ -13,8 +13,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 /// Scalar operations of one evaluation.
 [[nodiscard]] double program_cost(const scalar_program& program, const device_profile& device);
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/egraph/cost.ipp>
+#include <meganeura/fusion/cost.ipp>
 #endif

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Definitions for egraph/merge.hpp.
+// Definitions for fusion/merge.hpp.
 #pragma once
-#include <meganeura/egraph/merge.hpp>
-#include <meganeura/egraph/structural_rules.hpp>
+#include <meganeura/fusion/merge.hpp>
+#include <meganeura/fusion/structural_rules.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -198,4 +198,4 @@ MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const r
   detail::region_merger(g, chosen, limits, offer).run();
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

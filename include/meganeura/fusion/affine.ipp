@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Definitions for egraph/affine.hpp.
+// Definitions for fusion/affine.hpp.
 #pragma once
-#include <meganeura/egraph/affine.hpp>
+#include <meganeura/fusion/affine.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
   return static_cast<int>(std::count(group, group + space.rank(), wanted));
@@ -250,4 +250,4 @@ MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, co
   return true;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

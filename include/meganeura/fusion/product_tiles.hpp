@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
 /// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
@@ -39,4 +39,4 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
   return best;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

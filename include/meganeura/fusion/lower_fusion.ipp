@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Definitions for egraph/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
+// Definitions for fusion/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
 #pragma once
-#include <meganeura/egraph/kernel_family.hpp>
-#include <meganeura/egraph/lower.hpp>
+#include <meganeura/fusion/kernel_family.hpp>
+#include <meganeura/fusion/lower.hpp>
 
 #include <algorithm>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE lowering::class_forms& lowering::forms(class_id id) { return forms_[g_.find(id)]; }
 MEGANEURA_INLINE const lowering::class_forms& lowering::forms(class_id id) const { return forms_[g_.find(id)]; }
@@ -246,4 +246,4 @@ MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conserv
   }
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

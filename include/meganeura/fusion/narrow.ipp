@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Definitions for egraph/narrow.hpp.
+// Definitions for fusion/narrow.hpp.
 #pragma once
 #include <meganeura/core/division.hpp>
-#include <meganeura/egraph/contract_loops.hpp>
-#include <meganeura/egraph/narrow.hpp>
+#include <meganeura/fusion/contract_loops.hpp>
+#include <meganeura/fusion/narrow.hpp>
 
 #include <algorithm>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces,
                                      std::size_t most) {
@@ -190,4 +190,4 @@ MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& exten
   return e.add(op::view, type, extents, map, made);
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

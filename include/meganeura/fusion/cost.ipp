@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Definitions for egraph/cost.hpp.
+// Definitions for fusion/cost.hpp.
 #pragma once
-#include <meganeura/egraph/cost.hpp>
+#include <meganeura/fusion/cost.hpp>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE double program_cost(const scalar_program& program, const device_profile& device) {
   double total = 0;
@@ -13,6 +13,6 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const device
   return total;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-#include <meganeura/egraph/kernel_family.hpp>
+#include <meganeura/fusion/kernel_family.hpp>

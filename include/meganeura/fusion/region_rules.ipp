@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Structural rules from primitives to regions: maps, views, reductions, borders, concats and indices.
 #pragma once
-#include <meganeura/egraph/lower.hpp>
+#include <meganeura/fusion/lower.hpp>
 
 #include <limits>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -156,4 +156,4 @@ MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -2,12 +2,12 @@
 // What the costs of kernels are put together from.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
-#include <meganeura/egraph/egraph.hpp>
+#include <meganeura/fusion/engine.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 // Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
 // little.
@@ -55,4 +55,4 @@ inline double bytes_of_operands(const engine& g, enode_id id) {
   return bytes;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail

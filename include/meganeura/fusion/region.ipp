@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Definitions for egraph/region.hpp.
+// Definitions for fusion/region.hpp.
 #pragma once
-#include <meganeura/egraph/region.hpp>
+#include <meganeura/fusion/region.hpp>
 
 #include <algorithm>
 #include <utility>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
   nest loops{.space = region.space};
@@ -421,4 +421,4 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
   return position;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

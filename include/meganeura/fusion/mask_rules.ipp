@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The rule that lets a backward mask read the stored activation.
 #pragma once
-#include <meganeura/egraph/lower.hpp>
+#include <meganeura/fusion/lower.hpp>
 
 #include <algorithm>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -82,4 +82,4 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What the choice of kernels knows of each kind of node that runs, besides the rules that make it.
 #pragma once
-#include <meganeura/egraph/cost.hpp>
-#include <meganeura/egraph/structural_rules.hpp>
+#include <meganeura/fusion/cost.hpp>
+#include <meganeura/fusion/structural_rules.hpp>
 #include <meganeura/graph/visit_op.hpp>
 
 #include <cstddef>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 /// `seconds`: of one kernel; unless said otherwise it reads its operands and writes its result once.
 ///
@@ -76,8 +76,8 @@ inline constexpr bool has_epilogue = requires {
   });
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/egraph/kernel_family.ipp>
+#include <meganeura/fusion/kernel_family.ipp>
 #endif

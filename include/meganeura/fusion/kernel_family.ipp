@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The costs of nodes, and of kernels that nothing is fused into.
 #pragma once
-#include <meganeura/egraph/cost_terms.hpp>
-#include <meganeura/egraph/kernel_family.hpp>
+#include <meganeura/fusion/cost_terms.hpp>
+#include <meganeura/fusion/kernel_family.hpp>
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
                                     std::int64_t result_bytes, const device_profile& device) {
@@ -92,4 +92,4 @@ MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enod
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

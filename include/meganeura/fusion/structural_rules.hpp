@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The structural rules by name, in the order they are tried, and what their definitions share.
 #pragma once
-#include <meganeura/egraph/region.hpp>
+#include <meganeura/fusion/region.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Structural rules by their bit in a rule_mask; pattern rules take the bits after them.
 enum class structural : std::uint8_t {
@@ -151,4 +151,4 @@ inline void flat_loops(region_draft& draft, const shape& extents) {
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: MIT
-// Definitions for egraph/optimize.hpp.
+// Definitions for fusion/optimize.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/stopwatch.hpp>
-#include <meganeura/egraph/extract.hpp>
-#include <meganeura/egraph/kernel_family.hpp>
-#include <meganeura/egraph/narrow.hpp>
-#include <meganeura/egraph/optimize.hpp>
-#include <meganeura/egraph/rules.hpp>
 #include <meganeura/egraph/saturate.hpp>
+#include <meganeura/fusion/engine.hpp>
+#include <meganeura/fusion/kernel_family.hpp>
+#include <meganeura/fusion/merge.hpp>
+#include <meganeura/fusion/narrow.hpp>
+#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/fusion/rules.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <string_view>
 #include <tuple>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -152,9 +154,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   lowering pass(result.graph,
                 {enabled, options.region, options.region_forms, options.device, options.tolerance == exactness::exact});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
-  const saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations, options.max_steps};
-  const saturation_report found =
-      run_rules(result.graph, rules::algebra, detail::admitted_rules(options, enabled), structural_count, limits);
+  const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
+                                         options.max_steps};
+  const egraph::saturation_report found = egraph::run_rules(
+      result.graph, rules::algebra, detail::admitted_rules(options, enabled), structural_count, limits);
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
@@ -174,6 +177,16 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   return result;
 }
 
+MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
+  const auto seconds = [&](enode_id id) { return node_cost(all.graph, id, options.device); };
+  const auto merge = [&](const extraction& chosen, const std::function<bool(class_id)>& offer) {
+    merge_regions(all.graph, chosen, options.region, offer);
+  };
+  const char* merging = to_string(structural::merge_regions);
+  const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
+  return egraph::extract(all.graph, all.order, all.roots, seconds, merges ? egraph::growth(merge) : egraph::growth());
+}
+
 MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options, optimize_report* report) {
   optimize_report local;
   optimize_report& r = report ? *report : local;
@@ -181,19 +194,17 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   meganeura::detail::stopwatch total;
   saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
-  const char* merging = to_string(structural::merge_regions);
-  const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
-  const extraction plan =
-      extract(all.graph, all.order, all.roots, options.device, merges ? std::optional(options.region) : std::nullopt);
+  const extraction plan = choose(all, options);
   graph result = detail::export_graph(g, all, plan);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
   r.nodes_out = result.size();
   r.repair_passes = plan.passes;
   r.predicted_seconds = plan.cost;
-  r.rules[static_cast<std::size_t>(structural::merge_regions)] = {merging, plan.offered, plan.merged};
+  const structural merging = structural::merge_regions;
+  r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
   if (report) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
 /// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not
@@ -47,8 +47,8 @@ void normalise(nest& loops);
 [[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
                                   const shape& reader, index_map& result);
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/egraph/affine.ipp>
+#include <meganeura/fusion/affine.ipp>
 #endif

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
 #pragma once
-#include <meganeura/egraph/continuity.hpp>
-#include <meganeura/egraph/cost.hpp>
-#include <meganeura/egraph/exactness.hpp>
-#include <meganeura/egraph/structural_rules.hpp>
+#include <meganeura/fusion/cost.hpp>
+#include <meganeura/fusion/engine.hpp>
+#include <meganeura/fusion/structural_rules.hpp>
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
 inline constexpr std::size_t concat_pieces = 6;
@@ -133,15 +132,15 @@ class lowering {
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
 };
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/egraph/convolve_rules.ipp>
-#include <meganeura/egraph/epilogue_rules.ipp>
-#include <meganeura/egraph/lower.ipp>
-#include <meganeura/egraph/lower_fusion.ipp>
-#include <meganeura/egraph/mask_rules.ipp>
-#include <meganeura/egraph/matmul_rules.ipp>
-#include <meganeura/egraph/region_rules.ipp>
-#include <meganeura/egraph/split_rules.ipp>
+#include <meganeura/fusion/convolve_rules.ipp>
+#include <meganeura/fusion/epilogue_rules.ipp>
+#include <meganeura/fusion/lower.ipp>
+#include <meganeura/fusion/lower_fusion.ipp>
+#include <meganeura/fusion/mask_rules.ipp>
+#include <meganeura/fusion/matmul_rules.ipp>
+#include <meganeura/fusion/region_rules.ipp>
+#include <meganeura/fusion/split_rules.ipp>
 #endif

@@ -2,16 +2,16 @@
 // Products: contracts to matmuls or, where a side is missing, to regions; what they cost and what they end with.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/egraph/contract_loops.hpp>
-#include <meganeura/egraph/cost_terms.hpp>
-#include <meganeura/egraph/epilogue_draft.hpp>
-#include <meganeura/egraph/kernel_family.hpp>
-#include <meganeura/egraph/lower.hpp>
-#include <meganeura/egraph/product_tiles.hpp>
+#include <meganeura/fusion/contract_loops.hpp>
+#include <meganeura/fusion/cost_terms.hpp>
+#include <meganeura/fusion/epilogue_draft.hpp>
+#include <meganeura/fusion/kernel_family.hpp>
+#include <meganeura/fusion/lower.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 
 #include <algorithm>
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
@@ -187,4 +187,4 @@ MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enod
 
 }  // namespace detail
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
