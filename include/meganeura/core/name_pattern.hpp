@@ -3,7 +3,6 @@
 #pragma once
 #include <meganeura/config.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <initializer_list>
 #include <optional>
@@ -18,26 +17,7 @@ namespace detail {
 
 // What each '*' of the pattern stands for in the name, as little as it can; nothing where the name is another.
 // cost: at most the product of both lengths.
-inline std::optional<std::vector<std::string_view>> matched(std::string_view pattern, std::string_view name) {
-  std::vector<std::string_view> stars;
-  std::size_t p = 0, n = 0, after_star = 0;
-  while (p < pattern.size() || n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      stars.push_back(name.substr(n, 0));
-      after_star = ++p;
-    } else if (p < pattern.size() && n < name.size() && pattern[p] == name[n]) {
-      ++p, ++n;
-    } else {  // the last star takes one more
-      if (stars.empty()) return {};
-      const auto begin = static_cast<std::size_t>(stars.back().data() - name.data());
-      n = begin + stars.back().size() + 1;
-      if (n > name.size()) return {};
-      stars.back() = name.substr(begin, n - begin);
-      p = after_star;
-    }
-  }
-  return stars;
-}
+std::optional<std::vector<std::string_view>> matched(std::string_view pattern, std::string_view name);
 
 }  // namespace detail
 
@@ -47,11 +27,9 @@ class name_patterns {
   name_patterns() = default;
   name_patterns(const char* one) : list_{one} {}  // NOLINT(google-explicit-constructor): written as what it is
   name_patterns(std::string one) : list_{std::move(one)} {}  // NOLINT(google-explicit-constructor)
-  name_patterns(std::initializer_list<std::string_view> all) : list_(all.begin(), all.end()) {}
+  name_patterns(std::initializer_list<std::string_view> all);
 
-  [[nodiscard]] bool match(std::string_view name) const {
-    return std::ranges::any_of(list_, [&](const std::string& each) { return detail::matched(each, name).has_value(); });
-  }
+  [[nodiscard]] bool match(std::string_view name) const;
   [[nodiscard]] auto begin() const { return list_.begin(); }
   [[nodiscard]] auto end() const { return list_.end(); }
 
@@ -74,24 +52,7 @@ class name_map {
   name_map(const name_rule (&rules)[N]) : rules_(rules, rules + N) {}  // NOLINT(google-explicit-constructor)
 
   /// What `name` may be called there: as each rule has it, and at last as it is.
-  [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const {
-    std::vector<std::string> all;
-    for (const name_rule& rule : rules_) {
-      const auto stars = detail::matched(rule.here, name);
-      if (!stars) continue;
-      all.emplace_back();
-      std::size_t next = 0;
-      for (const char character : rule.there) {
-        if (character != '*') {
-          all.back() += character;
-        } else if (next < stars->size()) {
-          all.back() += (*stars)[next++];
-        }
-      }
-    }
-    all.emplace_back(name);
-    return all;
-  }
+  [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const;
 
  private:
   std::vector<name_rule> rules_;
@@ -104,3 +65,7 @@ inline constexpr name_rule from_torch[] = {{"*", "module.*"},           {"*", "_
                                            {"*weight", "*gamma"},       {"*bias", "*beta"}};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/core/name_pattern.ipp>
+#endif

@@ -4,8 +4,6 @@
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/error.hpp>
-#include <meganeura/core/nearest.hpp>
-#include <meganeura/core/quote.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -57,27 +55,16 @@ class symbol_extents {
 
   [[nodiscard]] std::span<const binding> list() const { return list_; }
   /// errors: invalid_argument for a symbol that is not among them.
-  [[nodiscard]] std::int64_t operator[](std::string_view name) const try {
-    std::vector<std::string> names;
-    for (const binding& each : list_) {
-      if (name == each.symbol) return each.extent;
-      names.emplace_back(each.symbol);
-    }
-    fail(error_category::invalid_argument, "there is no symbol {}{}", quote(name),
-         detail::did_you_mean(detail::nearest(name, names)));
-  } catch (...) {
-    rethrow_as_error("looking for a symbol");
-  }
+  [[nodiscard]] std::int64_t operator[](std::string_view name) const;
 
  private:
-  void add(std::string_view name, std::int64_t extent) {
-    if (name.find('\0') != name.npos)
-      fail(error_category::invalid_argument, "the symbol {} has a zero byte in its name; no symbol has", quote(name));
-    const std::string& kept = *names_.emplace_back(std::make_shared<const std::string>(name));
-    list_.push_back({kept.c_str(), extent});
-  }
+  void add(std::string_view name, std::int64_t extent);
   std::vector<std::shared_ptr<const std::string>> names_;  // shared by copies, so that no name moves
   std::vector<binding> list_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/expr/symbol_extents.ipp>
+#endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From a primitive's description to nodes of the run-time graph.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/value.hpp>
@@ -242,14 +243,18 @@ MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
   return detail::lowered_leaf(*graph_, body);
 }
 
-MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const {
+MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const
+    try {
   std::string found;
-  for (const detail::facts& each : operands)
+  for (const detail::facts& each : operands) {
     found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
+  }
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
   fail(error_category::invalid_argument, "{}; found {}", text, found);
+} catch (...) {
+  rethrow_as_error("looking at the operands of a function");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
