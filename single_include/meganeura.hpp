@@ -1931,6 +1931,13 @@ struct node {
 class attribute_pool {
  public:
   attribute_pool();
+  // In the body, so that nobody else compiles what copies and destroys a variant of all attributes.
+  attribute_pool(const attribute_pool&);
+  attribute_pool(attribute_pool&&) noexcept;
+  attribute_pool& operator=(const attribute_pool&);
+  attribute_pool& operator=(attribute_pool&&) noexcept;
+  ~attribute_pool();
+
   attribute_id intern(attribute value);
   [[nodiscard]] const attribute& operator[](attribute_id id) const { return values_[id]; }
   [[nodiscard]] std::size_t size() const { return values_.size(); }
@@ -4592,68 +4599,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// "Did you mean": the known name nearest to one that is not.
-
-#include <numeric>
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-// Levenshtein distance.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
-inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
-
-// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
-template <class Named, class Name>
-std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
-  std::string_view best;
-  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
-  for (const auto& each : all) {
-    const std::string_view candidate = name_of(each);
-    const std::size_t longer = std::max(candidate.size(), wanted.size());
-    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
-    work += wanted.size() * candidate.size();
-    if (work > most_comparisons) break;
-    const std::size_t d = edit_distance(wanted, candidate);
-    if (d < distance) distance = d, best = candidate;
-  }
-  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
-    const std::string_view candidate = name_of(each);
-    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
-    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
-  }
-  return std::string(best);
-}
-
-inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
-  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
-}
-
-// The same over the member `name` of each element.
-template <class Named>
-std::string nearest_of(std::string_view wanted, const Named& all) {
-  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
-}
-
-// "; did you mean "x"?", or nothing.
-inline std::string did_you_mean(std::string_view near) {
-  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 #include <memory>
 #include <ranges>
@@ -4696,30 +4641,16 @@ class symbol_extents {
 
   [[nodiscard]] std::span<const binding> list() const { return list_; }
   /// errors: invalid_argument for a symbol that is not among them.
-  [[nodiscard]] std::int64_t operator[](std::string_view name) const try {
-    std::vector<std::string> names;
-    for (const binding& each : list_) {
-      if (name == each.symbol) return each.extent;
-      names.emplace_back(each.symbol);
-    }
-    fail(error_category::invalid_argument, "there is no symbol {}{}", quote(name),
-         detail::did_you_mean(detail::nearest(name, names)));
-  } catch (...) {
-    rethrow_as_error("looking for a symbol");
-  }
+  [[nodiscard]] std::int64_t operator[](std::string_view name) const;
 
  private:
-  void add(std::string_view name, std::int64_t extent) {
-    if (name.find('\0') != name.npos)
-      fail(error_category::invalid_argument, "the symbol {} has a zero byte in its name; no symbol has", quote(name));
-    const std::string& kept = *names_.emplace_back(std::make_shared<const std::string>(name));
-    list_.push_back({kept.c_str(), extent});
-  }
+  void add(std::string_view name, std::int64_t extent);
   std::vector<std::shared_ptr<const std::string>> names_;  // shared by copies, so that no name moves
   std::vector<binding> list_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
 // What a model consists of, as a table: modules, what each gives, its parameters and operations.
 
 #include <map>
@@ -8466,26 +8397,7 @@ namespace detail {
 
 // What each '*' of the pattern stands for in the name, as little as it can; nothing where the name is another.
 // cost: at most the product of both lengths.
-inline std::optional<std::vector<std::string_view>> matched(std::string_view pattern, std::string_view name) {
-  std::vector<std::string_view> stars;
-  std::size_t p = 0, n = 0, after_star = 0;
-  while (p < pattern.size() || n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      stars.push_back(name.substr(n, 0));
-      after_star = ++p;
-    } else if (p < pattern.size() && n < name.size() && pattern[p] == name[n]) {
-      ++p, ++n;
-    } else {  // the last star takes one more
-      if (stars.empty()) return {};
-      const auto begin = static_cast<std::size_t>(stars.back().data() - name.data());
-      n = begin + stars.back().size() + 1;
-      if (n > name.size()) return {};
-      stars.back() = name.substr(begin, n - begin);
-      p = after_star;
-    }
-  }
-  return stars;
-}
+std::optional<std::vector<std::string_view>> matched(std::string_view pattern, std::string_view name);
 
 }  // namespace detail
 
@@ -8495,11 +8407,9 @@ class name_patterns {
   name_patterns() = default;
   name_patterns(const char* one) : list_{one} {}  // NOLINT(google-explicit-constructor): written as what it is
   name_patterns(std::string one) : list_{std::move(one)} {}  // NOLINT(google-explicit-constructor)
-  name_patterns(std::initializer_list<std::string_view> all) : list_(all.begin(), all.end()) {}
+  name_patterns(std::initializer_list<std::string_view> all);
 
-  [[nodiscard]] bool match(std::string_view name) const {
-    return std::ranges::any_of(list_, [&](const std::string& each) { return detail::matched(each, name).has_value(); });
-  }
+  [[nodiscard]] bool match(std::string_view name) const;
   [[nodiscard]] auto begin() const { return list_.begin(); }
   [[nodiscard]] auto end() const { return list_.end(); }
 
@@ -8522,24 +8432,7 @@ class name_map {
   name_map(const name_rule (&rules)[N]) : rules_(rules, rules + N) {}  // NOLINT(google-explicit-constructor)
 
   /// What `name` may be called there: as each rule has it, and at last as it is.
-  [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const {
-    std::vector<std::string> all;
-    for (const name_rule& rule : rules_) {
-      const auto stars = detail::matched(rule.here, name);
-      if (!stars) continue;
-      all.emplace_back();
-      std::size_t next = 0;
-      for (const char character : rule.there) {
-        if (character != '*') {
-          all.back() += character;
-        } else if (next < stars->size()) {
-          all.back() += (*stars)[next++];
-        }
-      }
-    }
-    all.emplace_back(name);
-    return all;
-  }
+  [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const;
 
  private:
   std::vector<name_rule> rules_;
@@ -8552,6 +8445,7 @@ inline constexpr name_rule from_torch[] = {{"*", "module.*"},           {"*", "_
                                            {"*weight", "*gamma"},       {"*bias", "*beta"}};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
@@ -9915,6 +9809,68 @@ class progress {
 // Training of a typed model: its graph and that of a loss, handed to `training`.
 // Training of any graph: loss, gradients and optimiser as one recorded step on a device.
 // Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
+// "Did you mean": the known name nearest to one that is not.
+
+#include <numeric>
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// Levenshtein distance.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
+inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
+
+// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
+template <class Named, class Name>
+std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
+  std::string_view best;
+  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
+  for (const auto& each : all) {
+    const std::string_view candidate = name_of(each);
+    const std::size_t longer = std::max(candidate.size(), wanted.size());
+    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
+    work += wanted.size() * candidate.size();
+    if (work > most_comparisons) break;
+    const std::size_t d = edit_distance(wanted, candidate);
+    if (d < distance) distance = d, best = candidate;
+  }
+  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
+    const std::string_view candidate = name_of(each);
+    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
+    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+  }
+  return std::string(best);
+}
+
+inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
+  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
+}
+
+// The same over the member `name` of each element.
+template <class Named>
+std::string nearest_of(std::string_view wanted, const Named& all) {
+  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
+}
+
+// "; did you mean "x"?", or nothing.
+inline std::string did_you_mean(std::string_view near) {
+  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Scalar programs written as formulas.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -11236,6 +11192,11 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 // ---- attribute pool -------------------------------------------------------------------------------------------------
 
+MEGANEURA_INLINE attribute_pool::attribute_pool(const attribute_pool&) = default;
+MEGANEURA_INLINE attribute_pool::attribute_pool(attribute_pool&&) noexcept = default;
+MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(const attribute_pool&) = default;
+MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(attribute_pool&&) noexcept = default;
+MEGANEURA_INLINE attribute_pool::~attribute_pool() = default;
 MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
 
 MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
@@ -13257,6 +13218,30 @@ MEGANEURA_INLINE mnist_data load_mnist(const mnist_options& options) try {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+// Names of symbols and their extents.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE std::int64_t symbol_extents::operator[](std::string_view name) const try {
+  std::vector<std::string> names;
+  for (const binding& each : list_) {
+    if (name == each.symbol) return each.extent;
+    names.emplace_back(each.symbol);
+  }
+  fail(error_category::invalid_argument, "there is no symbol {}{}", quote(name),
+       detail::did_you_mean(detail::nearest(name, names)));
+} catch (...) {
+  rethrow_as_error("looking for a symbol");
+}
+
+MEGANEURA_INLINE void symbol_extents::add(std::string_view name, std::int64_t extent) {
+  if (name.find('\0') != name.npos)
+    fail(error_category::invalid_argument, "the symbol {} has a zero byte in its name; no symbol has", quote(name));
+  const std::string& kept = *names_.emplace_back(std::make_shared<const std::string>(name));
+  list_.push_back({kept.c_str(), extent});
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for graph/summary.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -17381,14 +17366,18 @@ MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
   return detail::lowered_leaf(*graph_, body);
 }
 
-MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const {
+MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const
+    try {
   std::string found;
-  for (const detail::facts& each : operands)
+  for (const detail::facts& each : operands) {
     found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
+  }
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
   fail(error_category::invalid_argument, "{}; found {}", text, found);
+} catch (...) {
+  rethrow_as_error("looking at the operands of a function");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -17610,6 +17599,62 @@ MEGANEURA_INLINE std::vector<std::string> symbols_of(std::span<const scoped_body
   for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
   for (const scoped_body& each : bodies) detail::add_symbols(*each.body, names);
   return names;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Matching of names.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+MEGANEURA_INLINE std::optional<std::vector<std::string_view>> matched(std::string_view pattern, std::string_view name) {
+  std::vector<std::string_view> stars;
+  std::size_t p = 0, n = 0, after_star = 0;
+  while (p < pattern.size() || n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      stars.push_back(name.substr(n, 0));
+      after_star = ++p;
+    } else if (p < pattern.size() && n < name.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else {  // the last star takes one more
+      if (stars.empty()) return {};
+      const auto begin = static_cast<std::size_t>(stars.back().data() - name.data());
+      n = begin + stars.back().size() + 1;
+      if (n > name.size()) return {};
+      stars.back() = name.substr(begin, n - begin);
+      p = after_star;
+    }
+  }
+  return stars;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE name_patterns::name_patterns(std::initializer_list<std::string_view> all)
+    : list_(all.begin(), all.end()) {}
+
+MEGANEURA_INLINE bool name_patterns::match(std::string_view name) const {
+  return std::ranges::any_of(list_, [&](const std::string& each) { return detail::matched(each, name).has_value(); });
+}
+
+MEGANEURA_INLINE std::vector<std::string> name_map::candidates(std::string_view name) const {
+  std::vector<std::string> all;
+  for (const name_rule& rule : rules_) {
+    const auto stars = detail::matched(rule.here, name);
+    if (!stars) continue;
+    all.emplace_back();
+    std::size_t next = 0;
+    for (const char character : rule.there) {
+      if (character != '*') {
+        all.back() += character;
+      } else if (next < stars->size()) {
+        all.back() += (*stars)[next++];
+      }
+    }
+  }
+  all.emplace_back(name);
+  return all;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

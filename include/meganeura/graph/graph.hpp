@@ -37,6 +37,13 @@ struct node {
 class attribute_pool {
  public:
   attribute_pool();
+  // In the body, so that nobody else compiles what copies and destroys a variant of all attributes.
+  attribute_pool(const attribute_pool&);
+  attribute_pool(attribute_pool&&) noexcept;
+  attribute_pool& operator=(const attribute_pool&);
+  attribute_pool& operator=(attribute_pool&&) noexcept;
+  ~attribute_pool();
+
   attribute_id intern(attribute value);
   [[nodiscard]] const attribute& operator[](attribute_id id) const { return values_[id]; }
   [[nodiscard]] std::size_t size() const { return values_.size(); }

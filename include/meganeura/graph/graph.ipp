@@ -19,6 +19,11 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 // ---- attribute pool -------------------------------------------------------------------------------------------------
 
+MEGANEURA_INLINE attribute_pool::attribute_pool(const attribute_pool&) = default;
+MEGANEURA_INLINE attribute_pool::attribute_pool(attribute_pool&&) noexcept = default;
+MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(const attribute_pool&) = default;
+MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(attribute_pool&&) noexcept = default;
+MEGANEURA_INLINE attribute_pool::~attribute_pool() = default;
 MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
 
 MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
